@@ -1,0 +1,67 @@
+# The two commands of the README, and a few for those who work on Orrery.
+# Each sets up what it needs; Meson does the rest.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+MESON_SETUP = meson setup --prefix $(PREFIX)
+
+.PHONY: all demo test install sanitize coverage fuzz bench format clean help
+
+all: $(BUILD)/build.ninja
+	ninja -C $(BUILD)
+
+demo: ## analyse the bundled traces and write build/demo.html
+	@tools/setup.sh build
+	@$(MAKE) --no-print-directory all
+	@$(BUILD)/src/cli/orrery demo --html $(BUILD)/demo.html
+
+test: ## build and run every test; the last line counts them
+	@tools/setup.sh test
+	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	@meson configure $(BUILD) -Dtests=enabled
+	ninja -C $(BUILD)
+	@python3 tools/run_tests.py $(BUILD)
+
+install: all ## honours PREFIX and DESTDIR
+	meson install -C $(BUILD) --no-rebuild
+
+sanitize: ## every test under address and undefined-behaviour sanitizers, with clang
+	@tools/setup.sh test
+	@test -f build-sanitize/build.ninja || CC=clang $(MESON_SETUP) build-sanitize --buildtype=debugoptimized \
+		-Db_sanitize=address,undefined -Db_lundef=false -Ddefault_library=static -Dwerror=true
+	ninja -C build-sanitize
+	@python3 tools/run_tests.py build-sanitize
+
+coverage: ## tests with coverage; the report is build-coverage/coverage.html
+	@tools/setup.sh test coverage
+	@test -f build-coverage/build.ninja || $(MESON_SETUP) build-coverage --buildtype=debug -Db_coverage=true \
+		-Ddefault_library=static
+	ninja -C build-coverage
+	@python3 tools/run_tests.py build-coverage
+	gcovr -r . --object-directory build-coverage -f src/ --html build-coverage/coverage.html --print-summary
+
+FUZZ_SECONDS ?= 600
+fuzz: ## each fuzzer for FUZZ_SECONDS (600), with libFuzzer and sanitizers
+	@tools/setup.sh test
+	@test -f build-fuzz/build.ninja || CC=clang $(MESON_SETUP) build-fuzz --buildtype=debugoptimized -Dfuzz=true \
+		-Db_sanitize=address,undefined -Db_lundef=false -Ddefault_library=static
+	ninja -C build-fuzz
+	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
+bench: ## the figures of docs/benchmarks.md, as JSON lines
+	@tools/setup.sh build
+	@$(MAKE) --no-print-directory all
+	@python3 bench/run.py $(BUILD)
+
+format: ## put the sources into the project's style
+	git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean:
+	rm -rf build build-sanitize build-coverage build-fuzz
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
+
+$(BUILD)/build.ninja:
+	@tools/setup.sh build
+	$(MESON_SETUP) $(BUILD)

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_ORRERY_H
+#define ORR_ORRERY_H
+
+#include <orrery/analysis.h>
+#include <orrery/arena.h>
+#include <orrery/graph.h>
+#include <orrery/report.h>
+#include <orrery/status.h>
+#include <orrery/trace.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Version of the library in use: "0.1.0". Static storage. */
+ORR_API const char *orr_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ORR_ORRERY_H */

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_REPORT_H
+#define ORR_REPORT_H
+
+#include <orrery/analysis.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Table: any array of plain rows, described by columns. */
+#define ORR_COLUMN_MAP(X)                                                                    \
+    X(TEXT, const char *) X(BOOL, bool) X(U8, uint8_t) X(U32, uint32_t) X(U64, uint64_t)     \
+    X(I32, int32_t) X(I64, int64_t) X(NUMBER, double)                                        \
+    X(NS, int64_t)           /* people see 1.234 ms, machines the integer ns */              \
+    X(NS_MEAN, double)       /* ns with a fraction                           */              \
+    X(BYTES, int64_t)        /* people see 1.5 MiB; -1 is unknown            */              \
+    X(BYTES_PER_S, double)   /* people see 12.3 GB/s; 0 is unknown           */              \
+    X(FRAC, double)          /* people see 12.3 %                            */
+typedef enum orr_column_type {
+#define ORR_COLUMN_ENUM_(name, type) ORR_COLUMN_##name,
+    ORR_COLUMN_MAP(ORR_COLUMN_ENUM_)
+#undef ORR_COLUMN_ENUM_
+} orr_column_type;
+
+typedef struct orr_column {
+    const char     *name; /* machine name, with its unit: "idle_ns" */
+    orr_column_type type;
+    size_t          offset; /* of the field in a row */
+} orr_column;
+
+typedef struct orr_table {
+    const char       *schema; /* "orrery.temporal_breakdown/1": stable and versioned */
+    const char       *title;  /* for people */
+    const orr_column *columns;
+    size_t            n_columns;
+    const void       *rows;
+    size_t            row_bytes, n_rows;
+} orr_table;
+
+typedef enum orr_table_format {
+    ORR_TABLE_TEXT,
+    ORR_TABLE_JSON,
+    ORR_TABLE_CSV,
+    ORR_TABLE_MARKDOWN
+} orr_table_format;
+
+/* Analyses by name, in the order in which a report shows them: the names of
+ * `orrery analyze --only NAME`. */
+typedef struct orr_analysis {
+    const char *name;    /* "temporal_breakdown" */
+    const char *about;   /* one line */
+    bool        series;  /* one row an event: left out unless asked for by name */
+    /* Rows and table in the arena. */
+    orr_status (*run)(const orr_job *job, const orr_analysis_options *options, orr_arena *arena,
+                      orr_table *ret, orr_error *err);
+} orr_analysis;
+ORR_API const orr_analysis *orr_analyses(size_t *ret_n);
+ORR_API const orr_analysis *orr_analysis_find(const char *name); /* NULL: none */
+
+/* Two jobs by name of operator or kernel, largest change first: orr_analyze_diff() as a
+ * table, for `orrery diff`. */
+ORR_API ORR_MUST_CHECK orr_status orr_diff_table(const orr_job *a, const orr_job *b,
+    const orr_analysis_options *options, bool normalise, orr_arena *arena, orr_table *ret,
+    orr_error *err);
+
+/* One HTML page, self-contained, that shows the job: headline figures, breakdown per
+ * rank, kernels, collectives, and a timeline with the critical path drawn in.
+ * `title`: text for the heading. Errors: IO, NO_MEMORY. */
+typedef struct orr_page_options {
+    size_t      struct_bytes;
+    const char *title;
+    uint32_t    max_events; /* of the timeline, longest kept; 0: 4 million */
+} orr_page_options;
+ORR_API ORR_MUST_CHECK orr_status orr_report_html(const char *path, const orr_job *job,
+    const orr_analysis_options *analysis, const orr_page_options *options, orr_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ORR_REPORT_H */

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_IO_CODEC_H
+#define ORR_IO_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <orrery/status.h>
+
+/* What a compression format gives: a decoder for streams, an encoder for outputs. Adding
+ * a format is one file with both and one row in stream.c and output.c. */
+
+/* The bytes of the file as they lie there: read() in steps, or memory. A decoder takes
+ * from the front of at[0..n) and asks for more when it is empty. */
+typedef struct orr_source {
+    const uint8_t *at;
+    size_t         n;
+    uint64_t       offset; /* in the file, of `at` */
+    bool           ended;
+    int            fd;     /* -1: memory, all of it in at[0..n) */
+    bool           owns_fd;
+    uint8_t       *buffer; /* of fd */
+    size_t         buffer_bytes;
+} orr_source;
+
+/* Read more behind at[0..n), which may move; sets `ended` when there is none. */
+orr_status orr_source_fill(orr_source *source, orr_error *err) ORR_MUST_CHECK;
+static inline void orr_source_take(orr_source *source, size_t n)
+{
+    source->at += n;
+    source->n -= n;
+    source->offset += n;
+}
+
+typedef struct orr_decoder_ops {
+    orr_status (*open)(void **ret_state, orr_error *err);
+    /* Decode some into buffer[0..room), room > 0. *ret_n == 0 is the end. *ret_truncated:
+     * the input ended where the format does not. */
+    orr_status (*read)(void *state, orr_source *source, uint8_t *buffer, size_t room,
+                       size_t *ret_n, bool *ret_truncated, orr_error *err);
+    void (*close)(void *state); /* NULL is allowed */
+} orr_decoder_ops;
+
+/* Where an encoder puts its bytes. */
+typedef orr_status (*orr_sink)(void *ctx, const void *bytes, size_t len, orr_error *err);
+
+typedef struct orr_encoder_ops {
+    orr_status (*open)(void **ret_state, orr_error *err);
+    /* `last`: also write the end of the format; called once, len may be 0. */
+    orr_status (*write)(void *state, const void *bytes, size_t len, bool last, orr_sink sink,
+                        void *ctx, orr_error *err);
+    void (*close)(void *state);
+} orr_encoder_ops;
+
+extern const orr_decoder_ops orr_gzip_decoder, orr_zstd_decoder;
+extern const orr_encoder_ops orr_gzip_encoder, orr_zstd_encoder;
+
+/* Do these first bytes of a file announce the format? */
+bool orr_gzip_is(const uint8_t *bytes, size_t n);
+bool orr_zstd_is(const uint8_t *bytes, size_t n);
+
+#endif /* ORR_IO_CODEC_H */

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that the named purposes need and that are missing: through apt
+# as root or with password-less sudo, else prints the one line to run.
+#   tools/setup.sh build|test|coverage ...
+set -eu
+
+packages_build="gcc libc6-dev meson ninja-build pkg-config python3 zlib1g-dev libzstd-dev libxxhash-dev"
+packages_test="$packages_build g++ clang libclang-rt-14-dev libcmocka-dev protobuf-compiler protobuf-c-compiler
+    libprotobuf-c-dev chromium"
+packages_coverage="gcovr"
+
+wanted=""
+for purpose in "$@"; do
+    eval "wanted=\"\$wanted \$packages_$purpose\""
+done
+
+missing=""
+for package in $wanted; do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+        missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ]; then
+    as_root=""
+elif sudo -n true 2>/dev/null; then
+    as_root="sudo"
+else
+    echo "Orrery needs packages that are not installed. Run:" >&2
+    echo "  sudo apt-get install -y --no-install-recommends$missing" >&2
+    exit 1
+fi
+
+echo "Installing:$missing" >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086
+if ! { $as_root apt-get update -q && $as_root apt-get install -y -q --no-install-recommends $missing; } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    exit 1
+fi
