@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TRACE_CHAKRA_H
+#define ORR_TRACE_CHAKRA_H
+
+#include <orrery/graph.h>
+
+#include "base/array.h"
+#include "io/output.h"
+#include "io/proto.h"
+
+/* The numbers of Chakra's schema (mlcommons/chakra, et_def.proto of 1.0.0, which has not
+ * changed since 0.0.4). A file is `varint(length) message` repeated: one GlobalMetadata,
+ * then Nodes. */
+enum orr_chakra_metadata_field { CHAKRA_METADATA_VERSION = 1, CHAKRA_METADATA_ATTR = 2 };
+
+enum orr_chakra_node_field {
+    CHAKRA_NODE_ID = 1,
+    CHAKRA_NODE_NAME,
+    CHAKRA_NODE_TYPE,
+    CHAKRA_NODE_CTRL_DEPS,
+    CHAKRA_NODE_DATA_DEPS,
+    CHAKRA_NODE_START,
+    CHAKRA_NODE_DURATION,
+    CHAKRA_NODE_INPUTS,
+    CHAKRA_NODE_OUTPUTS,
+    CHAKRA_NODE_ATTR,
+};
+
+enum orr_chakra_io_field { CHAKRA_IO_VALUES = 1, CHAKRA_IO_SHAPES, CHAKRA_IO_TYPES, CHAKRA_IO_STRIDES };
+
+enum orr_chakra_attr_field { CHAKRA_ATTR_NAME = 1, CHAKRA_ATTR_DOC, CHAKRA_ATTR_FIRST_VALUE };
+
+typedef enum orr_chakra_node_type {
+    CHAKRA_INVALID,
+    CHAKRA_METADATA,
+    CHAKRA_MEM_LOAD,
+    CHAKRA_MEM_STORE,
+    CHAKRA_COMP,
+    CHAKRA_COMM_SEND,
+    CHAKRA_COMM_RECV,
+    CHAKRA_COMM_COLL,
+} orr_chakra_node_type;
+
+/* CollectiveCommType <-> orr_collective. A number that Chakra does not have is
+ * ORR_COLL_UNKNOWN; a collective that it does not have is -1. */
+orr_collective orr_chakra_collective(int64_t comm_type);
+int32_t        orr_chakra_comm_type(orr_collective collective);
+
+/* Attributes of one record on their way into the builder. Values live in `arena`. */
+typedef struct orr_chakra_attrs {
+    orr_arena          *arena;
+    orr_array(orr_attr) list;
+} orr_chakra_attrs;
+
+/* One AttributeProto -> an attribute at the end of the list. What has no place in orr_attr
+ * (a newer kind, unknown fields, two values) becomes one of kind UNKNOWN under the
+ * attribute's name. Errors: PARSE (without a position), NO_MEMORY, LIMIT. */
+orr_status orr_chakra_attr_read(orr_chakra_attrs *attrs, orr_graph_builder *builder,
+                                const uint8_t *bytes, size_t len, orr_error *err) ORR_MUST_CHECK;
+/* Text of ours at the end of the list. */
+orr_status orr_chakra_attr_text(orr_chakra_attrs *attrs, orr_graph_builder *builder, const char *name,
+                                orr_attr_kind kind, const void *text, size_t len,
+                                orr_error *err) ORR_MUST_CHECK;
+/* Numbers of ours at the end of the list; `values` must outlive the call that adds them. */
+orr_status orr_chakra_attr_numbers(orr_chakra_attrs *attrs, orr_graph_builder *builder,
+                                   const char *name, orr_attr_kind kind, bool list,
+                                   const void *values, uint32_t count,
+                                   orr_error *err) ORR_MUST_CHECK;
+/* The other way: an attribute as field `field` of the message being written. */
+void orr_chakra_attr_write(orr_proto_buffer *out, uint32_t field, const orr_graph *graph,
+                           const orr_attr *attr);
+
+/* A scalar attribute as an integer or a truth value, whatever its kind. False when it is neither
+ * nor a text that holds one. */
+bool orr_chakra_attr_int(const orr_graph_builder *builder, const orr_attr *attr, int64_t *ret);
+
+/* Does the name belong to what we keep for ourselves? See attr_names.h. */
+bool orr_chakra_is_reserved(const char *name, size_t len);
+
+/* What the attributes of a node say, as far as our columns have a place for it. */
+typedef struct orr_chakra_facts {
+    bool    has_cpu_op, is_cpu_op;
+    bool    has_comm_type, has_start_ns, has_duration_ns, has_self_ns, has_tid, has_stream;
+    int64_t comm_type, comm_size, comm_src, comm_dst, comm_tag; /* -1: not said */
+    int64_t in_bytes, out_bytes, seq, root;                     /* -1: not said */
+    int64_t tid, stream, start_ns, duration_ns, self_ns;
+    orr_str pg_name, kind, dtype;
+} orr_chakra_facts;
+
+orr_chakra_facts orr_chakra_facts_of(const orr_graph_builder *builder, const orr_attr *attrs, size_t n);
+
+/* Microseconds as the file has them: rounded, half away from zero. */
+int64_t orr_chakra_micros(int64_t ns);
+
+/* Node type <-> kind. The kind of a type depends on where it ran. */
+orr_node_kind orr_chakra_kind(int32_t type, bool is_cpu_op, bool is_comm);
+orr_chakra_node_type orr_chakra_type_of(orr_node_kind kind);
+
+/* The two ways of orr_chakra_write(): a graph that came from a Chakra file again as it was, and
+ * any other by the rules at the top of chakra_export.c. */
+orr_status orr_chakra_rewrite(const orr_graph *graph, orr_output *out,
+                              orr_error *err) ORR_MUST_CHECK;
+/* varint(length) message. */
+void orr_chakra_put_message(orr_output *out, const orr_proto_buffer *message);
+orr_status orr_chakra_export(const orr_graph *graph, orr_output *out,
+                             orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_TRACE_CHAKRA_H */

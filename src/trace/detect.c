@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/reader.h"
+
+#include <string.h>
+
+#include "io/json.h"
+#include "io/proto.h"
+
+/* As much of a file is looked at as it takes to meet a key that tells; a recording begins with
+ * a header of some kilobytes. */
+static const size_t most_bytes = (size_t)64 << 20;
+
+/* What a top-level key of an object says. */
+static orr_format format_of_key(orr_text key)
+{
+    static const struct {
+        const char *key;
+        orr_format  format;
+    } keys[] = {
+        {"traceEvents", ORR_FORMAT_KINETO},         {"deviceProperties", ORR_FORMAT_KINETO},
+        {"schemaVersion", ORR_FORMAT_KINETO},       {"distributedInfo", ORR_FORMAT_KINETO},
+        {"baseTimeNanoseconds", ORR_FORMAT_KINETO}, {"nodes", ORR_FORMAT_PYTORCH_ET},
+        {"workload_graph", ORR_FORMAT_CHAKRA_JSON},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (orr_text_equal(key, keys[i].key, strlen(keys[i].key)))
+            return keys[i].format;
+    return ORR_FORMAT_UNKNOWN;
+}
+
+static orr_status look_at_object(orr_json *json, orr_format *ret, orr_error *err)
+{
+    orr_status status = ORR_OK;
+    orr_text key;
+    while (orr_json_next_key(json, &key, &status, err)) {
+        *ret = format_of_key(key);
+        if (*ret != ORR_FORMAT_UNKNOWN)
+            return ORR_OK;
+        ORR_TRY(orr_json_skip(json, err));
+    }
+    return status;
+}
+
+/* A bare list of events: the first with a phase settles it. */
+static orr_status look_at_list(orr_json *json, orr_format *ret, orr_error *err)
+{
+    orr_status status = ORR_OK;
+    orr_json_value v;
+    orr_text key;
+    if (!orr_json_next_element(json, &status, err))
+        return status;
+    ORR_TRY(orr_json_value_next(json, &v, err));
+    if (v.type != ORR_JSON_OBJECT)
+        return ORR_OK;
+    while (orr_json_next_key(json, &key, &status, err)) {
+        if (orr_text_is(key, "ph")) {
+            *ret = ORR_FORMAT_KINETO;
+            return ORR_OK;
+        }
+        ORR_TRY(orr_json_skip(json, err));
+    }
+    return status;
+}
+
+/* Read the window as JSON that may end anywhere. *ret_more: what is there does not tell. */
+static orr_status look_at_json(orr_window window, orr_format *ret, bool *ret_more, orr_error *err)
+{
+    orr_stream *stream = NULL;
+    orr_json *json = NULL;
+    orr_json_value v;
+    orr_status status;
+    ORR_TRY_OUT(status, orr_stream_open_memory(window.bytes, window.n, &stream, err));
+    ORR_TRY_OUT(status, orr_json_new(stream, true, &json, err));
+    ORR_TRY_OUT(status, orr_json_value_next(json, &v, err));
+    if (v.type == ORR_JSON_OBJECT)
+        status = look_at_object(json, ret, err);
+    else if (v.type == ORR_JSON_ARRAY)
+        status = look_at_list(json, ret, err);
+    *ret_more = status == ORR_OK && *ret == ORR_FORMAT_UNKNOWN &&
+                orr_json_faults(json, ORR_JSON_FAULT_TRUNCATED) > 0;
+out:
+    orr_json_free(json);
+    orr_stream_close(stream);
+    /* Text that is no JSON at all is of no known format; that is an answer, not a failure. */
+    return status == ORR_PARSE || status == ORR_LIMIT || status == ORR_INVALID ? ORR_OK : status;
+}
+
+/* Does the window begin like JSON? A brace can also be the length of a protobuf message. */
+static bool begins_as_json(orr_window w)
+{
+    size_t i = 0;
+    if (w.n >= 3 && memcmp(w.bytes, "\xef\xbb\xbf", 3) == 0)
+        i = 3;
+    while (i < w.n && memchr(" \t\r\n", w.bytes[i], 4) != NULL)
+        i++;
+    if (i == w.n || (w.bytes[i] != '{' && w.bytes[i] != '['))
+        return false;
+    for (i++; i < w.n && memchr(" \t\r\n", w.bytes[i], 4) != NULL;)
+        i++;
+    return i == w.n || memchr("\"}{]", w.bytes[i], 4) != NULL;
+}
+
+/* A field of Chakra's messages; those of later versions come after those we know. */
+static bool is_chakra_field(const orr_proto_field *field, bool first)
+{
+    static const uint32_t most_number = 100;
+    switch (field->number) {
+    case 1: /* id of a node, version of the file */
+    case 4: /* dependencies, packed or not */
+    case 5:
+        return field->wire == ORR_PROTO_VARINT || field->wire == ORR_PROTO_BYTES;
+    case 3: /* type, start, duration */
+    case 6:
+    case 7:
+        return field->wire == ORR_PROTO_VARINT;
+    case 2:
+    case 8:
+    case 9:
+    case 10:
+        return field->wire == ORR_PROTO_BYTES;
+    default:
+        return !first && field->number <= most_number;
+    }
+}
+
+/* Messages with their length in front. Where the window ends within the first, its front has
+ * to do. */
+static bool begins_as_chakra(orr_window w)
+{
+    enum { ENOUGH_MESSAGES = 4, ENOUGH_FIELDS = 3 };
+    orr_proto p = orr_proto_of(w.bytes, w.n);
+    unsigned messages = 0, fields = 0;
+    uint64_t len;
+    while (messages < ENOUGH_MESSAGES && orr_proto_varint(&p, &len)) {
+        const size_t left = (size_t)(p.end - p.at);
+        const bool whole = len <= left;
+        orr_proto message = orr_proto_of(p.at, whole ? (size_t)len : left);
+        orr_proto_field field;
+        for (bool first = true; orr_proto_next(&message, &field); first = false, fields++)
+            if (!is_chakra_field(&field, first))
+                return false;
+        if (!whole)
+            return messages > 0 ? fields > 0 : fields >= ENOUGH_FIELDS;
+        if (message.failed)
+            return false;
+        p.at += len;
+        messages++;
+    }
+    return fields > 0;
+}
+
+orr_status orr_detect_stream(orr_stream *stream, orr_format *ret_format, orr_error *err)
+{
+    orr_format format = ORR_FORMAT_UNKNOWN;
+    bool end = false, more = true;
+    size_t looked = 0;
+    while (more && format == ORR_FORMAT_UNKNOWN) {
+        orr_window window = orr_stream_window(stream);
+        while (!end && window.n < 4096 + 4 * looked) {
+            ORR_TRY(orr_stream_fill(stream, &end, err));
+            window = orr_stream_window(stream);
+        }
+        looked = window.n;
+        more = false;
+        if (begins_as_json(window))
+            ORR_TRY(look_at_json(window, &format, &more, err));
+        else if (begins_as_chakra(window))
+            format = ORR_FORMAT_CHAKRA;
+        more = more && !end && looked < most_bytes;
+    }
+    *ret_format = format;
+    return ORR_OK;
+}
+
+orr_status orr_trace_detect(const char *path, orr_format *ret_format, orr_error *err)
+{
+    orr_stream *stream = NULL;
+    orr_status status;
+    if (strcmp(path, "-") == 0)
+        return orr_fail(err, ORR_INVALID, "standard input cannot be looked at without reading it");
+    status = orr_stream_open(path, &stream, err);
+    if (status == ORR_OK) {
+        orr_stream_set_tolerant(stream, true);
+        status = orr_detect_stream(stream, ret_format, err);
+    }
+    orr_stream_close(stream);
+    if (status != ORR_OK)
+        orr_error_prefix(err, path);
+    return status;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/job.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/array.h"
+#include "base/pool.h"
+#include "trace/reader.h"
+
+/* Two files of one rank, by their places. */
+typedef struct pair {
+    uint32_t host, device;
+} pair;
+
+/* All the files of a job while they are read. */
+typedef struct reading {
+    orr_job_file *files;      /* shape (n), in the caller's arena */
+    const orr_graph **graphs; /* shape (n) */
+    size_t n;
+    const orr_read_options *options;
+    orr_array(pair) pairs;
+    pthread_mutex_t lock; /* of what follows */
+    uint64_t *done_bytes; /* shape (n) */
+    uint64_t all_done_bytes, total_bytes;
+} reading;
+
+/* Which file a reader reports on. */
+typedef struct reading_file {
+    reading *reading;
+    size_t index;
+} reading_file;
+
+static bool add_progress(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
+{
+    const reading_file *file = ctx;
+    reading *r = file->reading;
+    (void)total_bytes;
+    pthread_mutex_lock(&r->lock);
+    r->all_done_bytes += done_bytes - r->done_bytes[file->index];
+    r->done_bytes[file->index] = done_bytes;
+    const bool go_on =
+        r->options->progress == NULL ||
+        r->options->progress(r->options->progress_ctx, r->all_done_bytes, r->total_bytes);
+    pthread_mutex_unlock(&r->lock);
+    return go_on;
+}
+
+static orr_status read_one(void *ctx, size_t index, orr_error *err)
+{
+    reading *r = ctx;
+    reading_file file = {r, index};
+    orr_read_options options = *r->options;
+    options.progress = r->options->progress != NULL ? add_progress : NULL;
+    options.progress_ctx = &file;
+    ORR_TRY(orr_trace_read(r->files[index].path, &options, &r->graphs[index],
+                           &r->files[index].report, err));
+    if (!add_progress(&file, orr_file_bytes(r->files[index].path), 0))
+        return orr_fail(err, ORR_CANCELED, "stopped while reading");
+    return ORR_OK;
+}
+
+static bool is_host_trace(const reading *r, size_t i)
+{
+    return r->files[i].report.format == ORR_FORMAT_PYTORCH_ET;
+}
+
+static bool is_device_trace(const reading *r, size_t i)
+{
+    return r->files[i].report.format == ORR_FORMAT_KINETO;
+}
+
+/* A file by the rank of its graph; what has none comes last. */
+typedef struct by_rank {
+    uint32_t rank;
+    uint32_t file;
+} by_rank;
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const by_rank *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->file < y->file ? -1 : x->file > y->file;
+}
+
+static orr_status link_one(void *ctx, size_t index, orr_error *err)
+{
+    reading *r = ctx;
+    const pair p = r->pairs.at[index];
+    const orr_graph *linked;
+    orr_job_file *h = &r->files[p.host], *d = &r->files[p.device];
+    ORR_TRY(orr_trace_link(r->graphs[p.host], r->graphs[p.device], &linked, &h->report.link, err));
+    orr_graph_free(r->graphs[p.host]);
+    orr_graph_free(r->graphs[p.device]);
+    r->graphs[p.host] = NULL;
+    r->graphs[p.device] = linked;
+    h->report.linked = d->report.linked = true;
+    d->report.link = h->report.link;
+    h->paired_with = d->path;
+    return ORR_OK;
+}
+
+static orr_status add_pair(reading *r, size_t host, size_t device, orr_error *err)
+{
+    return orr_array_push(&r->pairs, ((pair){(uint32_t)host, (uint32_t)device}))
+               ? ORR_OK
+               : orr_fail_memory(err);
+}
+
+/* Files [0, n) of one rank: one, or a host and a device trace. */
+static orr_status settle_rank(reading *r, const by_rank *files, size_t n, orr_error *err)
+{
+    if (n == 1)
+        return ORR_OK;
+    const size_t a = files[0].file, b = files[1].file;
+    if (n == 2 && is_host_trace(r, a) && is_device_trace(r, b))
+        return add_pair(r, a, b, err);
+    if (n == 2 && is_host_trace(r, b) && is_device_trace(r, a))
+        return add_pair(r, b, a, err);
+    return orr_fail(
+        err, ORR_INVALID,
+        "%zu recordings of rank %u: %s, %s%s; one host trace and one device trace make a rank", n,
+        files[0].rank, r->files[a].path, r->files[b].path, n > 2 ? ", ..." : "");
+}
+
+/* The one host and the one device trace, where the ranks do not pair them. */
+static orr_status settle_single_pair(reading *r, orr_error *err)
+{
+    size_t host = SIZE_MAX, device = SIZE_MAX, hosts = 0, devices = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        if (is_host_trace(r, i))
+            host = i, hosts++;
+        else if (is_device_trace(r, i))
+            device = i, devices++;
+    }
+    if (hosts != 1 || devices != 1 || r->pairs.n > 0)
+        return ORR_OK;
+    const uint32_t a = r->graphs[host]->rank, b = r->graphs[device]->rank;
+    return a != b && a != ORR_NONE && b != ORR_NONE ? ORR_OK : add_pair(r, host, device, err);
+}
+
+static orr_status pair_up(reading *r, orr_error *err)
+{
+    orr_status status = ORR_OK;
+    by_rank *files = orr_malloc(r->n * sizeof *files);
+    if (files == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < r->n; i++)
+        files[i] = (by_rank){r->graphs[i]->rank, (uint32_t)i};
+    qsort(files, r->n, sizeof *files, compare_ranks);
+    for (size_t first = 0, last; first < r->n; first = last) {
+        for (last = first + 1; last < r->n && files[last].rank == files[first].rank;)
+            last++;
+        if (files[first].rank != ORR_NONE)
+            ORR_TRY_OUT(status, settle_rank(r, files + first, last - first, err));
+    }
+    status = settle_single_pair(r, err);
+out:
+    orr_free(files);
+    return status;
+}
+
+/* Graphs that are left -> the job, which takes them over; the files learn their ranks. */
+static orr_status build_job(reading *r, const orr_job **ret_job, orr_error *err)
+{
+    orr_status status;
+    uint32_t n = 0;
+    const orr_graph **left = orr_malloc(r->n * sizeof *left);
+    uint32_t *place = orr_malloc(r->n * sizeof *place); /* of a file's graph in the job */
+    if (left == NULL || place == NULL) {
+        status = orr_fail_memory(err);
+        goto out;
+    }
+    for (size_t i = 0; i < r->n; i++)
+        if (r->graphs[i] != NULL) {
+            place[i] = n;
+            left[n++] = r->graphs[i];
+        }
+    ORR_TRY_OUT(status, orr_job_build(left, n, ret_job, err));
+    for (size_t i = 0; i < r->n; i++)
+        if (r->graphs[i] != NULL)
+            r->files[i].rank = (*ret_job)->rank_of_graph[place[i]];
+    for (size_t i = 0; i < r->n; i++)
+        for (size_t d = 0; r->files[i].paired_with != NULL && d < r->n; d++)
+            if (r->files[d].path == r->files[i].paired_with)
+                r->files[i].rank = r->files[d].rank;
+    memset(r->graphs, 0, r->n * sizeof *r->graphs);
+out:
+    orr_free(left);
+    orr_free(place);
+    return status;
+}
+
+static orr_status read_all(reading *r, const orr_job **ret_job, orr_error *err)
+{
+    r->graphs = orr_calloc(r->n, sizeof *r->graphs);
+    r->done_bytes = orr_calloc(r->n, sizeof *r->done_bytes);
+    if (r->graphs == NULL || r->done_bytes == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < r->n; i++)
+        r->total_bytes += orr_file_bytes(r->files[i].path);
+    ORR_TRY(orr_parallel_for(r->n, r->options->threads, read_one, r, err));
+    ORR_TRY(pair_up(r, err));
+    ORR_TRY(orr_parallel_for(r->pairs.n, r->options->threads, link_one, r, err));
+    return build_job(r, ret_job, err);
+}
+
+orr_status orr_job_read(const char *const *paths, size_t n_paths, const orr_read_options *options,
+                        orr_arena *arena, const orr_job **ret_job, const orr_job_file **ret_files,
+                        size_t *ret_n_files, orr_error *err)
+{
+    orr_read_options full;
+    orr_read_options_init(&full);
+    reading r = {.options = options != NULL ? options : &full};
+    const char *const *found;
+    orr_status status;
+    ORR_TRY(orr_trace_find(paths, n_paths, arena, &found, &r.n, err));
+    if (r.n == 0)
+        return orr_fail(err, ORR_NOT_FOUND, "no recording there to read");
+    r.files = orr_arena_array(arena, orr_job_file, r.n);
+    if (r.files == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < r.n; i++)
+        r.files[i] = (orr_job_file){.path = found[i], .rank = ORR_NONE};
+    if (pthread_mutex_init(&r.lock, NULL) != 0)
+        return orr_fail_memory(err);
+    status = read_all(&r, ret_job, err);
+    pthread_mutex_destroy(&r.lock);
+    for (size_t i = 0; r.graphs != NULL && i < r.n; i++)
+        orr_graph_free(r.graphs[i]);
+    orr_free(r.graphs);
+    orr_free(r.done_bytes);
+    orr_array_done(&r.pairs);
+    if (status == ORR_OK) {
+        *ret_files = r.files;
+        *ret_n_files = r.n;
+    }
+    return status;
+}

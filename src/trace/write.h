@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TRACE_WRITE_H
+#define ORR_TRACE_WRITE_H
+
+#include <orrery/graph.h>
+
+#include "io/output.h"
+
+/* One writer a format. A writer puts the whole file into `out` and leaves finishing and
+ * closing it to the caller. Failures to write are told by orr_output_finish(); a writer
+ * itself fails with NO_MEMORY only. */
+orr_status orr_chakra_write(const orr_graph *graph, orr_output *out, orr_error *err) ORR_MUST_CHECK;
+
+/* Graphs that share a time axis: start of node v of graphs[i] on it is shift_ns[i] +
+ * start_ns[v], counted from base_ns. */
+typedef struct orr_write_set {
+    const orr_graph *const *graphs; /* shape (n) */
+    const int64_t          *shift_ns; /* shape (n) */
+    const uint32_t         *ranks;  /* shape (n): ORR_NONE where it is not known */
+    uint32_t                n;
+    int64_t                 base_ns;
+} orr_write_set;
+
+orr_status orr_chrome_write(const orr_write_set *set, orr_output *out, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_perfetto_write(const orr_write_set *set, orr_output *out,
+                              orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_TRACE_WRITE_H */
