@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/common.h"
+
+/* Merge what is sorted by start: overlapping and touching intervals become one. */
+static size_t merge_sorted(orr_span *at, size_t n)
+{
+    size_t out = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (at[i].to_ns <= at[i].from_ns)
+            continue;
+        if (out > 0 && at[i].from_ns <= at[out - 1].to_ns) {
+            if (at[i].to_ns > at[out - 1].to_ns)
+                at[out - 1].to_ns = at[i].to_ns;
+        } else {
+            at[out++] = at[i];
+        }
+    }
+    return out;
+}
+
+static bool sorted_by_start(const orr_span *at, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (at[i].from_ns < at[i - 1].from_ns)
+            return false;
+    return true;
+}
+
+orr_status orr_spans_of(orr_span *any, size_t n, orr_arena *arena, orr_spans *ret, orr_error *err)
+{
+    if (!sorted_by_start(any, n)) {
+        const orr_arena_mark mark = orr_arena_get_mark(arena);
+        orr_keyed *order = orr_arena_array(arena, orr_keyed, n);
+        orr_span *copy = orr_arena_array(arena, orr_span, n);
+        if (order == NULL || copy == NULL)
+            return orr_fail_memory(err);
+        for (size_t i = 0; i < n; i++) {
+            order[i] = (orr_keyed){.key = any[i].from_ns, .id = (uint32_t)i};
+            copy[i] = any[i];
+        }
+        ORR_TRY(orr_sort_keyed(order, n, arena, err));
+        for (size_t i = 0; i < n; i++)
+            any[i] = copy[order[i].id];
+        orr_arena_rewind(arena, mark);
+    }
+    *ret = (orr_spans){.at = any, .n = merge_sorted(any, n)};
+    return ORR_OK;
+}
+
+orr_status orr_spans_union(const orr_spans *a, const orr_spans *b, orr_arena *arena, orr_spans *ret,
+                           orr_error *err)
+{
+    orr_span *both = orr_arena_array(arena, orr_span, a->n + b->n);
+    if (both == NULL)
+        return orr_fail_memory(err);
+    size_t i = 0, j = 0, n = 0;
+    while (i < a->n || j < b->n) {
+        const bool take_a = j == b->n || (i < a->n && a->at[i].from_ns <= b->at[j].from_ns);
+        both[n++] = take_a ? a->at[i++] : b->at[j++];
+    }
+    *ret = (orr_spans){.at = both, .n = merge_sorted(both, n)};
+    return ORR_OK;
+}
+
+orr_status orr_spans_minus(const orr_spans *a, const orr_spans *b, orr_arena *arena, orr_spans *ret,
+                           orr_error *err)
+{
+    /* Each interval of b cuts at most one of a in two. */
+    orr_span *rest = orr_arena_array(arena, orr_span, a->n + b->n);
+    if (rest == NULL)
+        return orr_fail_memory(err);
+    size_t n = 0, j = 0;
+    for (size_t i = 0; i < a->n; i++) {
+        int64_t from = a->at[i].from_ns;
+        const int64_t to = a->at[i].to_ns;
+        while (j < b->n && b->at[j].to_ns <= from)
+            j++;
+        for (size_t k = j; k < b->n && b->at[k].from_ns < to; k++) {
+            if (b->at[k].from_ns > from)
+                rest[n++] = (orr_span){from, b->at[k].from_ns};
+            from = b->at[k].to_ns;
+            if (from < to)
+                j = k + 1;
+        }
+        if (from < to)
+            rest[n++] = (orr_span){from, to};
+    }
+    *ret = (orr_spans){.at = rest, .n = n};
+    return ORR_OK;
+}
+
+int64_t orr_spans_length(const orr_spans *a)
+{
+    int64_t length = 0;
+    for (size_t i = 0; i < a->n; i++)
+        length += a->at[i].to_ns - a->at[i].from_ns;
+    return length;
+}
+
+int64_t orr_spans_overlap(const orr_spans *a, const orr_spans *b)
+{
+    int64_t length = 0;
+    for (size_t i = 0, j = 0; i < a->n && j < b->n;) {
+        const orr_span *x = &a->at[i], *y = &b->at[j];
+        const int64_t from = x->from_ns > y->from_ns ? x->from_ns : y->from_ns;
+        const int64_t to = x->to_ns < y->to_ns ? x->to_ns : y->to_ns;
+        if (from < to)
+            length += to - from;
+        if (x->to_ns < y->to_ns)
+            i++;
+        else
+            j++;
+    }
+    return length;
+}
+
+orr_status orr_spans_prefix(const orr_spans *a, orr_arena *arena, const int64_t **ret_below,
+                            orr_error *err)
+{
+    int64_t *below = orr_arena_array(arena, int64_t, a->n + 1);
+    if (below == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < a->n; i++)
+        below[i + 1] = below[i] + (a->at[i].to_ns - a->at[i].from_ns);
+    *ret_below = below;
+    return ORR_OK;
+}
+
+/* Length of `a` before a moment. */
+static int64_t length_before(const orr_spans *a, const int64_t *below, int64_t moment)
+{
+    size_t low = 0, high = a->n; /* first interval that starts at or after the moment */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (a->at[middle].from_ns < moment)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return 0;
+    const orr_span *last = &a->at[low - 1];
+    const int64_t to = last->to_ns < moment ? last->to_ns : moment;
+    return below[low - 1] + (to - last->from_ns);
+}
+
+int64_t orr_spans_covered(const orr_spans *a, const int64_t *below, int64_t from_ns, int64_t to_ns)
+{
+    if (to_ns <= from_ns)
+        return 0;
+    return length_before(a, below, to_ns) - length_before(a, below, from_ns);
+}
