@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_REPORT_TABLE_H
+#define ORR_REPORT_TABLE_H
+
+#include <orrery/report.h>
+
+#include "io/output.h"
+
+/* Write a table. TEXT is for people: aligned, units made readable, names cut to the width
+ * (0: not cut), colour when asked. JSON is one object {"schema":..., "columns":[...],
+ * "rows":[{...}]}; CSV and MARKDOWN carry machine names and values. */
+typedef struct orr_table_style {
+    orr_table_format format;
+    int width; /* of the terminal; 0: unlimited */
+    bool color;
+    size_t max_rows; /* TEXT: then "... and 12 more"; 0: all */
+} orr_table_style;
+
+void orr_table_write(const orr_table *table, const orr_table_style *style, orr_output *out);
+
+#endif /* ORR_REPORT_TABLE_H */
