@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures what docs/benchmarks.md reports; a JSON line for each figure.
+
+Usage: run.py BUILD [--events N]
+
+Traces of other projects are read from ../shared beside the checkout; what needs them is left out,
+by name, where they are absent. --events: size of the synthetic trace (10 million).
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TRACES = ROOT.parent / "shared" / "data" / "traces"
+
+
+def run_whole(label, command, stdin=None, runs=5):
+    """Wall seconds (median) and peak memory of a whole process."""
+    walls, peaks = [], []
+    for _ in range(runs):
+        start = time.monotonic()
+        source = subprocess.Popen(stdin, stdout=subprocess.PIPE) if stdin else None
+        process = subprocess.Popen(command, stdin=source.stdout if source else subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL)
+        if source:
+            source.stdout.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        walls.append(time.monotonic() - start)
+        peaks.append(usage.ru_maxrss / 1024)
+        if source:
+            source.wait()
+        if status:
+            raise SystemExit(f"{label}: exit status {os.waitstatus_to_exitcode(status)}")
+    print(json.dumps({"bench": label, "median_s": round(sorted(walls)[len(walls) // 2], 3),
+                      "min_s": round(min(walls), 3), "max_s": round(max(walls), 3),
+                      "peak_mib": round(max(peaks), 1), "runs": runs}), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--events", type=int, default=10_000_000)
+    args = parser.parse_args()
+    bench, synth, orrery = (args.build / path for path in ("bench/bench", "bench/synth", "src/cli/orrery"))
+
+    def inside(*words):
+        subprocess.run([bench, *words], check=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        million = pathlib.Path(folder) / "synthetic_1m.json"
+        with open(million, "wb") as out:
+            subprocess.run([synth, "1000000"], stdout=out, check=True)
+        inside("read", million)
+        inside("convert", million)
+        inside("analyze", million)
+        run_whole("orrery analyze --all, synthetic 1m", [orrery, "analyze", "--all", "-q", "-f", "json", million], runs=3)
+    if TRACES.is_dir():
+        ddp = TRACES / "kineto" / "ddp_a100_w8_rank3.json.gz"
+        negq = TRACES / "kineto" / "a100_w16_missing_launches.json.gz"
+        dlrm = TRACES / "dlrm_v100x8"
+        for trace in (ddp, negq):
+            inside("read", trace)
+            inside("convert", trace)
+            inside("analyze", trace)
+        inside("convert", dlrm / "rank0.device.json.gz", dlrm / "rank0.host.json.gz")
+        run_whole("orrery analyze --all, ddp_a100_w8_rank3.json.gz",
+                  [orrery, "analyze", "--all", "-q", "-f", "json", ddp])
+        run_whole("orrery analyze --all, dlrm_v100x8, 8 pairs", [orrery, "analyze", "--all", "-q", "-f", "json", dlrm])
+    else:
+        print(json.dumps({"left out": f"the traces of other projects: no {TRACES}"}))
+    run_whole(f"orrery analyze --all, synthetic {args.events} events from a pipe",
+              [orrery, "analyze", "--all", "-q", "-f", "json", "-"], stdin=[synth, str(args.events)], runs=1)
+
+
+if __name__ == "__main__":
+    main()

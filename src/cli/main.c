@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/help.h"
+#include "cli/option.h"
+#include "io/output.h"
+
+/* Unfinished outputs go; everything else goes with the process. */
+static void on_interrupt(int signal_number)
+{
+    orr_output_remove_temporaries();
+    _exit(128 + signal_number);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt};
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write() like any other */
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[32];
+
+    for (size_t i = 0; i < orr_commands_n; i++)
+        names[i] = orr_commands[i].name;
+    const char *close = orr_closest(name, names, orr_commands_n);
+    if (close)
+        fprintf(stderr, "orrery: no command '%s'; did you mean '%s'?\n", name, close);
+    else
+        fprintf(stderr, "orrery: no command '%s'; see orrery --help\n", name);
+    return EXIT_USAGE;
+}
+
+static int run_command(const orr_command *command, int argc, char **argv)
+{
+    orr_settings settings;
+    orr_error err;
+
+    if (orr_options_parse(argc, argv, command, &settings, &err) != ORR_OK) {
+        fprintf(stderr, "orrery: %s\n", err.text);
+        return EXIT_USAGE;
+    }
+    if (settings.version) {
+        printf("orrery %s\n", orr_version());
+        return EXIT_DONE;
+    }
+    if (!settings.help && !command && settings.n_args) {
+        fputs("orrery: the command comes before its options; see orrery --help\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (settings.help || !command) {
+        orr_help_print(command, settings.help ? stdout : stderr);
+        return settings.help ? EXIT_DONE : EXIT_USAGE;
+    }
+    if (settings.n_args < command->min_args || settings.n_args > command->max_args) {
+        fprintf(stderr, "orrery: usage: orrery %s %s; see orrery %s --help\n", command->name,
+                command->arguments, command->name);
+        return EXIT_USAGE;
+    }
+    return command->run(&settings);
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2 || argv[1][0] == '-')
+        return run_command(NULL, argc - 1, argv + 1);
+    if (strcmp(argv[1], "help") == 0) {
+        const orr_command *about = argc > 2 ? orr_command_find(argv[2]) : NULL;
+        if (argc > 2 && !about)
+            return unknown_command(argv[2]);
+        orr_help_print(about, stdout);
+        return EXIT_DONE;
+    }
+    const orr_command *command = orr_command_find(argv[1]);
+    return command ? run_command(command, argc - 2, argv + 2) : unknown_command(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    catch_signals();
+    const int code = run(argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "orrery: cannot write the output: %s\n", strerror(errno));
+        return EXIT_INPUT;
+    }
+    return code;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/option.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD(name) offsetof(orr_settings, name)
+
+const orr_option orr_options[] = {
+    {"output", 'o', OPTION_TEXT, FIELD(output), "FILE", NULL, " analyze convert diff info ",
+     "write to FILE instead of standard output"},
+    {"format", 'f', OPTION_TEXT, FIELD(format), "FORMAT", "table|json|csv|md",
+     " analyze diff info demo ", "how tables are printed; default: table"},
+    {"html", 0, OPTION_TEXT, FIELD(html), "FILE", NULL, " analyze demo ",
+     "write the report as one self-contained page"},
+    {"only", 0, OPTION_TEXT, FIELD(only), "NAMES", NULL, " analyze demo ",
+     "only these analyses, by name, separated by commas; \"list\" lists them"},
+    {"all", 'a', OPTION_FLAG, FIELD(all), NULL, NULL, " analyze diff demo ",
+     "every analysis and every row"},
+    {"rank", 'r', OPTION_NUMBER, FIELD(rank), "RANK", NULL, " analyze ", "only this rank"},
+    {"step", 's', OPTION_TEXT, FIELD(step), "A[:B]", NULL, " analyze ",
+     "only these instances of the step annotation, counted from 0"},
+    {"annotation", 0, OPTION_TEXT, FIELD(annotation), "NAME", NULL, " analyze diff demo ",
+     "what bounds a step; default: ProfilerStep"},
+    {"operator", 0, OPTION_TEXT, FIELD(op), "NAME", NULL, " analyze ",
+     "the operator whose frequent kernel sequences are wanted"},
+    {"path", 0, OPTION_TEXT, FIELD(path), "RULES", "walk|hta", " analyze demo ",
+     "how the critical path of a rank is found: by walking back along what was waited for "
+     "(default), or as HolisticTraceAnalysis does"},
+    {"top", 'n', OPTION_NUMBER, FIELD(top), "N", NULL, " analyze diff demo ",
+     "rows shown of a table, and kernels named before the others are summed up; default: 10"},
+    {"fail-if", 0, OPTION_TEXT, FIELD(fail_if), "CONDITION", NULL, " analyze ",
+     "exit with status 1 when a row holds: TABLE.COLUMN, one of < <= > >= == !=, a number with or "
+     "without unit"},
+    {"normalise", 0, OPTION_FLAG, FIELD(normalise), NULL, NULL, " diff ",
+     "compare times per rank and step"},
+    {"to", 't', OPTION_TEXT, FIELD(to), "FORMAT", "chakra|perfetto|chrome", " convert ",
+     "format to write; default: by the ending of OUTPUT"},
+    {"from", 0, OPTION_TEXT, FIELD(from), "FORMAT", "kineto|pytorch-et|chakra|chakra-json",
+     " analyze convert diff info validate ", "format to read; default: by content"},
+    {"tolerant", 0, OPTION_FLAG, FIELD(tolerant), NULL, NULL,
+     " analyze convert diff info validate ",
+     "let pass what real tracers get wrong (truncated tail, control characters, missing commas, "
+     "NaN, bad UTF-8), and count it"},
+    {"threads", 'j', OPTION_NUMBER, FIELD(threads), "N", NULL,
+     " analyze convert diff info validate ", "files read at once; default: one per core"},
+    {"color", 0, OPTION_TEXT, FIELD(color), "WHEN", "auto|always|never", NULL,
+     "colour in tables; default: auto, which NO_COLOR turns off"},
+    {"quiet", 'q', OPTION_FLAG, FIELD(quiet), NULL, NULL, NULL, "no progress and no remarks"},
+    {"verbose", 'v', OPTION_FLAG, FIELD(verbose), NULL, NULL, NULL, "say what was read and how"},
+    {"help", 'h', OPTION_FLAG, FIELD(help), NULL, NULL, NULL, "print help and exit"},
+    {"version", 0, OPTION_FLAG, FIELD(version), NULL, NULL, NULL, "print the version and exit"},
+};
+const size_t orr_options_n = sizeof orr_options / sizeof *orr_options;
+
+bool orr_option_applies(const orr_option *option, const orr_command *command)
+{
+    char word[64];
+
+    if (!option->commands)
+        return true;
+    if (!command)
+        return false;
+    snprintf(word, sizeof word, " %s ", command->name);
+    return strstr(option->commands, word) != NULL;
+}
+
+void orr_option_environment(const orr_option *option, char *name, size_t size)
+{
+    snprintf(name, size, "ORRERY_%s", option->name);
+    for (char *c = name; *c; c++)
+        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+}
+
+static bool is_choice(const char *choices, const char *value)
+{
+    const size_t len = strlen(value);
+
+    for (const char *at = choices; at;) {
+        const char *bar = strchr(at, '|');
+        const size_t n = bar ? (size_t)(bar - at) : strlen(at);
+        if (n == len && memcmp(at, value, n) == 0)
+            return true;
+        at = bar ? bar + 1 : NULL;
+    }
+    return false;
+}
+
+/* `from` says where the value stood, for the error: "--rank" or "ORRERY_RANK". */
+static orr_status set_value(const orr_option *option, const char *from, const char *value,
+                            orr_settings *settings, orr_error *err)
+{
+    char *field = (char *)settings + option->offset;
+    char *end;
+
+    switch (option->kind) {
+    case OPTION_FLAG:
+        *(bool *)field = true;
+        return ORR_OK;
+    case OPTION_TEXT:
+        if (option->choices && !is_choice(option->choices, value))
+            return orr_fail(err, ORR_INVALID, "%s: '%s' is not one of %s", from, value,
+                            option->choices);
+        *(const char **)field = value;
+        return ORR_OK;
+    case OPTION_NUMBER:
+        errno = 0;
+        *(int64_t *)field = strtoll(value, &end, 10);
+        if (end == value || *end || errno || *(int64_t *)field < 0)
+            return orr_fail(err, ORR_INVALID, "%s: '%s' is not a whole number of 0 or more", from,
+                            value);
+        return ORR_OK;
+    }
+    return ORR_OK;
+}
+
+static orr_status read_environment(const orr_command *command, orr_settings *settings,
+                                   orr_error *err)
+{
+    for (const orr_option *o = orr_options; o < orr_options + orr_options_n; o++) {
+        char name[64];
+        orr_option_environment(o, name, sizeof name);
+        const char *value = getenv(name);
+        if (!value || !*value || !orr_option_applies(o, command) || o->offset == FIELD(help) ||
+            o->offset == FIELD(version) || (o->kind == OPTION_FLAG && strcmp(value, "0") == 0))
+            continue;
+        ORR_TRY(set_value(o, name, value, settings, err));
+    }
+    return ORR_OK;
+}
+
+static orr_status unknown_option(const char *word, const orr_command *command, orr_error *err)
+{
+    const char *names[64];
+    size_t n = 0;
+
+    for (size_t i = 0; i < orr_options_n && n < 64; i++)
+        if (orr_option_applies(&orr_options[i], command))
+            names[n++] = orr_options[i].name;
+    const char *close = strncmp(word, "--", 2) == 0 ? orr_closest(word + 2, names, n) : NULL;
+    return close ? orr_fail(err, ORR_INVALID, "no option %s; did you mean --%s?", word, close)
+                 : orr_fail(err, ORR_INVALID, "no option %s here; see --help", word);
+}
+
+static const orr_option *find_long(const char *name, size_t len, const orr_command *command)
+{
+    for (const orr_option *o = orr_options; o < orr_options + orr_options_n; o++)
+        if (strlen(o->name) == len && memcmp(o->name, name, len) == 0 &&
+            orr_option_applies(o, command))
+            return o;
+    return NULL;
+}
+
+static const orr_option *find_letter(char letter, const orr_command *command)
+{
+    for (const orr_option *o = orr_options; o < orr_options + orr_options_n; o++)
+        if (letter && o->letter == letter && orr_option_applies(o, command))
+            return o;
+    return NULL;
+}
+
+/* One word that begins with '-': "--name", "--name=value", "-x", "-xvalue"; *at moves past a value
+ * that is the next word. */
+static orr_status parse_option(int argc, char **argv, int *at, const orr_command *command,
+                               orr_settings *settings, orr_error *err)
+{
+    const char *word = argv[*at], *value = NULL;
+    const bool is_long = word[1] == '-';
+    const char *equals = is_long ? strchr(word, '=') : NULL;
+    const orr_option *o;
+
+    if (is_long)
+        o = find_long(word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2), command);
+    else
+        o = find_letter(word[1], command);
+    if (!o)
+        return unknown_option(word, command, err);
+    if (equals)
+        value = equals + 1;
+    else if (!is_long && word[2])
+        value = word + 2;
+    if (o->kind == OPTION_FLAG && value)
+        return orr_fail(err, ORR_INVALID, "--%s takes no value", o->name);
+    if (o->kind != OPTION_FLAG && !value) {
+        if (*at + 1 >= argc)
+            return orr_fail(err, ORR_INVALID, "--%s needs a %s", o->name, o->value);
+        value = argv[++*at];
+    }
+    return set_value(o, word, value, settings, err);
+}
+
+orr_status orr_options_parse(int argc, char **argv, const orr_command *command,
+                             orr_settings *settings, orr_error *err)
+{
+    int n_inputs = 0;
+
+    *settings = (orr_settings){.format = "table", .color = "auto", .rank = -1, .top = 10};
+    ORR_TRY(read_environment(command, settings, err));
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            while (++i < argc)
+                argv[n_inputs++] = argv[i];
+        } else if (argv[i][0] == '-' && argv[i][1]) {
+            ORR_TRY(parse_option(argc, argv, &i, command, settings, err));
+        } else {
+            argv[n_inputs++] = argv[i];
+        }
+    }
+    settings->args = (const char *const *)argv;
+    settings->n_args = (size_t)n_inputs;
+    return ORR_OK;
+}
+
+/* Damerau-Levenshtein distance of short words, at most `limit`. */
+static unsigned distance(const char *a, const char *b, unsigned limit)
+{
+    enum { LONGEST = 63 };
+    unsigned rows[3][LONGEST + 1];
+    const size_t n = strlen(a), m = strlen(b);
+
+    if (n > LONGEST || m > LONGEST)
+        return limit;
+    for (size_t j = 0; j <= m; j++)
+        rows[0][j] = (unsigned)j;
+    for (size_t i = 1; i <= n; i++) {
+        unsigned *now = rows[i % 3];
+        const unsigned *before = rows[(i + 2) % 3], *two_before = rows[(i + 1) % 3];
+        now[0] = (unsigned)i;
+        for (size_t j = 1; j <= m; j++) {
+            unsigned best = before[j - 1] + (a[i - 1] != b[j - 1]);
+            if (before[j] + 1 < best)
+                best = before[j] + 1;
+            if (now[j - 1] + 1 < best)
+                best = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                two_before[j - 2] + 1 < best)
+                best = two_before[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return rows[n % 3][m] < limit ? rows[n % 3][m] : limit;
+}
+
+const char *orr_closest(const char *word, const char *const *candidates, size_t n)
+{
+    unsigned best = (unsigned)strlen(word) / 3 + 2;
+    const char *closest = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        const bool begins = *word && strncmp(word, candidates[i], strlen(word)) == 0;
+        const unsigned d = begins ? 1 : distance(word, candidates[i], best);
+        if (d < best) {
+            best = d;
+            closest = candidates[i];
+        }
+    }
+    return closest;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/option.h"
+
+enum { ARGS_MAX = 8 };
+
+/* A command line: the command, then its words. */
+typedef struct line {
+    const char  *command;
+    const char  *words[ARGS_MAX];
+    char        *argv[ARGS_MAX];
+    orr_settings settings;
+    orr_error    err;
+} line;
+
+static orr_status parse(line *l)
+{
+    int n = 0;
+
+    for (; n < ARGS_MAX && l->words[n]; n++)
+        l->argv[n] = (char *)l->words[n];
+    return orr_options_parse(n, l->argv, l->command ? orr_command_find(l->command) : NULL,
+                             &l->settings, &l->err);
+}
+
+static void assert_refused(line *l, const char *text)
+{
+    assert_int_equal(parse(l), ORR_INVALID);
+    assert_string_equal(l->err.text, text);
+}
+
+static int clear_environment(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < orr_options_n; i++) {
+        char name[64];
+        orr_option_environment(&orr_options[i], name, sizeof name);
+        unsetenv(name);
+    }
+    return 0;
+}
+
+static void defaults_are_filled_in(void **state)
+{
+    line l = {.command = "analyze", .words = {"a.json"}};
+
+    (void)state;
+    assert_int_equal(parse(&l), ORR_OK);
+    assert_string_equal(l.settings.format, "table");
+    assert_string_equal(l.settings.color, "auto");
+    assert_int_equal(l.settings.rank, -1);
+    assert_int_equal(l.settings.top, 10);
+    assert_null(l.settings.output);
+    assert_null(l.settings.fail_if);
+    assert_false(l.settings.tolerant);
+    assert_int_equal(l.settings.n_args, 1);
+    assert_string_equal(l.settings.args[0], "a.json");
+}
+
+static void a_value_may_stand_in_four_ways(void **state)
+{
+    line lines[] = {
+        {.command = "info", .words = {"--format", "json"}},
+        {.command = "info", .words = {"--format=json"}},
+        {.command = "info", .words = {"-f", "json"}},
+        {.command = "info", .words = {"-fjson"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_int_equal(parse(&lines[i]), ORR_OK);
+        assert_string_equal(lines[i].settings.format, "json");
+        assert_int_equal(lines[i].settings.n_args, 0);
+    }
+}
+
+static void a_value_may_be_empty_or_look_like_an_option(void **state)
+{
+    line empty = {.command = "convert", .words = {"--output=", "a"}};
+    line dashed = {.command = "convert", .words = {"-o", "--quiet", "a"}};
+    line equals = {.command = "analyze", .words = {"--fail-if=a.b==3"}};
+
+    (void)state;
+    assert_int_equal(parse(&empty), ORR_OK);
+    assert_string_equal(empty.settings.output, "");
+    assert_int_equal(parse(&dashed), ORR_OK);
+    assert_string_equal(dashed.settings.output, "--quiet");
+    assert_false(dashed.settings.quiet);
+    assert_int_equal(parse(&equals), ORR_OK);
+    assert_string_equal(equals.settings.fail_if, "a.b==3");
+}
+
+static void options_stand_anywhere_and_inputs_keep_their_order(void **state)
+{
+    line l = {.command = "analyze", .words = {"a", "-q", "b", "--top", "3", "-", "--all", "c"}};
+
+    (void)state;
+    assert_int_equal(parse(&l), ORR_OK);
+    assert_true(l.settings.quiet);
+    assert_true(l.settings.all);
+    assert_int_equal(l.settings.top, 3);
+    assert_int_equal(l.settings.n_args, 4);
+    assert_string_equal(l.settings.args[0], "a");
+    assert_string_equal(l.settings.args[1], "b");
+    assert_string_equal(l.settings.args[2], "-");
+    assert_string_equal(l.settings.args[3], "c");
+}
+
+static void two_dashes_end_the_options(void **state)
+{
+    line l = {.command = "analyze", .words = {"-q", "--", "--all", "-x", "--"}};
+
+    (void)state;
+    assert_int_equal(parse(&l), ORR_OK);
+    assert_true(l.settings.quiet);
+    assert_false(l.settings.all);
+    assert_int_equal(l.settings.n_args, 3);
+    assert_string_equal(l.settings.args[0], "--all");
+    assert_string_equal(l.settings.args[1], "-x");
+    assert_string_equal(l.settings.args[2], "--");
+}
+
+static void the_last_of_two_values_counts(void **state)
+{
+    line l = {.command = "info", .words = {"-f", "csv", "-f", "md"}};
+
+    (void)state;
+    assert_int_equal(parse(&l), ORR_OK);
+    assert_string_equal(l.settings.format, "md");
+}
+
+static void the_environment_gives_way_to_the_command_line(void **state)
+{
+    line from_environment = {.command = "analyze"};
+    line from_both = {.command = "analyze", .words = {"--format", "csv", "--fail-if", "d>2"}};
+
+    (void)state;
+    setenv("ORRERY_FORMAT", "json", 1);
+    setenv("ORRERY_FAIL_IF", "c>1", 1);
+    setenv("ORRERY_TOP", "7", 1);
+    assert_int_equal(parse(&from_environment), ORR_OK);
+    assert_string_equal(from_environment.settings.format, "json");
+    assert_string_equal(from_environment.settings.fail_if, "c>1");
+    assert_int_equal(from_environment.settings.top, 7);
+    assert_int_equal(parse(&from_both), ORR_OK);
+    assert_string_equal(from_both.settings.format, "csv");
+    assert_string_equal(from_both.settings.fail_if, "d>2");
+    assert_int_equal(from_both.settings.top, 7);
+}
+
+static void a_flag_of_the_environment_is_off_when_empty_or_0(void **state)
+{
+    const struct {
+        const char *value;
+        bool        quiet;
+    } cases[] = {{"", false}, {"0", false}, {"1", true}, {"yes", true}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        line l = {.command = "info"};
+        setenv("ORRERY_QUIET", cases[i].value, 1);
+        assert_int_equal(parse(&l), ORR_OK);
+        assert_int_equal(l.settings.quiet, cases[i].quiet);
+    }
+}
+
+static void the_environment_of_other_commands_is_left_alone(void **state)
+{
+    line l = {.command = "validate"};
+
+    (void)state;
+    setenv("ORRERY_RANK", "not a number", 1);
+    setenv("ORRERY_HELP", "1", 1);
+    setenv("ORRERY_VERSION", "0.1.0", 1);
+    assert_int_equal(parse(&l), ORR_OK);
+    assert_int_equal(l.settings.rank, -1);
+    assert_false(l.settings.help);
+    assert_false(l.settings.version);
+}
+
+static void a_wrong_value_of_the_environment_names_the_variable(void **state)
+{
+    line l = {.command = "analyze"};
+
+    (void)state;
+    setenv("ORRERY_RANK", "two", 1);
+    assert_refused(&l, "ORRERY_RANK: 'two' is not a whole number of 0 or more");
+}
+
+static void wrong_values_are_refused(void **state)
+{
+    line lines[] = {
+        {.command = "analyze", .words = {"--rank", "two"}},
+        {.command = "analyze", .words = {"--rank", "-2"}},
+        {.command = "analyze", .words = {"--rank", ""}},
+        {.command = "analyze", .words = {"--rank", "3x"}},
+        {.command = "analyze", .words = {"--rank", "99999999999999999999"}},
+        {.command = "analyze", .words = {"--format", "xml"}},
+        {.command = "analyze", .words = {"--format", "js"}},
+        {.command = "analyze", .words = {"--format", "table|json"}},
+        {.command = "analyze", .words = {"--format", ""}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_int_equal(parse(&lines[i]), ORR_INVALID);
+    assert_string_equal(lines[0].err.text, "--rank: 'two' is not a whole number of 0 or more");
+    assert_string_equal(lines[5].err.text, "--format: 'xml' is not one of table|json|csv|md");
+}
+
+static void a_missing_or_superfluous_value_is_refused(void **state)
+{
+    line missing = {.command = "convert", .words = {"a", "--output"}};
+    line short_missing = {.command = "convert", .words = {"a", "-o"}};
+    line too_much = {.command = "convert", .words = {"--quiet=yes"}};
+
+    (void)state;
+    assert_refused(&missing, "--output needs a FILE");
+    assert_refused(&short_missing, "--output needs a FILE");
+    assert_refused(&too_much, "--quiet takes no value");
+}
+
+static void a_wrong_option_gets_a_suggestion(void **state)
+{
+    line near = {.command = "convert", .words = {"--tolerent"}};
+    line swapped = {.command = "convert", .words = {"--ouptut", "x"}};
+    line far = {.command = "convert", .words = {"--xyzzyx"}};
+    line letter = {.command = "convert", .words = {"-Z"}};
+    line of_another = {.command = "convert", .words = {"--fail-if", "a>1"}};
+
+    (void)state;
+    assert_refused(&near, "no option --tolerent; did you mean --tolerant?");
+    assert_refused(&swapped, "no option --ouptut; did you mean --output?");
+    assert_refused(&far, "no option --xyzzyx here; see --help");
+    assert_refused(&letter, "no option -Z here; see --help");
+    assert_int_equal(parse(&of_another), ORR_INVALID);
+}
+
+static void a_prefix_of_a_name_is_not_that_option(void **state)
+{
+    line shorter = {.command = "info", .words = {"--forma", "json"}};
+    line longer = {.command = "info", .words = {"--formats", "json"}};
+
+    (void)state;
+    assert_refused(&shorter, "no option --forma; did you mean --format?");
+    assert_refused(&longer, "no option --formats; did you mean --format?");
+}
+
+static void without_a_command_only_common_options_are_known(void **state)
+{
+    line common = {.words = {"--version"}};
+    line particular = {.words = {"--rank", "3"}};
+
+    (void)state;
+    assert_int_equal(parse(&common), ORR_OK);
+    assert_true(common.settings.version);
+    assert_int_equal(parse(&particular), ORR_INVALID);
+}
+
+static void closest_words(void **state)
+{
+    const char *const words[] = {"analyze", "convert", "diff", "info", "validate", "demo"};
+    const struct {
+        const char *word, *closest;
+    } cases[] = {
+        {"analyse", "analyze"}, {"anlayze", "analyze"}, {"convertt", "convert"}, {"dif", "diff"},
+        {"inof", "info"},       {"valid", "validate"},  {"demo", "demo"},        {"zzzzzzz", NULL},
+        {"", NULL},
+    };
+    char long_word[300];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *closest = orr_closest(cases[i].word, words, sizeof words / sizeof *words);
+        if (cases[i].closest)
+            assert_string_equal(closest, cases[i].closest);
+        else
+            assert_null(closest);
+    }
+    memset(long_word, 'a', sizeof long_word - 1);
+    long_word[sizeof long_word - 1] = '\0';
+    assert_null(orr_closest(long_word, words, sizeof words / sizeof *words));
+    assert_null(orr_closest("info", NULL, 0));
+}
+
+/* The table itself: names are unique where they can meet, and name commands that exist. */
+static void the_table_is_sound(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < orr_options_n; i++) {
+        const orr_option *o = &orr_options[i];
+        assert_true(o->offset < sizeof(orr_settings));
+        assert_true((o->kind == OPTION_FLAG) == (o->value == NULL));
+        for (size_t c = 0; c < orr_commands_n; c++)
+            for (size_t j = 0; j < i && orr_option_applies(o, &orr_commands[c]); j++)
+                if (orr_option_applies(&orr_options[j], &orr_commands[c])) {
+                    assert_string_not_equal(o->name, orr_options[j].name);
+                    assert_true(!o->letter || o->letter != orr_options[j].letter);
+                }
+        if (!o->commands)
+            continue;
+        char words[128];
+        snprintf(words, sizeof words, "%s", o->commands);
+        char *rest = words;
+        for (char *word; (word = strsep(&rest, " "));)
+            assert_true(!*word || orr_command_find(word));
+        assert_true(o->commands[0] == ' ' && o->commands[strlen(o->commands) - 1] == ' ');
+    }
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, clear_environment, clear_environment)
+    const struct CMUnitTest tests[] = {
+        TEST(defaults_are_filled_in),
+        TEST(a_value_may_stand_in_four_ways),
+        TEST(a_value_may_be_empty_or_look_like_an_option),
+        TEST(options_stand_anywhere_and_inputs_keep_their_order),
+        TEST(two_dashes_end_the_options),
+        TEST(the_last_of_two_values_counts),
+        TEST(the_environment_gives_way_to_the_command_line),
+        TEST(a_flag_of_the_environment_is_off_when_empty_or_0),
+        TEST(the_environment_of_other_commands_is_left_alone),
+        TEST(a_wrong_value_of_the_environment_names_the_variable),
+        TEST(wrong_values_are_refused),
+        TEST(a_missing_or_superfluous_value_is_refused),
+        TEST(a_wrong_option_gets_a_suggestion),
+        TEST(a_prefix_of_a_name_is_not_that_option),
+        TEST(without_a_command_only_common_options_are_known),
+        TEST(closest_words),
+        TEST(the_table_is_sound),
+    };
+#undef TEST
+    return cmocka_run_group_tests_name("option", tests, NULL, NULL);
+}
