@@ -113,11 +113,6 @@ orr_status orr_spans_minus(const orr_spans *a, const orr_spans *b, orr_arena *ar
                            orr_spans *ret, orr_error *err) ORR_MUST_CHECK;
 int64_t orr_spans_length(const orr_spans *a);
 int64_t orr_spans_overlap(const orr_spans *a, const orr_spans *b); /* of both at once */
-/* The part of [from, to) that `a` covers, O(log n); `below` from orr_spans_prefix(). */
-orr_status orr_spans_prefix(const orr_spans *a, orr_arena *arena, const int64_t **ret_below,
-                            orr_error *err) ORR_MUST_CHECK; /* shape (n + 1): length before i */
-int64_t orr_spans_covered(const orr_spans *a, const int64_t *below, int64_t from_ns,
-                          int64_t to_ns);
 
 /* Numbers with a key, sorted by key, then id. Scratch comes from `arena` and goes back. */
 typedef struct orr_keyed {

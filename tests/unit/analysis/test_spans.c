@@ -58,21 +58,6 @@ static void test_algebra(void **state)
     orr_arena_free(arena);
 }
 
-static void test_covered(void **state)
-{
-    (void)state;
-    orr_arena *arena = orr_arena_new(0, 0);
-    const orr_spans a = SPANS(arena, {0, 10}, {20, 40});
-    const int64_t *below;
-    assert_int_equal(orr_spans_prefix(&a, arena, &below, NULL), ORR_OK);
-    assert_int_equal(orr_spans_covered(&a, below, -5, 100), 30);
-    assert_int_equal(orr_spans_covered(&a, below, 5, 25), 10);
-    assert_int_equal(orr_spans_covered(&a, below, 10, 20), 0);
-    assert_int_equal(orr_spans_covered(&a, below, 21, 22), 1);
-    assert_int_equal(orr_spans_covered(&a, below, 30, 30), 0);
-    orr_arena_free(arena);
-}
-
 /* Against a bitmap of moments. */
 enum { AXIS = 200 };
 static void paint(bool on[AXIS], const orr_spans *s)
@@ -130,7 +115,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_merges_overlapping_touching_unsorted),
         cmocka_unit_test(test_algebra),
-        cmocka_unit_test(test_covered),
         cmocka_unit_test(test_against_bitmap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
