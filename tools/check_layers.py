@@ -14,14 +14,19 @@ MAY_INCLUDE = {
     "io": {"base"},
     "graph": {"base"},
     "trace": {"base", "io", "graph"},
+    "machine": {"base", "io"},
     "analysis": {"base", "graph"},
-    "report": {"base", "io", "graph", "analysis"},
-    "cli": {"base", "io", "graph", "trace", "analysis", "report"},
+    "cost": {"base", "io", "graph", "machine"},
+    "model": {"base", "io", "graph", "machine", "cost"},
+    "sim": {"base", "io", "graph", "machine", "cost"},
+    "report": {"base", "io", "graph", "machine", "analysis", "cost", "sim"},
+    "cli": {"base", "io", "graph", "machine", "trace", "analysis", "cost", "model", "sim", "report"},
 }
 # The room that implements each public header.
 ROOM_OF_HEADER = {
-    "status": "base", "arena": "base", "graph": "graph", "trace": "trace",
-    "analysis": "analysis", "report": "report", "orrery": "cli",
+    "status": "base", "arena": "base", "graph": "graph", "ensemble": "graph", "trace": "trace",
+    "machine": "machine", "analysis": "analysis", "cost": "cost", "fit": "cost", "model": "model", "sim": "sim", "astra": "sim", "whatif": "sim",
+    "report": "report", "orrery": "cli",
 }
 BANNED = re.compile(r"(?<![\w.>])(strcpy|strcat|sprintf|vsprintf|gets|alloca|atoi|atol|atof|strtok)\s*\(")
 # The one door to the allocator is base/alloc.c.

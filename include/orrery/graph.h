@@ -265,6 +265,8 @@ ORR_API bool          orr_attr_next(orr_attr_iter *iter, orr_attr *ret_attr);
 /* The first attribute of that name. False when there is none. */
 ORR_API bool orr_graph_find_attr(const orr_graph *graph, orr_node_id id, const char *name,
                                  orr_attr *ret_attr);
+/* One number as a whole one, fractions cut off. False: a list, no number, or beyond 64 bits. */
+ORR_API bool orr_attr_int(const orr_attr *attr, int64_t *ret);
 
 /* Rank r of the group, 0 <= r < size, or ORR_NONE when the ranks are not known. */
 ORR_API uint32_t orr_group_rank(const orr_group *group, uint32_t r);

@@ -4,6 +4,7 @@
 
 #include <orrery/analysis.h>
 #include <orrery/arena.h>
+#include <orrery/ensemble.h>
 #include <orrery/graph.h>
 #include <orrery/report.h>
 #include <orrery/status.h>

@@ -89,7 +89,7 @@ static orr_status annotate_by_time(orr_frame *f, const orr_graph *g, const orr_k
 }
 
 /* The annotation of each call that launched work. */
-static orr_status find_annotations(orr_frame *f, const orr_view *view, const orr_work *work,
+static orr_status find_annotations(orr_frame *f, const orr_view *view, const orr_work_list *work,
                                    const orr_node_id **ret)
 {
     const orr_graph *g = view->graph;
@@ -117,7 +117,7 @@ static orr_status add_kernel_time(orr_frame *f, const orr_view *view, group *gro
 {
     const orr_graph *g = view->graph;
     const orr_node_id *annotation_of = NULL;
-    orr_work work;
+    orr_work_list work;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
     ORR_TRY(find_annotations(f, view, &work, &annotation_of));
     for (size_t i = 0; i < work.n; i++) {

@@ -56,7 +56,7 @@ static int in_order(const void *a, const void *b)
 static orr_status gather(orr_frame *f, const orr_view *view, point **ret, size_t *ret_n)
 {
     const orr_graph *g = view->graph;
-    orr_work work;
+    orr_work_list work;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
     size_t n = 0;
     for (size_t i = 0; i < work.n; i++)

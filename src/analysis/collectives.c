@@ -136,7 +136,7 @@ static orr_status gather_unmatched(gatherer *r, const orr_view *view)
 {
     const orr_graph *g = view->graph;
     const uint32_t *match_of = r->job->match_of[view->graph_id];
-    orr_work work;
+    orr_work_list work;
     ORR_TRY(orr_view_work(view, r->scratch, &work, r->err));
     for (size_t i = 0; i < work.n; i++) {
         const orr_node_id v = work.node[i];

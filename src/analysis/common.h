@@ -85,27 +85,27 @@ orr_status orr_find_instances(const orr_graph *g, const char *annotation, orr_ar
  * without a device, collectives on any lane and the outermost host operators of each thread
  * that do not communicate (of those that do, the operators inside; the rest of their time is
  * waiting). By start, then node. */
-typedef struct orr_work {
+typedef struct orr_work_list {
     const orr_node_id *node;  /* shape (n) */
     const uint8_t     *class; /* shape (n), orr_class, never NONE */
     size_t             n;
-} orr_work;
-orr_status orr_view_work(const orr_view *view, orr_arena *arena, orr_work *ret,
+} orr_work_list;
+orr_status orr_view_work(const orr_view *view, orr_arena *arena, orr_work_list *ret,
                          orr_error *err) ORR_MUST_CHECK;
 
 /* Interval sets: disjoint, not touching, increasing. Work of length zero leaves none. */
-typedef struct orr_span {
+typedef struct orr_interval {
     int64_t from_ns, to_ns;
-} orr_span;
+} orr_interval;
 typedef struct orr_spans {
-    const orr_span *at; /* shape (n) */
+    const orr_interval *at; /* shape (n) */
     size_t          n;
 } orr_spans;
 /* When any work of these classes ran. */
-orr_status orr_spans_of_work(const orr_view *view, const orr_work *work, unsigned classes,
+orr_status orr_spans_of_work(const orr_view *view, const orr_work_list *work, unsigned classes,
                              orr_arena *arena, orr_spans *ret, orr_error *err) ORR_MUST_CHECK;
 /* Of any intervals, which are sorted in place. */
-orr_status orr_spans_of(orr_span *any, size_t n, orr_arena *arena, orr_spans *ret,
+orr_status orr_spans_of(orr_interval *any, size_t n, orr_arena *arena, orr_spans *ret,
                         orr_error *err) ORR_MUST_CHECK;
 orr_status orr_spans_union(const orr_spans *a, const orr_spans *b, orr_arena *arena,
                            orr_spans *ret, orr_error *err) ORR_MUST_CHECK;

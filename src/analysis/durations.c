@@ -31,7 +31,7 @@ static orr_status add_rows(orr_frame *f, uint32_t rank, orr_class class,
 static orr_status durations_of_rank(orr_frame *f, const orr_view *view)
 {
     const orr_graph *g = view->graph;
-    orr_work work;
+    orr_work_list work;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
     orr_stat buckets[ORR_CLASS_MEMORY + 1][BUCKETS] = {0};
     for (size_t i = 0; i < work.n; i++) {

@@ -10,12 +10,12 @@ static uint32_t group_of(const orr_graph *g, orr_node_id v)
 
 /* One group's communication: by_group[0..n) are rows of `work`. Time in which two of its
  * communications run at once counts once. */
-static orr_status row_of_group(orr_frame *frame, const orr_view *view, const orr_work *work,
+static orr_status row_of_group(orr_frame *frame, const orr_view *view, const orr_work_list *work,
                                const orr_keyed *by_group, size_t n, const orr_spans *computation)
 {
     const orr_graph *g = view->graph;
     const uint32_t group = group_of(g, work->node[by_group[0].id]);
-    orr_span *any = orr_arena_array(frame->scratch, orr_span, n);
+    orr_interval *any = orr_arena_array(frame->scratch, orr_interval, n);
     orr_exposed *row = orr_frame_row(frame);
     if (any == NULL || row == NULL)
         return orr_fail_memory(frame->err);
@@ -25,7 +25,7 @@ static orr_status row_of_group(orr_frame *frame, const orr_view *view, const orr
     for (size_t i = 0; i < n; i++) {
         const orr_node_id v = work->node[by_group[i].id];
         const orr_comm *comm = orr_graph_comm(g, v);
-        any[i] = (orr_span){g->start_ns[v], orr_end_ns(g, v)};
+        any[i] = (orr_interval){g->start_ns[v], orr_end_ns(g, v)};
         if (comm != NULL && orr_comm_bytes(comm) > 0)
             row->bytes = orr_sum(row->bytes, orr_comm_bytes(comm));
     }
@@ -39,7 +39,7 @@ static orr_status row_of_group(orr_frame *frame, const orr_view *view, const orr
 
 static orr_status exposed_of_rank(orr_frame *frame, const orr_view *view)
 {
-    orr_work work;
+    orr_work_list work;
     orr_spans computation;
     ORR_TRY(orr_view_work(view, frame->scratch, &work, frame->err));
     ORR_TRY(orr_spans_of_work(view, &work, ORR_CLASS_COMPUTATION, frame->scratch, &computation,

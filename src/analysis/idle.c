@@ -20,7 +20,7 @@ static cause cause_of(const orr_graph *g, orr_node_id work, int64_t previous_end
     return g->start_ns[work] - previous_end_ns < kernel_wait_ns ? KERNEL_WAIT : OTHER;
 }
 
-static void walk(orr_frame *f, const orr_view *view, const orr_work *work, stream *streams)
+static void walk(orr_frame *f, const orr_view *view, const orr_work_list *work, stream *streams)
 {
     const orr_graph *g = view->graph;
     for (size_t i = 0; i < work->n; i++) {
@@ -38,7 +38,7 @@ static void walk(orr_frame *f, const orr_view *view, const orr_work *work, strea
 static orr_status idle_of_rank(orr_frame *f, const orr_view *view)
 {
     const orr_graph *g = view->graph;
-    orr_work work;
+    orr_work_list work;
     const char *const *labels;
     if (view->host_only)
         return ORR_OK;

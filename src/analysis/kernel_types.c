@@ -28,7 +28,7 @@ static void sweep(const orr_spans of_class[3], int64_t sums[SETS])
         for (int c = 0; c < 3; c++) {
             if (next[c] == 2 * of_class[c].n)
                 continue;
-            const orr_span *span = &of_class[c].at[next[c] / 2];
+            const orr_interval *span = &of_class[c].at[next[c] / 2];
             const int64_t moment = next[c] % 2 == 0 ? span->from_ns : span->to_ns;
             first = moment < first ? moment : first;
         }
@@ -40,7 +40,7 @@ static void sweep(const orr_spans of_class[3], int64_t sums[SETS])
         for (int c = 0; c < 3; c++) {
             if (next[c] == 2 * of_class[c].n)
                 continue;
-            const orr_span *span = &of_class[c].at[next[c] / 2];
+            const orr_interval *span = &of_class[c].at[next[c] / 2];
             if ((next[c] % 2 == 0 ? span->from_ns : span->to_ns) != first)
                 continue;
             running ^= 1u << c;
@@ -52,7 +52,7 @@ static void sweep(const orr_spans of_class[3], int64_t sums[SETS])
 /* One row a rank and set here; summed over ranks below. */
 static orr_status types_of_rank(orr_frame *f, const orr_view *view)
 {
-    orr_work work;
+    orr_work_list work;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
     orr_spans of_class[3];
     for (int c = 0; c < 3; c++)

@@ -38,7 +38,7 @@ static void stat_join(orr_stat *into, const orr_stat *other)
 }
 
 /* Work of a class by name, then start. */
-static orr_status sort_by_name(orr_frame *f, const orr_graph *g, const orr_work *work,
+static orr_status sort_by_name(orr_frame *f, const orr_graph *g, const orr_work_list *work,
                                orr_class class, orr_keyed **ret, size_t *ret_n)
 {
     orr_keyed *items = orr_arena_array(f->scratch, orr_keyed, work->n);
@@ -53,7 +53,7 @@ static orr_status sort_by_name(orr_frame *f, const orr_graph *g, const orr_work 
     return orr_sort_keyed(items, n, f->scratch, f->err);
 }
 
-static orr_status group_by_name(orr_frame *f, const orr_graph *g, const orr_work *work,
+static orr_status group_by_name(orr_frame *f, const orr_graph *g, const orr_work_list *work,
                                 orr_class class, group **ret, size_t *ret_n)
 {
     orr_keyed *items = NULL;
@@ -107,7 +107,7 @@ static orr_status add_row(orr_frame *f, uint32_t rank, const char *type, const g
     return ORR_OK;
 }
 
-static orr_status add_class(orr_frame *f, const orr_view *view, const orr_work *work,
+static orr_status add_class(orr_frame *f, const orr_view *view, const orr_work_list *work,
                             orr_class class)
 {
     group *groups = NULL, others = {.name = "others"};
@@ -124,7 +124,7 @@ static orr_status add_class(orr_frame *f, const orr_view *view, const orr_work *
 
 static orr_status kernels_of_rank(orr_frame *f, const orr_view *view)
 {
-    orr_work work;
+    orr_work_list work;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
     for (unsigned class = 1; class < ORR_CLASS_ANY; class <<= 1) {
         const orr_arena_mark mark = orr_arena_get_mark(f->scratch);

@@ -17,7 +17,7 @@ static orr_launch launch_of(const orr_view *view, orr_node_id call, orr_node_id 
 
 static orr_status launches_of_rank(orr_frame *f, const orr_view *view)
 {
-    orr_work work;
+    orr_work_list work;
     if (view->host_only)
         return ORR_OK;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
@@ -58,7 +58,7 @@ static void count(orr_launch_summary *row, const orr_launch *launch, bool first,
 
 static orr_status summary_of_rank(orr_frame *f, const orr_view *view)
 {
-    orr_work work;
+    orr_work_list work;
     if (view->host_only)
         return ORR_OK;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));

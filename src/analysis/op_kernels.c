@@ -75,7 +75,7 @@ static orr_status op_kernels_of_rank(orr_frame *f, const orr_view *view)
     const orr_graph *g = view->graph;
     const orr_node_id *op_of;
     const orr_owned *instances;
-    orr_work work;
+    orr_work_list work;
     size_t n = 0, n_groups = 0;
     if (view->host_only)
         return ORR_OK;

@@ -3,7 +3,7 @@
 
 static orr_status overlap_of_rank(orr_frame *f, const orr_view *view)
 {
-    orr_work work;
+    orr_work_list work;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
     if (work.n == 0)
         return ORR_OK;

@@ -6,7 +6,7 @@
 #include "base/strtab.h"
 
 /* Work that has an owner, in the order asked for: by time of launch, then of start. */
-static orr_status order_of_work(const orr_view *view, const orr_work *work, unsigned classes,
+static orr_status order_of_work(const orr_view *view, const orr_work_list *work, unsigned classes,
                                 const orr_node_id *owner_of, orr_owned_order order,
                                 orr_arena *arena, orr_keyed **ret, size_t *ret_n, orr_error *err)
 {
@@ -29,7 +29,7 @@ static orr_status order_of_work(const orr_view *view, const orr_work *work, unsi
     return orr_sort_keyed(items, n, arena, err);
 }
 
-orr_status orr_group_by_owner(const orr_view *view, const orr_work *work, unsigned classes,
+orr_status orr_group_by_owner(const orr_view *view, const orr_work_list *work, unsigned classes,
                               const orr_node_id *owner_of, orr_owned_order order, orr_arena *arena,
                               const orr_owned **ret, size_t *ret_n, orr_error *err)
 {

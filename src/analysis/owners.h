@@ -14,7 +14,7 @@ typedef struct orr_owned {
 /* Group work of these classes by owner_of[its call] (shape (N), ORR_NONE: of nobody),
  * by owner; inside, by time of launch or by time of start. */
 typedef enum orr_owned_order { ORR_OWNED_BY_LAUNCH, ORR_OWNED_BY_START } orr_owned_order;
-orr_status orr_group_by_owner(const orr_view *view, const orr_work *work, unsigned classes,
+orr_status orr_group_by_owner(const orr_view *view, const orr_work_list *work, unsigned classes,
                               const orr_node_id *owner_of, orr_owned_order order, orr_arena *arena,
                               const orr_owned **ret, size_t *ret_n, orr_error *err) ORR_MUST_CHECK;
 

@@ -17,7 +17,7 @@ typedef struct series {
 typedef orr_status (*series_visitor)(orr_frame *f, const orr_view *view, const series *s);
 
 /* Work that has a launch, by stream and call, then start. */
-static orr_status by_stream_and_call(orr_frame *f, const orr_view *view, const orr_work *work,
+static orr_status by_stream_and_call(orr_frame *f, const orr_view *view, const orr_work_list *work,
                                      orr_keyed **ret, size_t *ret_n)
 {
     const orr_graph *g = view->graph;
@@ -62,7 +62,7 @@ static orr_status build_series(orr_frame *f, const launch *launches, size_t n, s
 static orr_status visit_streams(orr_frame *f, const orr_view *view, series_visitor visit)
 {
     const orr_graph *g = view->graph;
-    orr_work work;
+    orr_work_list work;
     orr_keyed *items = NULL;
     size_t n = 0;
     const char *const *labels;

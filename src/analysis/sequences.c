@@ -123,7 +123,7 @@ static orr_status add_rows(orr_frame *f, const orr_view *view, group *groups, si
 static orr_status sequences_of_rank(orr_frame *f, const orr_view *view)
 {
     const orr_graph *g = view->graph;
-    orr_work work;
+    orr_work_list work;
     const orr_node_id *root_of = NULL;
     const orr_owned *roots;
     size_t n = 0, n_groups = 0;

@@ -2,7 +2,7 @@
 #include "analysis/common.h"
 
 /* Merge what is sorted by start: overlapping and touching intervals become one. */
-static size_t merge_sorted(orr_span *at, size_t n)
+static size_t merge_sorted(orr_interval *at, size_t n)
 {
     size_t out = 0;
     for (size_t i = 0; i < n; i++) {
@@ -18,7 +18,7 @@ static size_t merge_sorted(orr_span *at, size_t n)
     return out;
 }
 
-static bool sorted_by_start(const orr_span *at, size_t n)
+static bool sorted_by_start(const orr_interval *at, size_t n)
 {
     for (size_t i = 1; i < n; i++)
         if (at[i].from_ns < at[i - 1].from_ns)
@@ -26,12 +26,12 @@ static bool sorted_by_start(const orr_span *at, size_t n)
     return true;
 }
 
-orr_status orr_spans_of(orr_span *any, size_t n, orr_arena *arena, orr_spans *ret, orr_error *err)
+orr_status orr_spans_of(orr_interval *any, size_t n, orr_arena *arena, orr_spans *ret, orr_error *err)
 {
     if (!sorted_by_start(any, n)) {
         const orr_arena_mark mark = orr_arena_get_mark(arena);
         orr_keyed *order = orr_arena_array(arena, orr_keyed, n);
-        orr_span *copy = orr_arena_array(arena, orr_span, n);
+        orr_interval *copy = orr_arena_array(arena, orr_interval, n);
         if (order == NULL || copy == NULL)
             return orr_fail_memory(err);
         for (size_t i = 0; i < n; i++) {
@@ -50,7 +50,7 @@ orr_status orr_spans_of(orr_span *any, size_t n, orr_arena *arena, orr_spans *re
 orr_status orr_spans_union(const orr_spans *a, const orr_spans *b, orr_arena *arena, orr_spans *ret,
                            orr_error *err)
 {
-    orr_span *both = orr_arena_array(arena, orr_span, a->n + b->n);
+    orr_interval *both = orr_arena_array(arena, orr_interval, a->n + b->n);
     if (both == NULL)
         return orr_fail_memory(err);
     size_t i = 0, j = 0, n = 0;
@@ -66,7 +66,7 @@ orr_status orr_spans_minus(const orr_spans *a, const orr_spans *b, orr_arena *ar
                            orr_error *err)
 {
     /* Each interval of b cuts at most one of a in two. */
-    orr_span *rest = orr_arena_array(arena, orr_span, a->n + b->n);
+    orr_interval *rest = orr_arena_array(arena, orr_interval, a->n + b->n);
     if (rest == NULL)
         return orr_fail_memory(err);
     size_t n = 0, j = 0;
@@ -77,13 +77,13 @@ orr_status orr_spans_minus(const orr_spans *a, const orr_spans *b, orr_arena *ar
             j++;
         for (size_t k = j; k < b->n && b->at[k].from_ns < to; k++) {
             if (b->at[k].from_ns > from)
-                rest[n++] = (orr_span){from, b->at[k].from_ns};
+                rest[n++] = (orr_interval){from, b->at[k].from_ns};
             from = b->at[k].to_ns;
             if (from < to)
                 j = k + 1;
         }
         if (from < to)
-            rest[n++] = (orr_span){from, to};
+            rest[n++] = (orr_interval){from, to};
     }
     *ret = (orr_spans){.at = rest, .n = n};
     return ORR_OK;
@@ -101,7 +101,7 @@ int64_t orr_spans_overlap(const orr_spans *a, const orr_spans *b)
 {
     int64_t length = 0;
     for (size_t i = 0, j = 0; i < a->n && j < b->n;) {
-        const orr_span *x = &a->at[i], *y = &b->at[j];
+        const orr_interval *x = &a->at[i], *y = &b->at[j];
         const int64_t from = x->from_ns > y->from_ns ? x->from_ns : y->from_ns;
         const int64_t to = x->to_ns < y->to_ns ? x->to_ns : y->to_ns;
         if (from < to)

@@ -16,7 +16,7 @@ static size_t step_at(const orr_instance *steps, size_t n, int64_t moment_ns)
 }
 
 /* Work in order of the step that launched it; work of no step is left out. */
-static orr_status by_step(orr_frame *f, const orr_view *view, const orr_work *work,
+static orr_status by_step(orr_frame *f, const orr_view *view, const orr_work_list *work,
                           const orr_instance *steps, size_t n_steps, orr_keyed **ret, size_t *ret_n)
 {
     const orr_graph *g = view->graph;
@@ -37,7 +37,7 @@ static orr_status by_step(orr_frame *f, const orr_view *view, const orr_work *wo
     return orr_sort_keyed(order, n, f->scratch, f->err);
 }
 
-static orr_status fill_row(orr_frame *f, const orr_view *view, const orr_work *work, orr_step *row)
+static orr_status fill_row(orr_frame *f, const orr_view *view, const orr_work_list *work, orr_step *row)
 {
     orr_spans computation, communication, both, busy;
     ORR_TRY(orr_spans_of_work(view, work, ORR_CLASS_COMPUTATION, f->scratch, &computation, f->err));
@@ -53,7 +53,7 @@ static orr_status fill_row(orr_frame *f, const orr_view *view, const orr_work *w
 }
 
 static orr_status add_step(orr_frame *f, const orr_view *view, const orr_instance *step,
-                           const orr_work *work)
+                           const orr_work_list *work)
 {
     const orr_graph *g = view->graph;
     orr_step row = {.rank = view->rank,
@@ -75,7 +75,7 @@ static orr_status steps_of_rank(orr_frame *f, const orr_view *view)
 {
     const orr_instance *steps;
     size_t n_steps = 0, n = 0;
-    orr_work work;
+    orr_work_list work;
     orr_keyed *order = NULL;
     ORR_TRY(orr_find_instances(view->graph, f->options.annotation, f->scratch, &steps, &n_steps,
                                f->err));
@@ -96,7 +96,7 @@ static orr_status steps_of_rank(orr_frame *f, const orr_view *view)
             at++;
         if (steps[step].from_ns < view->from_ns || steps[step].to_ns > view->to_ns)
             continue;
-        const orr_work of_step = {.node = node + first, .class = class + first, .n = at - first};
+        const orr_work_list of_step = {.node = node + first, .class = class + first, .n = at - first};
         ORR_TRY(add_step(f, view, &steps[step], &of_step));
     }
     return ORR_OK;

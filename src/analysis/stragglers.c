@@ -12,7 +12,7 @@
 
 static orr_status communication_of_rank(orr_frame *frame, const orr_view *view)
 {
-    orr_work work;
+    orr_work_list work;
     ORR_TRY(orr_view_work(view, frame->scratch, &work, frame->err));
     orr_straggler *row = orr_frame_row(frame);
     if (row == NULL)

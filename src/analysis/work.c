@@ -128,7 +128,7 @@ static orr_status find_work(const orr_view *view, const nesting *in, keyed_array
     return ORR_OK;
 }
 
-orr_status orr_view_work(const orr_view *view, orr_arena *arena, orr_work *ret, orr_error *err)
+orr_status orr_view_work(const orr_view *view, orr_arena *arena, orr_work_list *ret, orr_error *err)
 {
     orr_status status;
     keyed_array found = {0};
@@ -150,23 +150,23 @@ orr_status orr_view_work(const orr_view *view, orr_arena *arena, orr_work *ret, 
         node[i] = found.at[i].id;
         class[i] = (uint8_t)class_of(view->graph, found.at[i].id, &in);
     }
-    *ret = (orr_work){.node = node, .class = class, .n = found.n};
+    *ret = (orr_work_list){.node = node, .class = class, .n = found.n};
 out:
     orr_array_done(&found);
     orr_arena_free(scratch);
     return status;
 }
 
-orr_status orr_spans_of_work(const orr_view *view, const orr_work *work, unsigned classes,
+orr_status orr_spans_of_work(const orr_view *view, const orr_work_list *work, unsigned classes,
                              orr_arena *arena, orr_spans *ret, orr_error *err)
 {
     const orr_graph *g = view->graph;
-    orr_span *any = orr_arena_array(arena, orr_span, work->n);
+    orr_interval *any = orr_arena_array(arena, orr_interval, work->n);
     if (any == NULL)
         return orr_fail_memory(err);
     size_t n = 0;
     for (size_t i = 0; i < work->n; i++)
         if (work->class[i] & classes)
-            any[n++] = (orr_span){g->start_ns[work->node[i]], orr_end_ns(g, work->node[i])};
+            any[n++] = (orr_interval){g->start_ns[work->node[i]], orr_end_ns(g, work->node[i])};
     return orr_spans_of(any, n, arena, ret, err);
 }

@@ -139,6 +139,32 @@ orr_status orr_parse_bandwidth(const char *text, double *ret_bytes_per_s, orr_er
                           ret_bytes_per_s, err);
 }
 
+orr_status orr_parse_flops(const char *text, double *ret_flops_per_s, orr_error *err)
+{
+    static const unit units[] = {{"FLOPS", 1}, {"FLOP/s", 1}, {"OPS", 1}, {"OP/s", 1}, {NULL, 0}};
+    return parse_quantity(text, units, true, "a rate of arithmetic: write for example 989TFLOPS",
+                          ret_flops_per_s, err);
+}
+
+orr_status orr_parse_frequency(const char *text, double *ret_hz, orr_error *err)
+{
+    static const unit units[] = {{"Hz", 1}, {NULL, 0}};
+    return parse_quantity(text, units, true, "a frequency: write for example 1410MHz", ret_hz, err);
+}
+
+orr_status orr_parse_power(const char *text, double *ret_w, orr_error *err)
+{
+    static const unit units[] = {{"W", 1}, {NULL, 0}};
+    return parse_quantity(text, units, true, "a power: write for example 700W", ret_w, err);
+}
+
+orr_status orr_parse_iops(const char *text, double *ret_per_s, orr_error *err)
+{
+    static const unit units[] = {{"IOPS", 1}, {NULL, 0}};
+    return parse_quantity(text, units, true, "operations a second: write for example 550kIOPS",
+                          ret_per_s, err);
+}
+
 /* Three significant digits of value / factor of the largest unit that gives 1 or more.
  * 999.6 rounds to 1000, and that is 1.00 of the next. */
 static char *format_scaled(char out[ORR_UNIT_CHARS], double value, const unit *units, int count)

@@ -21,6 +21,15 @@ orr_status orr_parse_duration(const char *text, int64_t *ret_ns, orr_error *err)
 /* "400Gbps" and "400Gbit/s" are bits, "3.35TB/s" and "3.35TBps" bytes. */
 orr_status orr_parse_bandwidth(const char *text, double *ret_bytes_per_s,
                                orr_error *err) ORR_MUST_CHECK;
+/* "989TFLOPS", "67 TFLOP/s"; "1979TOPS" for integers. */
+orr_status orr_parse_flops(const char *text, double *ret_flops_per_s,
+                           orr_error *err) ORR_MUST_CHECK;
+/* "1410MHz", "2.1GHz". */
+orr_status orr_parse_frequency(const char *text, double *ret_hz, orr_error *err) ORR_MUST_CHECK;
+/* "700W", "10.2kW". */
+orr_status orr_parse_power(const char *text, double *ret_w, orr_error *err) ORR_MUST_CHECK;
+/* "550kIOPS": operations of a storage device a second. */
+orr_status orr_parse_iops(const char *text, double *ret_per_s, orr_error *err) ORR_MUST_CHECK;
 
 /* Printing for the progress meter, three significant digits: "1.50 GiB", "4.20 M". Both write a
  * NUL-terminated text and return it. Tables are printed by report/human.h. */

@@ -2,6 +2,7 @@
 #ifndef ORR_CLI_OPTION_H
 #define ORR_CLI_OPTION_H
 
+#include "base/closest.h"
 #include "cli/command.h"
 
 /* The one table of options. It drives the command line, the environment, --help, the man
@@ -31,8 +32,5 @@ void orr_option_environment(const orr_option *option, char *name, size_t size);
  * Errors: INVALID, with a text for a person. */
 orr_status orr_options_parse(int argc, char **argv, const orr_command *command,
                              orr_settings *settings, orr_error *err) ORR_MUST_CHECK;
-
-/* The candidate closest to `word`, if one is close: "did you mean". */
-const char *orr_closest(const char *word, const char *const *candidates, size_t n);
 
 #endif /* ORR_CLI_OPTION_H */

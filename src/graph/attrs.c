@@ -214,3 +214,45 @@ size_t orr_attr_heap_bytes(const orr_attr_heap *heap)
     return heap->bytes.room + heap->list.room * sizeof *heap->list.at +
            heap->index.room * sizeof *heap->index.slot;
 }
+
+static bool double_int(double value, int64_t *ret)
+{
+    if (!(value >= -9.2e18 && value <= 9.2e18))
+        return false;
+    *ret = (int64_t)value;
+    return true;
+}
+
+bool orr_attr_int(const orr_attr *attr, int64_t *ret)
+{
+    const void *value = attr->values;
+    if (attr->list || attr->count != 1)
+        return false;
+    switch ((orr_attr_kind)attr->kind) {
+    case ORR_ATTR_DOUBLE:
+        return double_int(*(const double *)value, ret);
+    case ORR_ATTR_FLOAT:
+        return double_int((double)*(const float *)value, ret);
+    case ORR_ATTR_INT32:
+    case ORR_ATTR_SINT32:
+    case ORR_ATTR_SFIXED32:
+        *ret = *(const int32_t *)value;
+        return true;
+    case ORR_ATTR_UINT32:
+    case ORR_ATTR_FIXED32:
+        *ret = *(const uint32_t *)value;
+        return true;
+    case ORR_ATTR_INT64:
+    case ORR_ATTR_SINT64:
+    case ORR_ATTR_SFIXED64:
+    case ORR_ATTR_UINT64:
+    case ORR_ATTR_FIXED64:
+        *ret = *(const int64_t *)value;
+        return true;
+    case ORR_ATTR_BOOL:
+        *ret = *(const uint8_t *)value;
+        return true;
+    default:
+        return false;
+    }
+}

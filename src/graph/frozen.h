@@ -12,6 +12,7 @@ typedef struct orr_frozen {
     orr_attr_heap  attr_heap;
     const uint32_t *attrs; /* shape (N): number of the node's list */
     uint32_t       recording_attrs;
+    bool           retimed; /* all but times and lane rows belongs to another graph */
 } orr_frozen;
 
 static inline const orr_frozen *orr_frozen_of(const orr_graph *graph)

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "graph/frozen.h"
+#include "graph/retime.h"
 
 const char *orr_graph_str(const orr_graph *graph, orr_str s)
 {
@@ -100,6 +101,10 @@ void orr_graph_free(const orr_graph *g)
     if (g == NULL)
         return;
     orr_frozen *frozen = (orr_frozen *)g;
+    if (frozen->retimed) {
+        orr_retimed_free(frozen);
+        return;
+    }
     const void *const owned[] = {
         g->name,     g->kind,       g->flags,      g->lane,      g->start_ns, g->duration_ns,
         g->parent,   g->source_id,  g->detail,     g->dep_first, g->dep,      g->dep_kind,

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <orrery/ensemble.h>
+
 #include "base/alloc.h"
 
 #define MAX_RANKS (UINT32_C(1) << 24) /* a wrong world size is not to cost gigabytes */
@@ -215,8 +217,10 @@ static orr_status tie(job_box *box, orr_error *err)
     return status;
 }
 
-orr_status orr_job_build(const orr_graph *const *graphs, uint32_t n, const orr_job **ret_job,
-                         orr_error *err)
+typedef orr_status tying(job_box *box, orr_error *err);
+
+static orr_status build(const orr_graph *const *graphs, uint32_t n, tying *tie_them,
+                        const orr_job **ret_job, orr_error *err)
 {
     if (n == 0)
         return orr_fail(err, ORR_INVALID, "a job needs the graph of at least one rank");
@@ -225,9 +229,89 @@ orr_status orr_job_build(const orr_graph *const *graphs, uint32_t n, const orr_j
     if (status == ORR_OK)
         status = orr_job_merge_groups(&box->job, box->arena, err);
     if (status == ORR_OK)
-        status = tie(box, err);
+        status = tie_them(box, err);
     if (status == ORR_OK)
         *ret_job = &box->job;
+    else
+        box_free(box);
+    return status;
+}
+
+orr_status orr_job_build(const orr_graph *const *graphs, uint32_t n, const orr_job **ret_job,
+                         orr_error *err)
+{
+    return build(graphs, n, tie, ret_job, err);
+}
+
+static orr_status tie_nothing(job_box *box, orr_error *err)
+{
+    orr_job *job = &box->job;
+    const orr_job_draft draft = {
+        .job = job,
+        .arena = box->arena,
+        .offset_ns = orr_arena_array(box->arena, int64_t, job->n_graphs),
+    };
+    if (draft.offset_ns == NULL)
+        return orr_fail_memory(err);
+    set_clocks(&draft);
+    return set_matches(&draft, err);
+}
+
+orr_status orr_job_gather(const orr_graph *const *graphs, uint32_t n, const orr_job **ret_job,
+                          orr_error *err)
+{
+    return build(graphs, n, tie_nothing, ret_job, err);
+}
+
+/* What the jobs share stays the other's; matches are put in order anew, since they are by time. */
+static orr_status tie_again(job_box *box, const orr_job *job, orr_error *err)
+{
+    orr_job_draft draft = {
+        .job = &box->job,
+        .arena = box->arena,
+        .offset_ns = orr_arena_array(box->arena, int64_t, job->n_graphs),
+    };
+    orr_status status = ORR_OK;
+    uint32_t n_members = 0;
+    for (uint32_t m = 0; m < job->n_matches; m++)
+        n_members += job->matches[m].count;
+    if (draft.offset_ns == NULL || !orr_array_reserve(&draft.matches, job->n_matches) ||
+        !orr_array_reserve(&draft.members, n_members)) {
+        status = orr_fail_memory(err);
+        goto out;
+    }
+    for (uint32_t m = 0; m < job->n_matches; m++)
+        draft.matches.at[draft.matches.n++] = job->matches[m];
+    for (uint32_t i = 0; i < n_members; i++)
+        draft.members.at[draft.members.n++] = job->members[i];
+    set_clocks(&draft);
+    status = set_matches(&draft, err);
+out:
+    orr_array_done(&draft.matches);
+    orr_array_done(&draft.members);
+    return status;
+}
+
+orr_status orr_job_retime(const orr_job *job, const orr_graph *const *graphs,
+                          const orr_job **ret, orr_error *err)
+{
+    for (uint32_t d = 0; d < job->n_graphs; d++)
+        if (graphs[d]->n_nodes != job->graphs[d]->n_nodes)
+            return orr_fail(err, ORR_INVALID, "graph %u has %u nodes, that of the job has %u", d,
+                            graphs[d]->n_nodes, job->graphs[d]->n_nodes);
+    job_box *box = box_new();
+    const orr_graph **own =
+        box ? orr_arena_array(box->arena, const orr_graph *, job->n_graphs) : NULL;
+    if (own == NULL) {
+        box_free(box);
+        return orr_fail_memory(err);
+    }
+    box->job = *job;
+    memcpy(own, graphs, job->n_graphs * sizeof(*own));
+    box->job.graphs = own;
+    const orr_status status = tie_again(box, job, err);
+    if (status == ORR_OK)
+        *ret = &box->job;
     else
         box_free(box);
     return status;

@@ -21,6 +21,10 @@ typedef struct orr_job_draft {
     bool      *aligned;   /* shape (D): its offset is known  */
 } orr_job_draft;
 
+/* orr_job_build() without its knowledge: nothing is matched, and all clocks are taken to agree. */
+orr_status orr_job_gather(const orr_graph *const *graphs, uint32_t n, const orr_job **ret_job,
+                          orr_error *err) ORR_MUST_CHECK;
+
 /* Fill job->groups, group_graph and group_of: one group of the job for all groups of graphs that
  * are the same. Same name and same ranks is the same group; one whose ranks are not known is the
  * one of its name that its rank is in, or all that are known as little by that name and size. */

@@ -22,7 +22,7 @@ typedef struct page {
     orr_headline headline;
     orr_critical_path path;
     const orr_sections *sections;
-    orr_timeline timeline;
+    orr_timeline_view timeline;
     const orr_sample *samples;
     size_t n_samples;
     orr_output *meta;

@@ -218,13 +218,13 @@ static orr_status prepare(build *b, uint32_t max_events, orr_error *err)
 }
 
 orr_status orr_timeline_build(const orr_job *job, uint32_t max_events, orr_arena *arena,
-                              orr_timeline *ret, orr_error *err)
+                              orr_timeline_view *ret, orr_error *err)
 {
     build b = {.job = job, .arena = arena};
     ORR_TRY(prepare(&b, max_events, err));
     for (uint32_t g = 0; g < job->n_graphs; g++)
         ORR_TRY(add_graph(&b, g, err));
-    *ret = (orr_timeline){.events = b.events,
+    *ret = (orr_timeline_view){.events = b.events,
                           .rows = b.rows,
                           .event_of = (const uint32_t *const *)b.event_of,
                           .n_events = b.n_events,

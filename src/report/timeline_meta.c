@@ -51,7 +51,7 @@ static void lane_label(const orr_graph *graph, const orr_lane *lane, bool device
     const char *name = orr_graph_str(graph, lane->name);
     char number[24];
     snprintf(number, sizeof number, "%" PRId64, lane->tid);
-    if (lane->kind == ORR_LANE_STREAM) {
+    if (lane->kind == ORR_LANE_STREAM && lane->tid != INT64_MIN) {
         char device[32] = "";
         if (devices)
             snprintf(device, sizeof device, "GPU %" PRId32 " ", lane->device);
@@ -83,7 +83,7 @@ static uint32_t write_lanes(orr_json_writer *w, const orr_timeline_input *in, ui
                             uint32_t row)
 {
     const orr_graph *graph = in->job->graphs[g];
-    const orr_timeline *t = in->timeline;
+    const orr_timeline_view *t = in->timeline;
     const bool devices = has_several_devices(graph);
     orr_json_write_key(w, "lanes");
     orr_json_write_array(w);

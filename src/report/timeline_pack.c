@@ -47,7 +47,7 @@ static orr_status add_detail(pack *p, const orr_graph *graph, orr_node_id node, 
 /* Which names and details there are, and which each event has. */
 static orr_status collect(pack *p, orr_error *err)
 {
-    const orr_timeline *t = p->in->timeline;
+    const orr_timeline_view *t = p->in->timeline;
     for (uint32_t i = 0; i < t->n_events; i++) {
         const orr_event e = t->events[i];
         const orr_graph *graph = p->in->job->graphs[e.graph];
@@ -70,7 +70,7 @@ static orr_status collect(pack *p, orr_error *err)
 
 static void pack_events(pack *p)
 {
-    const orr_timeline *t = p->in->timeline;
+    const orr_timeline_view *t = p->in->timeline;
     for (uint32_t r = 0; r < t->n_rows; r++) {
         const orr_timeline_row *row = &t->rows[r];
         int64_t end = 0;
@@ -91,7 +91,7 @@ static void pack_events(pack *p)
 /* Dependencies that the order within a lane does not tell. */
 static void pack_edges(pack *p)
 {
-    const orr_timeline *t = p->in->timeline;
+    const orr_timeline_view *t = p->in->timeline;
     orr_blob *out = &p->columns[ORR_TIMELINE_EDGE];
     uint32_t previous = 0;
     for (uint32_t i = 0; i < t->n_events; i++) {

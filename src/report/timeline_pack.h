@@ -21,7 +21,7 @@
  * What the lane order says by itself (THREAD and STREAM dependencies) is not an edge. */
 typedef struct orr_timeline_input {
     const orr_job *job;
-    const orr_timeline *timeline;
+    const orr_timeline_view *timeline;
     const orr_critical_path *path; /* or NULL */
     const orr_sample *samples;     /* memory held over time; shape (n_samples) */
     size_t n_samples;

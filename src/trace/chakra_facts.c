@@ -76,51 +76,13 @@ orr_chakra_node_type orr_chakra_type_of(orr_node_kind kind)
     }
 }
 
-static bool double_int(double value, int64_t *ret)
-{
-    if (!(value >= -9.2e18 && value <= 9.2e18))
-        return false;
-    *ret = (int64_t)value;
-    return true;
-}
-
 bool orr_chakra_attr_int(const orr_graph_builder *builder, const orr_attr *attr, int64_t *ret)
 {
-    if (attr->list || attr->count != 1)
-        return false;
-    const void *value = attr->values;
-    switch ((orr_attr_kind)attr->kind) {
-    case ORR_ATTR_DOUBLE:
-        return double_int(*(const double *)value, ret);
-    case ORR_ATTR_FLOAT:
-        return double_int((double)*(const float *)value, ret);
-    case ORR_ATTR_INT32:
-    case ORR_ATTR_SINT32:
-    case ORR_ATTR_SFIXED32:
-        *ret = *(const int32_t *)value;
-        return true;
-    case ORR_ATTR_UINT32:
-    case ORR_ATTR_FIXED32:
-        *ret = *(const uint32_t *)value;
-        return true;
-    case ORR_ATTR_INT64:
-    case ORR_ATTR_SINT64:
-    case ORR_ATTR_SFIXED64:
-    case ORR_ATTR_UINT64:
-    case ORR_ATTR_FIXED64:
-        *ret = *(const int64_t *)value;
-        return true;
-    case ORR_ATTR_BOOL:
-        *ret = *(const uint8_t *)value;
-        return true;
-    case ORR_ATTR_STRING: {
-        const orr_str s = *(const orr_str *)value;
-        return orr_text_int64((orr_text){orr_builder_text(builder, s),
-                                         orr_strtab_len(builder->strings, s)}, ret);
-    }
-    default:
-        return false;
-    }
+    if (attr->list || attr->count != 1 || attr->kind != ORR_ATTR_STRING)
+        return orr_attr_int(attr, ret);
+    const orr_str s = *(const orr_str *)attr->values;
+    return orr_text_int64((orr_text){orr_builder_text(builder, s),
+                                     orr_strtab_len(builder->strings, s)}, ret);
 }
 
 int64_t orr_chakra_micros(int64_t ns)

@@ -111,7 +111,7 @@ static void put_group(orr_json_writer *w, const orr_graph *g, const orr_group *g
 /* Bytes as counts of elements of the recorded type, or of bytes where there is none. */
 static void put_sizes(orr_json_writer *w, const orr_graph *g, const orr_comm *comm)
 {
-    uint32_t bytes = orr_dtype_bytes(orr_graph_str(g, comm->dtype),
+    uint32_t bytes = orr_element_bytes(orr_graph_str(g, comm->dtype),
                                      orr_graph_str_len(g, comm->dtype));
     if (comm->dtype == 0 && (comm->in_bytes >= 0 || comm->out_bytes >= 0)) {
         bytes = 1;

@@ -72,7 +72,7 @@ static const struct {
     {"qint8", 1},           {"quint8", 1},          {"qint32", 4},
 };
 
-uint32_t orr_dtype_bytes(const char *name, size_t len)
+uint32_t orr_element_bytes(const char *name, size_t len)
 {
     if (len > 8 && memcmp(name, "Tensor(", 7) == 0 && name[len - 1] == ')') {
         name += 7;

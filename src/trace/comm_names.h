@@ -18,7 +18,7 @@ orr_collective orr_collective_from_name(const char *name, size_t len, bool *ret_
 
 /* Bytes of one element of a dtype as recorded: "Float", "c10::BFloat16", "long int",
  * "Tensor(float)". 0: not known. */
-uint32_t orr_dtype_bytes(const char *name, size_t len);
+uint32_t orr_element_bytes(const char *name, size_t len);
 
 /* The bytes that describe a communication by one number, as Chakra's comm_size does: what
  * each rank gives (all-reduce, all-gather, reduce-scatter, all-to-all, reduce, gather,

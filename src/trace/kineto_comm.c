@@ -107,7 +107,7 @@ static void set_bytes(const kineto *k, kineto_comm *c, elements n)
 {
     size_t len;
     const char *dtype = text_of(k, c->comm.dtype, &len);
-    const int64_t element_bytes = orr_dtype_bytes(dtype, len);
+    const int64_t element_bytes = orr_element_bytes(dtype, len);
     c->in_bytes = c->out_bytes = -1;
     if (n.in >= 0 && element_bytes > 0 && n.in <= INT64_MAX / element_bytes)
         c->in_bytes = n.in * element_bytes;

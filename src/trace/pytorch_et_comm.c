@@ -177,7 +177,7 @@ static void set_bytes(const orr_et_reader *r, orr_comm *comm)
     const orr_graph_builder *b = r->builder;
     const orr_et_node *node = &r->node;
     const uint32_t element_bytes =
-        orr_dtype_bytes(orr_builder_text(b, node->dtype), orr_strtab_len(b->strings, node->dtype));
+        orr_element_bytes(orr_builder_text(b, node->dtype), orr_strtab_len(b->strings, node->dtype));
     int64_t in, out;
     if (element_bytes > 0 && node->in_elements >= 0 && node->out_elements >= 0 &&
         !__builtin_mul_overflow(node->in_elements, (int64_t)element_bytes, &in) &&

@@ -150,9 +150,9 @@ static orr_status follow_calls(const orr_sync_context *s, const orr_call *calls,
 orr_status orr_sync_by_calls(const orr_sync_context *s, orr_error *err)
 {
     const size_t n = s->r->calls.n;
-    if (n == 0 || s->by_stream.n == 0)
+    if (s->by_stream.n == 0)
         return ORR_OK;
-    orr_call *calls = orr_malloc(n * sizeof *calls);
+    orr_call *calls = orr_malloc((n + 1) * sizeof *calls);
     if (calls == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < n; i++)
@@ -160,5 +160,5 @@ orr_status orr_sync_by_calls(const orr_sync_context *s, orr_error *err)
     qsort_r(calls, n, sizeof *calls, compare_calls, s->b);
     const orr_status status = follow_calls(s, calls, n, err);
     orr_free(calls);
-    return status;
+    return status == ORR_OK ? orr_sync_late_work(s, err) : status;
 }

@@ -2,8 +2,10 @@
 #include "trace/recover.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "trace/idmap.h"
 
 /* Threads that take turns: the autograd thread begins when the main thread has called backward, the
  * main thread goes on when autograd is done. Nothing records it, but it shows: one thread
@@ -22,10 +24,17 @@ typedef struct turn {
 } turn;
 typedef orr_array(turn) turns;
 
+/* In 2020 the profiler's steps were operators too; they span silences. */
+static bool is_step(const orr_graph_builder *b, orr_node_id v)
+{
+    static const char prefix[] = "ProfilerStep";
+    return strncmp(orr_builder_text(b, b->name[v]), prefix, sizeof prefix - 1) == 0;
+}
+
 static bool is_work(const orr_graph_builder *b, orr_node_id v)
 {
     return (b->kind[v] == ORR_NODE_HOST_OP || b->kind[v] == ORR_NODE_RUNTIME) &&
-           b->start_ns[v] != ORR_TIME_NONE;
+           b->start_ns[v] != ORR_TIME_NONE && !is_step(b, v);
 }
 
 /* Threads that only poll (no operator at all) take no turns. */
@@ -96,10 +105,76 @@ static bool is_ambiguous(const turns *all, const uint32_t *stack, size_t depth, 
     return false;
 }
 
+/* What the thread on top did last, if that is who woke this one. ORR_NONE. */
+static orr_node_id handed_by(const turns *all, const uint32_t *stack, size_t depth,
+                             const bool *awake, const turn *wakes)
+{
+    const turn *u = &all->at[stack[depth - 1]];
+    const int64_t wait = wakes->at_ns - u->at_ns;
+    return wait <= 0 || wait > soon_ns || wait > wakes->silent_ns / 2 ||
+                   is_ambiguous(all, stack, depth, awake, wakes)
+               ? ORR_NONE
+               : u->node;
+}
+
+/* Autograd's threads take their work from queues: an operator that another thread's has made ready
+ * wakes a thread while that other goes on. The one that made it ready ended just before. */
+static bool is_evaluation(const orr_graph_builder *b, orr_node_id v)
+{
+    static const char prefix[] = "autograd::engine::evaluate_function";
+    return b->kind[v] == ORR_NODE_HOST_OP &&
+           strncmp(orr_builder_text(b, b->name[v]), prefix, sizeof prefix - 1) == 0;
+}
+
+static orr_status add_evaluations(const orr_graph_builder *b, turns *all, orr_error *err)
+{
+    for (orr_node_id v = 0; v < b->n_nodes; v++)
+        if (b->start_ns[v] != ORR_TIME_NONE && is_evaluation(b, v) &&
+            !add_turn(all, b->start_ns[v] + b->duration_ns[v], v, b->lane[v], false, 0))
+            return orr_fail_memory(err);
+    return ORR_OK;
+}
+
+/* The evaluation of another thread that ended last before a thread woke. ORR_NONE. */
+static orr_node_id made_ready_by(const turns *evaluations, const turn *wakes)
+{
+    enum { MOST_STEPS = 16 };
+    size_t low = 0, high = evaluations->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (evaluations->at[middle].at_ns < wakes->at_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (int step = 0; low > 0 && step < MOST_STEPS; step++) {
+        const turn *t = &evaluations->at[--low];
+        const int64_t wait = wakes->at_ns - t->at_ns;
+        if (wait > soon_ns || wait > wakes->silent_ns / 2)
+            return ORR_NONE;
+        if (t->lane != wakes->lane)
+            return t->node;
+    }
+    return ORR_NONE;
+}
+
+/* Arrows may have told of the same hand-off. */
+static uint64_t pair_key(orr_node_id node, orr_node_id on)
+{
+    return (uint64_t)node << 32 | on;
+}
+
+static orr_status find_told(const orr_graph_builder *b, orr_idmap *told, orr_error *err)
+{
+    for (size_t i = b->n_deps; i-- > 0 && b->dep_kind[i] == ORR_DEP_HANDOFF;)
+        ORR_TRY(orr_idmap_set(told, pair_key(b->dep_node[i], b->dep_on[i]), 0, err));
+    return ORR_OK;
+}
+
 /* Goes through all turns by time with the threads that fell silent on a stack, the latest on top;
  * those that woke since are dropped when they come to the top. */
-static orr_status take_turns(orr_graph_builder *b, const turns *all, uint32_t *stack,
-                             bool *awake, orr_error *err)
+static orr_status take_turns(orr_graph_builder *b, const turns *all, const turns *evaluations,
+                             const orr_idmap *told, uint32_t *stack, bool *awake, orr_error *err)
 {
     size_t depth = 0;
     for (size_t i = 0; i < all->n; i++) {
@@ -111,21 +186,19 @@ static orr_status take_turns(orr_graph_builder *b, const turns *all, uint32_t *s
         }
         while (depth > 0 && awake[all->at[stack[depth - 1]].lane])
             depth--;
-        if (depth == 0)
-            continue;
-        const turn *u = &all->at[stack[depth - 1]];
-        const int64_t wait = t->at_ns - u->at_ns;
-        if (wait <= 0 || wait > soon_ns || wait > t->silent_ns / 2 ||
-            is_ambiguous(all, stack, depth, awake, t))
-            continue;
-        ORR_TRY(orr_builder_dep(b, t->node, u->node, ORR_DEP_HANDOFF, err));
+        orr_node_id by = depth > 0 ? handed_by(all, stack, depth, awake, t) : ORR_NONE;
+        if (by == ORR_NONE && is_evaluation(b, t->node))
+            by = made_ready_by(evaluations, t);
+        if (by != ORR_NONE && orr_idmap_get(told, pair_key(t->node, by)) == ORR_NONE)
+            ORR_TRY(orr_builder_dep(b, t->node, by, ORR_DEP_HANDOFF, err));
     }
     return ORR_OK;
 }
 
 orr_status orr_recover_resumptions(orr_graph_builder *b, orr_error *err)
 {
-    turns all = {0};
+    turns all = {0}, evaluations = {0};
+    orr_idmap told = {0};
     uint32_t *stack = NULL;
     bool *awake = NULL;
     orr_status status = ORR_OK;
@@ -135,12 +208,19 @@ orr_status orr_recover_resumptions(orr_graph_builder *b, orr_error *err)
     if (all.n == 0)
         goto out;
     qsort(all.at, all.n, sizeof *all.at, by_time);
+    ORR_TRY_OUT(status, add_evaluations(b, &evaluations, err));
+    if (evaluations.n > 0)
+        qsort(evaluations.at, evaluations.n, sizeof *evaluations.at, by_time);
+    ORR_TRY_OUT(status, find_told(b, &told, err));
     stack = orr_malloc(all.n * sizeof *stack);
     awake = orr_calloc(b->lanes.n, sizeof *awake);
-    status = stack == NULL || awake == NULL ? orr_fail_memory(err)
-                                            : take_turns(b, &all, stack, awake, err);
+    status = stack == NULL || awake == NULL
+                 ? orr_fail_memory(err)
+                 : take_turns(b, &all, &evaluations, &told, stack, awake, err);
 out:
     orr_array_done(&all);
+    orr_array_done(&evaluations);
+    orr_idmap_done(&told);
     orr_free(stack);
     orr_free(awake);
     return status;

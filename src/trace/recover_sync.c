@@ -131,16 +131,11 @@ static bool has_host_records(const orr_recovery *r)
     return false;
 }
 
-static bool has_copies(const orr_graph_builder *b)
-{
-    return memchr(b->kind, ORR_NODE_COPY, b->n_nodes) != NULL;
-}
-
 orr_status orr_recover_syncs(orr_graph_builder *b, const orr_recovery *r, orr_error *err)
 {
     orr_sync_context s;
     orr_status status;
-    if (b->n_nodes == 0 || (r->syncs.n == 0 && r->calls.n == 0 && !has_copies(b)))
+    if (b->n_nodes == 0)
         return ORR_OK;
     ORR_TRY_OUT(status, orr_sync_open(&s, b, r, err));
     for (size_t i = 0; i < r->syncs.n; i++)

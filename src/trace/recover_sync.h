@@ -47,5 +47,7 @@ orr_status orr_sync_call(const orr_sync_context *s, orr_node_id work, orr_node_i
 
 /* Where there are no sync records: from the names of the host's calls. */
 orr_status orr_sync_by_calls(const orr_sync_context *s, orr_error *err) ORR_MUST_CHECK;
+/* And from work that began later than anything else accounts for. */
+orr_status orr_sync_late_work(const orr_sync_context *s, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_TRACE_RECOVER_SYNC_H */

@@ -43,14 +43,14 @@ static bool hta_computes(const char *name)
 /* Time in which anything, or what HTA takes for computation, stood on a stream. */
 static orr_spans mtia_spans(hta *h, const orr_graph *g, bool only_computation)
 {
-    orr_span *any = orr_arena_array(h->arena, orr_span, g->n_nodes);
+    orr_interval *any = orr_arena_array(h->arena, orr_interval, g->n_nodes);
     orr_spans spans;
     size_t n = 0;
     assert_non_null(any);
     for (orr_node_id v = 0; v < g->n_nodes; v++)
         if (orr_graph_on_device(g, v) &&
             (!only_computation || hta_computes(orr_graph_str(g, g->name[v]))))
-            any[n++] = (orr_span){g->start_ns[v], orr_end_ns(g, v)};
+            any[n++] = (orr_interval){g->start_ns[v], orr_end_ns(g, v)};
     hta_ok(h, orr_spans_of(any, n, h->arena, &spans, &h->err));
     return spans;
 }
@@ -264,7 +264,7 @@ static idle_slack slack_of(hta *h, uint32_t rank, const char *stream)
     const orr_view *view = hta_view(h, rank);
     const orr_graph *g = view->graph;
     const char *const *labels;
-    orr_work work;
+    orr_work_list work;
     orr_node_id last = ORR_NONE;
     idle_slack slack = {0};
     hta_ok(h, orr_lane_labels(g, h->arena, &labels, &h->err));

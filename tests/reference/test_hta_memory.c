@@ -14,7 +14,7 @@ static size_t count_lost(hta *h, uint32_t rank, const char *kind)
 {
     const orr_view *view = hta_view(h, rank);
     const orr_graph *g = view->graph;
-    orr_work work;
+    orr_work_list work;
     size_t lost = 0;
     hta_ok(h, orr_view_work(view, h->arena, &work, &h->err));
     for (size_t i = 0; i < work.n; i++) {

@@ -25,7 +25,7 @@ static size_t group(small *s, unsigned classes, orr_owned_order order, const orr
 {
     const orr_view *views;
     const orr_node_id *op_of;
-    orr_work work;
+    orr_work_list work;
     size_t n;
     const orr_analysis_options options = small_options();
     assert_int_equal(orr_find_views(s->job, &options, s->arena, &views, &n, NULL), ORR_OK);

@@ -4,20 +4,20 @@
 #include "analysis/common.h"
 
 #define SPANS(arena, ...)                                                                          \
-    spans_of((arena), (orr_span[]){__VA_ARGS__},                                                   \
-             sizeof((orr_span[]){__VA_ARGS__}) / sizeof(orr_span))
+    spans_of((arena), (orr_interval[]){__VA_ARGS__},                                                   \
+             sizeof((orr_interval[]){__VA_ARGS__}) / sizeof(orr_interval))
 
-static orr_spans spans_of(orr_arena *arena, const orr_span *any, size_t n)
+static orr_spans spans_of(orr_arena *arena, const orr_interval *any, size_t n)
 {
     orr_spans spans;
-    orr_span *copy = orr_arena_array(arena, orr_span, n);
+    orr_interval *copy = orr_arena_array(arena, orr_interval, n);
     assert_non_null(copy);
     memcpy(copy, any, n * sizeof *any);
     assert_int_equal(orr_spans_of(copy, n, arena, &spans, NULL), ORR_OK);
     return spans;
 }
 
-static void assert_spans(const orr_spans *got, const orr_span *want, size_t n)
+static void assert_spans(const orr_spans *got, const orr_interval *want, size_t n)
 {
     assert_int_equal(got->n, n);
     for (size_t i = 0; i < n; i++) {
@@ -31,7 +31,7 @@ static void test_merges_overlapping_touching_unsorted(void **state)
     (void)state;
     orr_arena *arena = orr_arena_new(0, 0);
     const orr_spans s = SPANS(arena, {30, 40}, {0, 10}, {5, 20}, {20, 25}, {50, 50}, {31, 32});
-    assert_spans(&s, (orr_span[]){{0, 25}, {30, 40}}, 2);
+    assert_spans(&s, (orr_interval[]){{0, 25}, {30, 40}}, 2);
     assert_int_equal(orr_spans_length(&s), 35);
     orr_arena_free(arena);
 }
@@ -44,9 +44,9 @@ static void test_algebra(void **state)
     const orr_spans b = SPANS(arena, {5, 25}, {30, 35}, {38, 55});
     orr_spans got;
     assert_int_equal(orr_spans_union(&a, &b, arena, &got, NULL), ORR_OK);
-    assert_spans(&got, (orr_span[]){{0, 60}}, 1);
+    assert_spans(&got, (orr_interval[]){{0, 60}}, 1);
     assert_int_equal(orr_spans_minus(&a, &b, arena, &got, NULL), ORR_OK);
-    assert_spans(&got, (orr_span[]){{0, 5}, {25, 30}, {35, 38}, {55, 60}}, 4);
+    assert_spans(&got, (orr_interval[]){{0, 5}, {25, 30}, {35, 38}, {55, 60}}, 4);
     assert_int_equal(orr_spans_overlap(&a, &b), 5 + 5 + 5 + 2 + 5);
 
     const orr_spans none = {0};
@@ -82,7 +82,7 @@ static void test_against_bitmap(void **state)
     for (int round = 0; round < 2000; round++) {
         orr_spans s[2], both, rest;
         for (int k = 0; k < 2; k++) {
-            orr_span any[12];
+            orr_interval any[12];
             const size_t n = next_random(&seed) % 13;
             for (size_t i = 0; i < n; i++) {
                 any[i].from_ns = next_random(&seed) % (AXIS - 30);

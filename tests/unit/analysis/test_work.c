@@ -3,10 +3,10 @@
 
 #include "analysis/common.h"
 
-static orr_work work_of(small *s)
+static orr_work_list work_of(small *s)
 {
     const orr_view *views;
-    orr_work work;
+    orr_work_list work;
     size_t n;
     const orr_analysis_options options = small_options();
     assert_int_equal(orr_find_views(s->job, &options, s->arena, &views, &n, NULL), ORR_OK);
@@ -15,7 +15,7 @@ static orr_work work_of(small *s)
     return work;
 }
 
-static void assert_work(const orr_work *got, const orr_node_id *node, const uint8_t *class,
+static void assert_work(const orr_work_list *got, const orr_node_id *node, const uint8_t *class,
                         size_t n)
 {
     assert_int_equal(got->n, n);
@@ -38,7 +38,7 @@ static void test_device_work_by_start(void **state)
     small_work(&s, ORR_NODE_RECV, "ncclRecv", a, 10, 5, ORR_NONE);
     small_work(&s, ORR_NODE_COMPUTE, "no time", a, ORR_TIME_NONE, 0, ORR_NONE);
     small_job(&s);
-    const orr_work work = work_of(&s);
+    const orr_work_list work = work_of(&s);
     assert_work(&work, (orr_node_id[]){2, 5, 1},
                 (uint8_t[]){ORR_CLASS_MEMORY, ORR_CLASS_COMMUNICATION, ORR_CLASS_COMPUTATION}, 3);
     small_end(&s);
@@ -71,7 +71,7 @@ static void test_host_work(void **state)
     const uint32_t relu = small_node(&s, ORR_NODE_HOST_OP, "aten::relu", t, 170, 10, py);
     small_node(&s, ORR_NODE_RUNTIME, "not work", t, 185, 1, py);
     small_job(&s);
-    const orr_work work = work_of(&s);
+    const orr_work_list work = work_of(&s);
     assert_work(&work, (orr_node_id[]){linear, copy, comm, relu},
                 (uint8_t[]){ORR_CLASS_COMPUTATION, ORR_CLASS_COMPUTATION, ORR_CLASS_COMMUNICATION,
                             ORR_CLASS_COMPUTATION},

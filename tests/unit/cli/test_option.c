@@ -265,32 +265,6 @@ static void without_a_command_only_common_options_are_known(void **state)
     assert_int_equal(parse(&particular), ORR_INVALID);
 }
 
-static void closest_words(void **state)
-{
-    const char *const words[] = {"analyze", "convert", "diff", "info", "validate", "demo"};
-    const struct {
-        const char *word, *closest;
-    } cases[] = {
-        {"analyse", "analyze"}, {"anlayze", "analyze"}, {"convertt", "convert"}, {"dif", "diff"},
-        {"inof", "info"},       {"valid", "validate"},  {"demo", "demo"},        {"zzzzzzz", NULL},
-        {"", NULL},
-    };
-    char long_word[300];
-
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *closest = orr_closest(cases[i].word, words, sizeof words / sizeof *words);
-        if (cases[i].closest)
-            assert_string_equal(closest, cases[i].closest);
-        else
-            assert_null(closest);
-    }
-    memset(long_word, 'a', sizeof long_word - 1);
-    long_word[sizeof long_word - 1] = '\0';
-    assert_null(orr_closest(long_word, words, sizeof words / sizeof *words));
-    assert_null(orr_closest("info", NULL, 0));
-}
-
 /* The table itself: names are unique where they can meet, and name commands that exist. */
 static void the_table_is_sound(void **state)
 {
@@ -335,7 +309,6 @@ int main(void)
         TEST(a_wrong_option_gets_a_suggestion),
         TEST(a_prefix_of_a_name_is_not_that_option),
         TEST(without_a_command_only_common_options_are_known),
-        TEST(closest_words),
         TEST(the_table_is_sound),
     };
 #undef TEST

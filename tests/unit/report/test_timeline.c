@@ -5,7 +5,7 @@
 #include "report/timeline.h"
 
 /* What must hold of any timeline. */
-static void check(const orr_job *job, const orr_timeline *t)
+static void check(const orr_job *job, const orr_timeline_view *t)
 {
     uint32_t next = 0;
     for (uint32_t r = 0; r < t->n_rows; r++) {
@@ -26,9 +26,9 @@ static void check(const orr_job *job, const orr_timeline *t)
     assert_int_equal(next, t->n_events);
 }
 
-static orr_timeline build(const orr_job *job, uint32_t max_events, orr_arena *arena)
+static orr_timeline_view build(const orr_job *job, uint32_t max_events, orr_arena *arena)
 {
-    orr_timeline t;
+    orr_timeline_view t;
     assert_int_equal(orr_timeline_build(job, max_events, arena, &t, NULL), ORR_OK);
     check(job, &t);
     return t;
@@ -48,7 +48,7 @@ static void nesting_becomes_rows_and_streams_come_first(void **state)
         rig_node(&r, "beside", ORR_NODE_COMPUTE, r.stream, 25, 10); /* overlaps */
     rig_node(&r, "[memory]", ORR_NODE_MEMORY, r.host, 5, 0);
     const orr_job *job = rig_job(&r);
-    const orr_timeline t = build(job, 1000, arena);
+    const orr_timeline_view t = build(job, 1000, arena);
     (void)state;
     assert_int_equal(t.n_events, 7);
     assert_int_equal(t.n_rows, 5);
@@ -77,7 +77,7 @@ static void too_many_events_leave_the_longest(void **state)
     for (int i = 0; i < N; i++) /* every tenth is long */
         rig_node(&r, "k", ORR_NODE_COMPUTE, r.stream, i * 100, i % 10 == 5 ? 90 : 2);
     const orr_job *job = rig_job(&r);
-    const orr_timeline t = build(job, KEPT, arena);
+    const orr_timeline_view t = build(job, KEPT, arena);
     assert_true(t.n_events <= KEPT && t.n_events >= KEPT - 64);
     assert_int_equal(t.n_events + t.thinned, N);
     uint32_t is_long = 0;
@@ -97,7 +97,7 @@ static void what_is_nested_too_deep_is_counted(void **state)
     for (int i = 0; i < DEPTH; i++)
         rig_node(&r, "frame", ORR_NODE_PYTHON, r.host, i, 2 * (DEPTH - i));
     const orr_job *job = rig_job(&r);
-    const orr_timeline t = build(job, 1000, arena);
+    const orr_timeline_view t = build(job, 1000, arena);
     assert_int_equal(t.n_events, ORR_TIMELINE_DEPTH_MAX);
     assert_int_equal(t.thinned, DEPTH - ORR_TIMELINE_DEPTH_MAX);
     orr_job_free(job);
@@ -113,7 +113,7 @@ static void nodes_without_a_time_have_no_place(void **state)
     (void)state;
     assert_int_equal(orr_builder_node(r.builder, &n, &id, NULL), ORR_OK);
     const orr_job *job = rig_job(&r);
-    const orr_timeline t = build(job, 1000, arena);
+    const orr_timeline_view t = build(job, 1000, arena);
     assert_int_equal(t.n_events, 0);
     assert_int_equal(t.untimed, 1);
     orr_job_free(job);
@@ -125,7 +125,7 @@ static void every_failed_allocation_is_survived(void **state)
     const orr_job *job = small_job();
     (void)state;
     for (uint64_t nth = 1;; nth++) {
-        orr_timeline t;
+        orr_timeline_view t;
         orr_alloc_fail_from(nth);
         orr_arena *arena = orr_arena_new(256, 0);
         const orr_status status =

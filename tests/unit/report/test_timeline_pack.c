@@ -32,7 +32,7 @@ static int64_t zigzag(const uint8_t *bytes, size_t *at)
 typedef struct packed {
     const orr_job *job;
     orr_arena *arena;
-    orr_timeline timeline;
+    orr_timeline_view timeline;
     orr_blob columns;
     char *meta;
 } packed;

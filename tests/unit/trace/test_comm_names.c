@@ -61,7 +61,7 @@ static void knows_the_sizes_of_types(void **state)
         {"a name that is far too long to be one of them", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(orr_dtype_bytes(cases[i].name, strlen(cases[i].name)), cases[i].bytes);
+        assert_int_equal(orr_element_bytes(cases[i].name, strlen(cases[i].name)), cases[i].bytes);
 }
 
 /* One number for each: what Chakra's simulators take as comm_size. */

@@ -150,6 +150,41 @@ static void recover_event_contradicted_by_time_is_none(void **state)
     orr_graph_free(g);
 }
 
+/* Stream 20's work is launched at once and begins at `at`, when stream 7's has just ended. */
+#define LATE(wait, at)                                                                       \
+    CALL("cudaLaunchKernel", 1, 0, 5, 1) "," KERNEL("produce", 7, 10, 190, 1) ","            \
+    CALL("cudaLaunchKernel", 1, 6, 5, 2) "," KERNEL("first", 20, 15, 5, 2) "," wait          \
+    CALL("cudaLaunchKernel", 1, 14, 5, 3) "," KERNEL("consume", 20, at, 5, 3)
+
+static uint32_t late_events(const char *text)
+{
+    const orr_graph *g = read_text(text);
+    const uint32_t n = count_deps(g, ORR_DEP_EVENT);
+    if (n > 0)
+        assert_waits(g, "consume", "produce", ORR_DEP_EVENT);
+    orr_graph_free(g);
+    return n;
+}
+
+/* Another thread made the stream wait, and no call that records an event is in the recording. */
+static void recover_late_work_waited_for_what_had_ended(void **state)
+{
+    (void)state;
+    assert_int_equal(late_events(LIST(LATE(CALL("cudaStreamWaitEvent", 2, 12, 1, 4) ",", 203))), 1);
+    assert_int_equal(late_events(LIST(LATE("", 203))), 1); /* such calls were left out */
+}
+
+static void recover_late_work_that_waited_for_nothing_known(void **state)
+{
+    (void)state;
+    /* Nobody made a stream wait between the two launches of stream 20. */
+    assert_int_equal(late_events(LIST(LATE(CALL("cudaStreamWaitEvent", 2, 2, 1, 4) ",", 203))), 0);
+    /* Nothing had ended just before. */
+    assert_int_equal(late_events(LIST(LATE(CALL("cudaStreamWaitEvent", 2, 12, 1, 4) ",", 250))), 0);
+    /* It is not late. */
+    assert_int_equal(late_events(LIST(LATE(CALL("cudaStreamWaitEvent", 2, 12, 1, 4) ",", 30))), 0);
+}
+
 #define TWO_KERNELS                                                                          \
     CALL("cudaLaunchKernel", 1, 0, 5, 1) "," KERNEL("k7", 7, 10, 20, 1) ","                   \
     CALL("cudaEventRecord", 1, 6, 1, 2) ","                                                   \
@@ -285,6 +320,37 @@ static void recover_threads_take_turns(void **state)
     g = read_text(LIST(OP("a1", 1, 0, 50) "," OP("a2", 1, 80, 50) "," OP("a3", 1, 150, 50) ","
                        OP("b1", 2, 10, 50) "," OP("b2", 2, 90, 50) "," OP("b3", 2, 160, 50)));
     assert_int_equal(count_deps(g, ORR_DEP_HANDOFF), 0);
+    orr_graph_free(g);
+}
+
+/* Autograd's queues: a thread is woken by an evaluation of another, which goes on by itself. */
+static void recover_evaluations_wake_threads(void **state)
+{
+    (void)state;
+#define EVALUATE(what, tid, ts, dur) OP("autograd::engine::evaluate_function: " what, tid, ts, dur)
+    const orr_graph *g = read_text(LIST(
+        OP("loss", 2, 0, 10) "," EVALUATE("A", 1, 100, 200) "," EVALUATE("B", 1, 310, 90) ","
+        EVALUATE("C", 1, 405, 500) "," EVALUATE("grad", 2, 430, 20)));
+    assert_waits(g, "autograd::engine::evaluate_function: grad",
+                 "autograd::engine::evaluate_function: B", ORR_DEP_HANDOFF);
+    orr_graph_free(g);
+    g = read_text(LIST(OP("loss", 2, 0, 10) "," EVALUATE("A", 1, 100, 200) ","
+                       EVALUATE("C", 1, 405, 500) "," OP("other", 2, 430, 20)));
+    assert_waits_not(g, "other", "autograd::engine::evaluate_function: A", ORR_DEP_HANDOFF);
+    assert_int_equal(count_deps(g, ORR_DEP_HANDOFF), 1); /* from the loss */
+    orr_graph_free(g);
+#undef EVALUATE
+}
+
+/* In 2020 the profiler's steps were operators; that one is open does not keep a thread busy. */
+static void recover_turns_within_steps_of_2020(void **state)
+{
+    (void)state;
+    const orr_graph *g = read_text(LIST(
+        OP("ProfilerStep#7", 1, 0, 2000) "," OP("loss", 1, 5, 500) ","
+        OP("NllLossBackward", 2, 600, 300) "," OP("optimizer", 1, 1000, 100)));
+    assert_waits(g, "NllLossBackward", "loss", ORR_DEP_HANDOFF);
+    assert_waits(g, "optimizer", "NllLossBackward", ORR_DEP_HANDOFF);
     orr_graph_free(g);
 }
 
@@ -447,6 +513,8 @@ int main(void)
         cmocka_unit_test(recover_stream_waits_for_event),
         cmocka_unit_test(recover_event_without_records_of_cuda),
         cmocka_unit_test(recover_event_contradicted_by_time_is_none),
+        cmocka_unit_test(recover_late_work_waited_for_what_had_ended),
+        cmocka_unit_test(recover_late_work_that_waited_for_nothing_known),
         cmocka_unit_test(recover_host_waits_for_device),
         cmocka_unit_test(recover_host_waits_without_records_of_cuda),
         cmocka_unit_test(recover_no_sync_against_time),
@@ -455,6 +523,8 @@ int main(void)
         cmocka_unit_test(recover_forward_to_backward_by_arrows),
         cmocka_unit_test(recover_forward_to_backward_by_sequence),
         cmocka_unit_test(recover_threads_take_turns),
+        cmocka_unit_test(recover_evaluations_wake_threads),
+        cmocka_unit_test(recover_turns_within_steps_of_2020),
         cmocka_unit_test(recover_work_that_waits_on_mtia),
         cmocka_unit_test(recover_call_roles),
         cmocka_unit_test(recover_deep_and_wide_is_quick),
