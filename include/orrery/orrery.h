@@ -6,6 +6,7 @@
 #include <orrery/arena.h>
 #include <orrery/ensemble.h>
 #include <orrery/graph.h>
+#include <orrery/machine.h>
 #include <orrery/report.h>
 #include <orrery/status.h>
 #include <orrery/trace.h>

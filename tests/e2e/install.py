@@ -110,6 +110,9 @@ def every_file_is_there():
     examples = prefix / "share" / "orrery" / "examples"
     wanted = {path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("*") if path.is_file()}
     assert {path.relative_to(examples) for path in examples.rglob("*") if path.is_file()} == wanted
+    catalog = prefix / "share" / "orrery" / "catalog"
+    assert {path.relative_to(catalog) for path in catalog.rglob("*.yaml")} == \
+        {path.relative_to(SOURCE / "catalog") for path in (SOURCE / "catalog").rglob("*.yaml")}
 
 
 @case
@@ -118,7 +121,7 @@ def nothing_else_is_there():
     known = re.compile(r"bin/orrery|include/orrery/\w+\.h|lib/.*liborrery\.(a|so[.\d]*)|lib/.*pkgconfig/orrery\.pc|"
                        r"lib64/.*|share/man/man1/orrery\.1|share/bash-completion/completions/orrery|"
                        r"share/zsh/site-functions/_orrery|share/fish/vendor_completions\.d/orrery\.fish|"
-                       r"share/orrery/examples/.*")
+                       r"share/orrery/(examples|catalog)/.*")
     others = [str(path.relative_to(prefix)) for path in prefix.rglob("*")
               if not path.is_dir() and not known.fullmatch(str(path.relative_to(prefix)))]
     assert not others, others

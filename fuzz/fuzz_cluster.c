@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "machine/entries.h"
+
+static void check_fact(const orr_fact *fact)
+{
+    for (; fact != NULL; fact = fact->conflict) {
+        FUZZ_CHECK(fact->source != NULL && fact->note != NULL);
+        FUZZ_CHECK(isnan(fact->value) == (fact->basis == ORR_FACT_UNKNOWN));
+        FUZZ_CHECK(fact->basis == ORR_FACT_UNKNOWN ||
+                   (isfinite(fact->value) && fact->value >= 0 && fact->source[0] != '\0'));
+    }
+}
+
+static void check_facts(const void *entry, const orr_field *(*fields_of)(size_t *))
+{
+    size_t n;
+    const orr_field *fields = fields_of(&n);
+    for (size_t f = 0; f < n; f++) {
+        const char *at = (const char *)entry + fields[f].offset;
+        const int n_facts =
+            fields[f].kind == ORR_FIELD_DTYPES ? ORR_DTYPES : fields[f].kind == ORR_FIELD_FACT;
+        for (int i = 0; i < n_facts; i++)
+            check_fact((const orr_fact *)at + i);
+        if (fields[f].kind == ORR_FIELD_TEXT)
+            FUZZ_CHECK(*(const char *const *)at != NULL);
+    }
+}
+
+static void check_cluster(const orr_cluster *cluster, orr_arena *arena)
+{
+    uint64_t devices = 1;
+    FUZZ_CHECK(cluster->device != NULL && cluster->n_levels > 0);
+    FUZZ_CHECK(cluster->n_levels <= ORR_LEVELS_MAX);
+    for (uint32_t l = 0; l < cluster->n_levels; l++) {
+        const orr_level *level = &cluster->levels[l];
+        devices *= level->size;
+        FUZZ_CHECK(level->devices == devices && level->name != NULL && level->technology != NULL);
+        FUZZ_CHECK(level->bytes_per_s.value > 0 && level->oversubscription.value >= 1);
+        check_facts(level, orr_level_fields);
+    }
+    FUZZ_CHECK(cluster->n_devices == devices);
+    const uint32_t ends[] = {0, cluster->n_devices - 1};
+    orr_span span;
+    const orr_cluster *half;
+    FUZZ_CHECK(orr_cluster_span(cluster, ends, 1 + (devices > 1), &span, NULL) == ORR_OK);
+    FUZZ_CHECK(orr_cluster_resize(cluster, (cluster->n_devices + 1) / 2, arena, &half, NULL) ==
+               ORR_OK);
+    FUZZ_CHECK(half->n_devices <= cluster->n_devices);
+}
+
+/* A catalogue file in which each number is assumed unless it says more. */
+static orr_status read_file(const orr_yaml *root, orr_arena *arena, orr_shelf *shelf,
+                            orr_error *err)
+{
+    const orr_scope scope = {.basis = ORR_FACT_ASSUMED, .source = "input", .arena = arena};
+    ORR_TRY(orr_file_read_parts(root, &scope, shelf, err));
+    return orr_file_read_clusters(root, &scope, shelf, err);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    orr_arena *arena = orr_arena_new(0, 0);
+    orr_shelf shelf = {.arena = arena};
+    const orr_yaml *root;
+    orr_error err = {0};
+    if (orr_yaml_parse((const char *)bytes, len, "input.yaml", arena, &root, &err) == ORR_OK) {
+        const orr_status status = read_file(root, arena, &shelf, &err);
+        FUZZ_CHECK(status == ORR_OK || status == ORR_INVALID || status == ORR_LIMIT);
+        FUZZ_CHECK(status == ORR_OK || strncmp(err.text, "input.yaml:", 11) == 0);
+        for (size_t i = 0; i < shelf.devices.n; i++)
+            check_facts(shelf.devices.at[i], orr_device_fields);
+        for (size_t i = 0; i < shelf.tiers.n; i++)
+            check_facts(shelf.tiers.at[i], orr_tier_fields);
+        for (size_t i = 0; i < shelf.links.n; i++)
+            check_facts(shelf.links.at[i], orr_link_fields);
+        for (size_t i = 0; i < shelf.clusters.n; i++)
+            check_cluster(shelf.clusters.at[i], arena);
+    }
+    orr_shelf_done(&shelf);
+    orr_arena_free(arena);
+    return 0;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_MACHINE_H
+#define ORR_MACHINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <orrery/arena.h>
+#include <orrery/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Machines: devices, memory tiers, links, and the clusters made of them.
+ *
+ * Everything is read from YAML: the catalogue that is built into the library, or files of the
+ * user, which may name what the catalogue has. What is read is frozen: any number of threads may
+ * share it. Every number is a fact: it keeps its source and what it rests on, and where sources
+ * conflict the others stand beside it.
+ *
+ * Units: bytes/s, FLOP/s, ns, W; people write "450GB/s", "400Gbps", "989TFLOPS", "80GiB", "5us". */
+
+#define ORR_FACT_BASIS_MAP(X)                                                      \
+    X(UNKNOWN, "unknown")     /* the fact is missing: value is NAN                */ \
+    X(PUBLISHED, "published") /* by the vendor or a paper                         */ \
+    X(MEASURED, "measured")   /* by somebody, with a benchmark                    */ \
+    X(DERIVED, "derived")     /* arithmetic on published or measured facts        */ \
+    X(ASSUMED, "assumed")     /* somebody's guess; the source says whose          */
+typedef enum orr_fact_basis {
+#define ORR_FACT_BASIS_ENUM_(name, text) ORR_FACT_##name,
+    ORR_FACT_BASIS_MAP(ORR_FACT_BASIS_ENUM_)
+#undef ORR_FACT_BASIS_ENUM_
+} orr_fact_basis;
+ORR_API const char *orr_fact_basis_name(orr_fact_basis basis);
+
+typedef struct orr_fact {
+    double      value;  /* NAN: not known                                            */
+    uint8_t     basis;  /* orr_fact_basis                                            */
+    const char *source; /* never NULL; "" only for an unknown fact                   */
+    const struct orr_fact *conflict; /* what another source says, or NULL; a list    */
+    const char *note;   /* "an upper bound", "at queue depth 1"; "" mostly; never NULL */
+} orr_fact;
+/* value if it is known, else `otherwise`. */
+ORR_API double orr_fact_or(const orr_fact *fact, double otherwise);
+
+#define ORR_DTYPE_MAP(X)                                                                  \
+    X(FP64, "fp64", 8) X(FP32, "fp32", 4) X(TF32, "tf32", 4) X(FP16, "fp16", 2)           \
+    X(BF16, "bf16", 2) X(FP8, "fp8", 1) X(FP4, "fp4", 0.5) X(INT8, "int8", 1)             \
+    X(INT32, "int32", 4) X(INT64, "int64", 8)
+typedef enum orr_dtype {
+#define ORR_DTYPE_ENUM_(name, text, bytes) ORR_DTYPE_##name,
+    ORR_DTYPE_MAP(ORR_DTYPE_ENUM_)
+#undef ORR_DTYPE_ENUM_
+    ORR_DTYPES
+} orr_dtype;
+ORR_API const char *orr_dtype_name(orr_dtype dtype);
+ORR_API double      orr_dtype_bytes(orr_dtype dtype);
+
+typedef struct orr_device {
+    const char *name;   /* "h100_sxm_80g"; what --gpu takes                             */
+    const char *vendor, *kind; /* "NVIDIA", "gpu"                                       */
+    const char *const *matches; /* shape (n_matches): texts by which a recording's device
+                                 * name ("NVIDIA H100 80GB HBM3") is recognised          */
+    uint32_t n_matches;
+    orr_fact peak_flops[ORR_DTYPES];   /* dense                                          */
+    orr_fact matmul_flops[ORR_DTYPES]; /* most that a matrix product was seen to reach   */
+    orr_fact memory_bytes, memory_bytes_per_s;
+    orr_fact achievable_memory_bytes_per_s; /* fitted or measured, else unknown          */
+    orr_fact l2_bytes, l2_bytes_per_s;
+    orr_fact shared_memory_bytes_per_s; /* of all SMs together                           */
+    orr_fact sms, clock_hz;
+    orr_fact launch_latency_ns;        /* launch call to start on an idle stream         */
+    orr_fact kernel_gap_ns;            /* end to start, back to back on a stream         */
+    orr_fact pcie_bytes_per_s;         /* host to device, one way: of the link           */
+    orr_fact achievable_pcie_bytes_per_s; /* what copies reached, else unknown           */
+    orr_fact scale_up_bytes_per_s;     /* all its ports, one way                         */
+    orr_fact scale_up_pair_bytes_per_s; /* to one peer, one way                          */
+    orr_fact nic_bytes_per_s;          /* the network port that it usually comes with    */
+    orr_fact power_w, idle_power_w;
+    const char *memory_type;           /* "HBM3", or "" where not known: as the next     */
+    const char *pcie, *scale_up, *nic; /* "PCIe5 x16", "NVLink4", "NDR400"               */
+    const char *notes;
+} orr_device;
+
+/* Memory or storage that is not the device's own: DRAM, CXL, PMem, NVMe... */
+typedef struct orr_memory_tier {
+    const char *name, *kind; /* "dram", "cxl", "scm-dimm", "scm-ssd", "tlc", "qlc", "slc", "mlc" */
+    orr_fact read_latency_ns, write_latency_ns;
+    orr_fact read_bytes_per_s, write_bytes_per_s; /* sequential */
+    orr_fact read_iops_4k, write_iops_4k;
+    orr_fact endurance_dwpd, power_w, idle_power_w, granule_bytes, capacity_bytes;
+    const char *notes;
+} orr_memory_tier;
+
+typedef struct orr_link {
+    const char *name, *kind; /* "NVLink4", "scale-up"; "IB NDR 4x", "scale-out"; ... */
+    orr_fact bytes_per_s;    /* one way, per endpoint */
+    orr_fact latency_ns;     /* one way, one hop      */
+    orr_fact latency_ns_per_km;
+    const char *reach, *notes;
+} orr_link;
+
+/* A level of a cluster: what `size` units of the level below it are joined by. Level 0 joins
+ * devices. */
+#define ORR_TOPOLOGY_MAP(X)                                                         \
+    X(SWITCH, "switch") X(RING, "ring") X(FULLY_CONNECTED, "fully_connected")
+typedef enum orr_topology {
+#define ORR_TOPOLOGY_ENUM_(name, text) ORR_TOPOLOGY_##name,
+    ORR_TOPOLOGY_MAP(ORR_TOPOLOGY_ENUM_)
+#undef ORR_TOPOLOGY_ENUM_
+} orr_topology;
+ORR_API const char *orr_topology_name(orr_topology topology);
+
+typedef struct orr_level {
+    const char *name;          /* "host", "rack", "building", "region"                     */
+    uint32_t    size;          /* units of the level below in one of this                  */
+    uint32_t    devices;       /* devices in one of this: product of the sizes up to here  */
+    uint8_t     topology;      /* orr_topology                                             */
+    orr_fact    bytes_per_s;   /* one way, per device, when it talks across this level;
+                                * before oversubscription                                 */
+    orr_fact    latency_ns;    /* one way, between two units of the level below            */
+    orr_fact    oversubscription; /* 7 for 1:7; at least 1                                 */
+    const char *technology;    /* name of a link, or text                                  */
+    bool        in_network_reduction; /* SHARP, NVLS                                       */
+} orr_level;
+
+typedef struct orr_cluster {
+    const char       *name;
+    const orr_device *device;
+    uint32_t          n_devices; /* as many as one of the highest level has */
+    uint32_t          n_levels;
+    const orr_level  *levels;    /* shape (n_levels), from the inside out */
+    const orr_memory_tier *const *tiers; /* shape (n_tiers), of a host */
+    uint32_t          n_tiers;
+    const char       *source, *notes;
+} orr_cluster;
+
+/* The catalogue: what is built in, and what files added. */
+typedef struct orr_catalog {
+    uint32_t n_devices, n_tiers, n_links, n_clusters;
+    const orr_device      *const *devices;
+    const orr_memory_tier *const *tiers;
+    const orr_link        *const *links;
+    const orr_cluster     *const *clusters;
+} orr_catalog;
+
+/* The built-in catalogue, in the arena. Errors: NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_catalog_open(orr_arena *arena, const orr_catalog **ret,
+                                                   orr_error *err);
+/* NULL: none of that name. Case does not matter, and '-' is '_': "H100-24K" is "h100_24k". */
+ORR_API const orr_device  *orr_catalog_device(const orr_catalog *catalog, const char *name);
+ORR_API const orr_cluster *orr_catalog_cluster(const orr_catalog *catalog, const char *name);
+/* The device that a recording's device name means, or NULL. */
+ORR_API const orr_device *orr_catalog_recognise(const orr_catalog *catalog,
+                                                const char *device_name);
+
+/* A cluster by name of the catalogue or, when the text ends in .yaml or .yml or holds a slash, from
+ * that file (docs: catalog/README.md). Errors: NOT_FOUND with the closest name; IO; LIMIT; INVALID
+ * and PARSE as "file:line:column: what is wrong and what is right". The catalogue has to outlive
+ * the result. */
+ORR_API ORR_MUST_CHECK orr_status orr_cluster_load(const orr_catalog *catalog, const char *name,
+                                                   orr_arena *arena, const orr_cluster **ret,
+                                                   orr_error *err);
+/* A device likewise. */
+ORR_API ORR_MUST_CHECK orr_status orr_device_load(const orr_catalog *catalog, const char *name,
+                                                  orr_arena *arena, const orr_device **ret,
+                                                  orr_error *err);
+/* As much of the cluster as holds `n_devices`, for jobs that do not fill the machine: the highest
+ * level that is then needed is cut, those below it stay as they are, those above it are left out.
+ * The result may have more than asked: whole units. INVALID: more than there are, or 0. */
+ORR_API ORR_MUST_CHECK orr_status orr_cluster_resize(const orr_cluster *cluster,
+                                                     uint32_t n_devices, orr_arena *arena,
+                                                     const orr_cluster **ret, orr_error *err);
+
+/* How a process group lies on a cluster when rank r is device r: at each level, how many units of
+ * the level below it has in one unit of this level, the most of any; 1 where it does not spread.
+ * Their product is at least the number of ranks. */
+enum { ORR_LEVELS_MAX = 8 };
+typedef struct orr_span {
+    uint32_t n_ranks;
+    uint32_t n_levels;
+    uint32_t width[ORR_LEVELS_MAX]; /* shape (n_levels) */
+    uint32_t top;                   /* highest level with width > 1; 0 for one rank */
+    bool     even;                  /* all units of each level hold the same number */
+} orr_span;
+/* `ranks`: shape (n), in any order. INVALID: a rank beyond the cluster. */
+ORR_API ORR_MUST_CHECK orr_status orr_cluster_span(const orr_cluster *cluster,
+                                                   const uint32_t *ranks, uint32_t n,
+                                                   orr_span *ret, orr_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ORR_MACHINE_H */

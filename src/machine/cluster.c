@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "machine/entries.h"
+
+static const orr_field CLUSTER_FIELDS[] = {
+    {.key = "device", .kind = ORR_FIELD_OTHER, .required = true},
+    {.key = "levels", .kind = ORR_FIELD_OTHER, .required = true},
+    {.key = "tiers", .kind = ORR_FIELD_OTHER},
+    {.key = "notes", .kind = ORR_FIELD_TEXT, .offset = offsetof(orr_cluster, notes)},
+};
+
+static const orr_field LEVEL_FIELDS[] = {
+    {.key = "name", .kind = ORR_FIELD_TEXT, .offset = offsetof(orr_level, name), .required = true},
+    {.key = "size", .kind = ORR_FIELD_OTHER, .required = true},
+    {.key = "topology", .kind = ORR_FIELD_OTHER},
+    {.key = "technology", .kind = ORR_FIELD_TEXT, .offset = offsetof(orr_level, technology)},
+    {.key = "bandwidth",
+     .kind = ORR_FIELD_FACT,
+     .quantity = ORR_QUANTITY_BANDWIDTH,
+     .offset = offsetof(orr_level, bytes_per_s)},
+    {.key = "latency",
+     .kind = ORR_FIELD_FACT,
+     .quantity = ORR_QUANTITY_NS,
+     .offset = offsetof(orr_level, latency_ns)},
+    {.key = "oversubscription",
+     .kind = ORR_FIELD_FACT,
+     .quantity = ORR_QUANTITY_RATIO,
+     .offset = offsetof(orr_level, oversubscription)},
+    {.key = "in_network_reduction", .kind = ORR_FIELD_OTHER},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+const orr_field *orr_cluster_fields(size_t *ret_n)
+{
+    *ret_n = COUNT(CLUSTER_FIELDS);
+    return CLUSTER_FIELDS;
+}
+
+const orr_field *orr_level_fields(size_t *ret_n)
+{
+    *ret_n = COUNT(LEVEL_FIELDS);
+    return LEVEL_FIELDS;
+}
+
+static orr_status read_topology(const orr_yaml *value, uint8_t *ret, orr_error *err)
+{
+    static const char *const names[] = {
+#define NAME_(name, text) text,
+        ORR_TOPOLOGY_MAP(NAME_)
+#undef NAME_
+    };
+    const char *text;
+    ORR_TRY(orr_text_read(value, "topology", &text, err));
+    for (uint8_t i = 0; i < COUNT(names); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret = i;
+            return ORR_OK;
+        }
+    }
+    return orr_fail_unknown(value, "topology", text, names, COUNT(names), err);
+}
+
+static orr_status read_size(const orr_yaml *value, uint32_t devices_below, orr_level *level,
+                            orr_error *err)
+{
+    double size;
+    ORR_TRY(orr_quantity_read(value, "size", ORR_QUANTITY_COUNT, &size, err));
+    if (size < 1)
+        return orr_yaml_fail(value, ORR_INVALID, err, "size: a level holds at least one unit");
+    if (size * devices_below > INT32_MAX)
+        return orr_yaml_fail(value, ORR_LIMIT, err, "size: more than 2,147,483,647 devices");
+    level->size = (uint32_t)size;
+    level->devices = (uint32_t)(size * devices_below);
+    return ORR_OK;
+}
+
+/* What the level itself does not say its link says. */
+static orr_status complete_level(const orr_yaml *map, const orr_catalog *parts, orr_level *level,
+                                 orr_error *err)
+{
+    const orr_link *link = orr_catalog_link(parts, level->technology);
+    if (orr_yaml_find(map, "bandwidth") == NULL && link != NULL)
+        level->bytes_per_s = link->bytes_per_s;
+    if (orr_yaml_find(map, "latency") == NULL && link != NULL)
+        level->latency_ns = link->latency_ns;
+    if (level->bytes_per_s.basis == ORR_FACT_UNKNOWN)
+        return orr_yaml_fail(map, ORR_INVALID, err,
+                             "level '%.80s' needs a bandwidth, or as its "
+                             "technology a link that has one",
+                             level->name);
+    if (level->bytes_per_s.value <= 0)
+        return orr_yaml_fail(map, ORR_INVALID, err, "level '%.80s' needs a bandwidth above 0",
+                             level->name);
+    if (level->oversubscription.basis == ORR_FACT_UNKNOWN)
+        level->oversubscription = (orr_fact){
+            .value = 1, .basis = ORR_FACT_ASSUMED, .source = "not said: none", .note = ""};
+    return ORR_OK;
+}
+
+static orr_status read_level(const orr_yaml *map, const orr_scope *scope, const orr_catalog *parts,
+                             uint32_t devices_below, orr_level *ret, orr_error *err)
+{
+    orr_scope inner = *scope;
+    ORR_TRY(orr_schema_read(map, "a level", LEVEL_FIELDS, COUNT(LEVEL_FIELDS), &inner, ret, err));
+    const orr_yaml *topology = orr_yaml_find(map, "topology");
+    const orr_yaml *reduction = orr_yaml_find(map, "in_network_reduction");
+    ORR_TRY(read_size(orr_yaml_find(map, "size"), devices_below, ret, err));
+    if (topology != NULL)
+        ORR_TRY(read_topology(topology, &ret->topology, err));
+    if (reduction != NULL)
+        ORR_TRY(orr_yaml_bool(reduction, &ret->in_network_reduction, err));
+    return complete_level(map, parts, ret, err);
+}
+
+static orr_status read_levels(const orr_yaml *list, const orr_scope *scope,
+                              const orr_catalog *parts, orr_cluster *cluster, orr_error *err)
+{
+    if (list->kind != ORR_YAML_LIST || list->n == 0)
+        return orr_yaml_fail(list, ORR_INVALID, err,
+                             "levels: a list, from the level that joins devices outwards");
+    if (list->n > ORR_LEVELS_MAX)
+        return orr_yaml_fail(list, ORR_LIMIT, err, "levels: more than %d", ORR_LEVELS_MAX);
+    orr_level *levels = orr_arena_array(scope->arena, orr_level, list->n);
+    if (levels == NULL)
+        return orr_fail_memory(err);
+    uint32_t devices = 1;
+    for (uint32_t i = 0; i < list->n; i++) {
+        ORR_TRY(read_level(list->values[i], scope, parts, devices, &levels[i], err));
+        devices = levels[i].devices;
+    }
+    cluster->levels = levels;
+    cluster->n_levels = list->n;
+    cluster->n_devices = devices;
+    return ORR_OK;
+}
+
+/* "...: 'h10' is no device of the catalogue; did you mean 'h100'?" */
+static orr_status fail_no_entry(const orr_yaml *at, const char *what, const void *entries, size_t n,
+                                orr_arena *arena, orr_error *err)
+{
+    const char *const *names = orr_entry_names(entries, n, arena);
+    return names != NULL ? orr_fail_unknown(at, what, at->text, names, n, err)
+                         : orr_fail_memory(err);
+}
+
+static orr_status read_device(const orr_yaml *value, const orr_scope *scope,
+                              const orr_catalog *parts, orr_cluster *cluster, orr_error *err)
+{
+    const char *name;
+    ORR_TRY(orr_text_read(value, "device", &name, err));
+    cluster->device = orr_catalog_device(parts, name);
+    return cluster->device != NULL ? ORR_OK
+                                   : fail_no_entry(value, "device of the catalogue", parts->devices,
+                                                   parts->n_devices, scope->arena, err);
+}
+
+static orr_status read_tiers(const orr_yaml *list, const orr_scope *scope, const orr_catalog *parts,
+                             orr_cluster *cluster, orr_error *err)
+{
+    if (list->kind != ORR_YAML_LIST)
+        return orr_yaml_fail(list, ORR_INVALID, err, "tiers: a list of names of memory");
+    const orr_memory_tier **tiers = orr_arena_array(scope->arena, const orr_memory_tier *, list->n);
+    if (tiers == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < list->n; i++) {
+        const char *name;
+        ORR_TRY(orr_text_read(list->values[i], "tiers", &name, err));
+        tiers[i] = orr_catalog_tier(parts, name);
+        if (tiers[i] == NULL)
+            return fail_no_entry(list->values[i], "memory of the catalogue", parts->tiers,
+                                 parts->n_tiers, scope->arena, err);
+    }
+    cluster->tiers = tiers;
+    cluster->n_tiers = list->n;
+    return ORR_OK;
+}
+
+orr_status orr_cluster_read(const orr_yaml *name, const orr_yaml *map, const orr_scope *scope,
+                            const orr_catalog *parts, const orr_cluster **ret, orr_error *err)
+{
+    orr_cluster *cluster = orr_arena_one(scope->arena, orr_cluster);
+    orr_scope inner = *scope;
+    char what[128];
+    if (cluster == NULL)
+        return orr_fail_memory(err);
+    (void)snprintf(what, sizeof what, "cluster '%.80s'", name->text);
+    ORR_TRY(
+        orr_schema_read(map, what, CLUSTER_FIELDS, COUNT(CLUSTER_FIELDS), &inner, cluster, err));
+    const orr_yaml *tiers = orr_yaml_find(map, "tiers");
+    ORR_TRY(read_device(orr_yaml_find(map, "device"), &inner, parts, cluster, err));
+    ORR_TRY(read_levels(orr_yaml_find(map, "levels"), &inner, parts, cluster, err));
+    if (tiers != NULL)
+        ORR_TRY(read_tiers(tiers, &inner, parts, cluster, err));
+    cluster->name = name->text;
+    cluster->source = inner.source != NULL ? inner.source : "";
+    *ret = cluster;
+    return ORR_OK;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include <orrery/machine.h>
+
+static const char *const FACT_BASES[] = {
+#define NAME_(name, text) [ORR_FACT_##name] = text,
+    ORR_FACT_BASIS_MAP(NAME_)
+#undef NAME_
+};
+
+static const struct {
+    const char *name;
+    double bytes;
+} DTYPES[] = {
+#define NAME_(name, text, bytes) [ORR_DTYPE_##name] = {text, bytes},
+    ORR_DTYPE_MAP(NAME_)
+#undef NAME_
+};
+
+static const char *const TOPOLOGIES[] = {
+#define NAME_(name, text) [ORR_TOPOLOGY_##name] = text,
+    ORR_TOPOLOGY_MAP(NAME_)
+#undef NAME_
+};
+
+const char *orr_topology_name(orr_topology topology)
+{
+    return TOPOLOGIES[topology];
+}
+
+const char *orr_fact_basis_name(orr_fact_basis basis)
+{
+    return FACT_BASES[basis];
+}
+
+double orr_fact_or(const orr_fact *fact, double otherwise)
+{
+    return fact->basis == ORR_FACT_UNKNOWN || isnan(fact->value) ? otherwise : fact->value;
+}
+
+const char *orr_dtype_name(orr_dtype dtype)
+{
+    return DTYPES[dtype].name;
+}
+
+double orr_dtype_bytes(orr_dtype dtype)
+{
+    return DTYPES[dtype].bytes;
+}
