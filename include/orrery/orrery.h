@@ -4,7 +4,9 @@
 
 #include <orrery/analysis.h>
 #include <orrery/arena.h>
+#include <orrery/cost.h>
 #include <orrery/ensemble.h>
+#include <orrery/fit.h>
 #include <orrery/graph.h>
 #include <orrery/machine.h>
 #include <orrery/report.h>

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_FIT_H
+#define ORR_FIT_H
+
+#include <orrery/cost.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Fitting: measurements of kernels -> a cost model, and its errors on shapes that were held out.
+ *
+ * Samples are split by shape group: everything that was measured of one family and shape, on any
+ * device and in any dtype, is on one side. Hyper-parameters are chosen on the validation side; the
+ * test side is used once, for the errors that are reported and stored, and what has such an error
+ * holds no test row. A table that makes no claim beyond the shapes that were measured holds all. */
+
+/* One measurement. */
+typedef struct orr_cost_sample {
+    const orr_device *device;
+    orr_work work; /* completed; op and kernel never NULL */
+    double ns;     /* > 0 */
+} orr_cost_sample;
+
+/* A growing set of samples. Devices are borrowed, texts are copied. Threads: one. */
+typedef struct orr_samples orr_samples;
+ORR_API orr_samples *orr_samples_new(void);                /* NULL: out of memory */
+ORR_API void         orr_samples_free(orr_samples *samples); /* NULL is allowed     */
+/* All rows, in the order in which they were added; valid until the next one is added. */
+ORR_API const orr_cost_sample *orr_samples_rows(const orr_samples *samples, size_t *ret_n);
+
+/* What became of the rows of one input. */
+typedef struct orr_samples_report {
+    uint64_t taken;
+    uint64_t without_work; /* nothing is known of the work: no shapes, an unknown kernel */
+    uint64_t without_time; /* no duration was recorded */
+} orr_samples_report;
+
+/* Every kernel, memcpy and memset of a recording. `device`: what it ran on, or NULL: as each graph
+ * says, recognised by the catalogue. `source`: a name for the stored model, the last part of a path
+ * is kept. Errors: NOT_FOUND: a device that the catalogue does not know; NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_samples_add_job(orr_samples *samples, const orr_job *job,
+                                                      const orr_catalog *catalog,
+                                                      const orr_device *device, const char *source,
+                                                      orr_samples_report *ret, orr_error *err);
+/* Measurements as CSV (plain, gzip or zstd), the first line names the columns, in any order:
+ *   device  name of the catalogue, or what a recording calls it ("NVIDIA H100 80GB HBM3"); may be
+ *           missing when `device` is given, which goes before it
+ *   family  orr_family_name(): "gemm"
+ *   dtype   orr_dtype_name(): "fp16"
+ *   dims    sizes joined by "x", in the family's order: "1x4096x4096x1024"; "" for "other"
+ *   ns      median or single time of the kernel, > 0
+ * and where they matter
+ *   op, kernel             names as recorded
+ *   flops, bytes           where the family and dims do not say; bytes are read and written in all
+ *   read_bytes, write_bytes instead of bytes
+ *   backward               0 or 1
+ *   copy                   htod, dtoh or dtod
+ * Other columns are passed over; "#" begins a comment line. Errors: IO; PARSE and INVALID as
+ * "path:line: what is wrong"; NOT_FOUND: device. */
+ORR_API ORR_MUST_CHECK orr_status orr_samples_add_csv(orr_samples *samples, const char *path,
+                                                      const orr_catalog *catalog,
+                                                      const orr_device *device,
+                                                      orr_samples_report *ret, orr_error *err);
+
+typedef enum orr_side { ORR_SIDE_TRAIN, ORR_SIDE_VALIDATION, ORR_SIDE_TEST, ORR_SIDES } orr_side;
+
+/* How the samples of a family fell. */
+typedef struct orr_fit_split {
+    uint8_t  family; /* orr_family_of_work */
+    uint64_t samples[ORR_SIDES];
+    uint32_t groups[ORR_SIDES]; /* shape groups */
+} orr_fit_split;
+
+/* Errors over rows, of err = predicted / measured - 1; NAN where there is no row.
+ * gmae: exp(mean(ln(|err| + 4e-4))), the geometric mean that the performance model for DLRM
+ * training reports (owensgroup/ml_perf_model); it hides tails, so mape = mean(|err|) and the 90th
+ * percentile of |err| stand beside it. */
+typedef struct orr_fit_score {
+    double gmae, mape, p90;
+} orr_fit_score;
+
+/* What was fitted for a family, and how well it does on the test side. */
+typedef struct orr_fit_result {
+    uint8_t  family;         /* orr_family_of_work */
+    uint8_t  basis;          /* ORR_BASIS_TABLE or _LEARNED */
+    uint64_t rows, answered; /* test rows, and those that it has an answer for */
+    orr_fit_score fitted, roofline; /* both over the rows answered */
+    const char *remark;      /* what was chosen, or why there is no model */
+} orr_fit_result;
+
+typedef struct orr_fit_options {
+    size_t   struct_bytes;
+    bool     table, learned;
+    uint64_t seed; /* of the split */
+    /* Called now and then; false stops: CANCELED. */
+    bool (*progress)(void *ctx, uint64_t done, uint64_t total);
+    void *progress_ctx;
+} orr_fit_options;
+
+typedef struct orr_fit {
+    const orr_cost_model *model; /* asks table, then trees; NULL: nothing could be fitted */
+    const orr_fit_split *splits; /* shape (n_splits), the families that were measured */
+    size_t n_splits;
+    const orr_fit_result *results; /* shape (n_results), by family, then basis */
+    size_t n_results;
+} orr_fit;
+
+/* Are boosted trees built in, and is XGBoost on this machine? When not, *ret_why (may be NULL) is
+ * one line. Evaluating a stored model never needs XGBoost. */
+ORR_API bool orr_fit_learned_available(const char **ret_why);
+
+/* Fit. Everything in the arena; devices of the samples are borrowed. The same samples, options and
+ * version of XGBoost give the same result. Errors: INVALID: no sample; UNSUPPORTED:
+ * options->learned, and no XGBoost; CANCELED; NO_MEMORY. Seconds for a thousand shapes. */
+ORR_API ORR_MUST_CHECK orr_status orr_fit_run(const orr_samples *samples,
+                                              const orr_fit_options *options, orr_arena *arena,
+                                              orr_fit *ret, orr_error *err);
+/* What orr_cost_model_load() reads: JSON, "orrery.cost/1", complete or not there. Errors: IO;
+ * INVALID: nothing was fitted. */
+ORR_API ORR_MUST_CHECK orr_status orr_fit_write(const orr_fit *fit, const char *path,
+                                                orr_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ORR_FIT_H */

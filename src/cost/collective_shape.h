@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_COST_COLLECTIVE_SHAPE_H
+#define ORR_COST_COLLECTIVE_SHAPE_H
+
+#include <orrery/cost.h>
+
+/* Patterns of messages on one level: how many hops the longest message goes, and how much longer
+ * than one message alone on an endpoint the busiest link takes (its messages times the endpoint's
+ * bandwidth over its own).
+ *
+ * Letters: n units take part, of `size` that the level joins.
+ *   SWITCH           every link is an endpoint's
+ *   RING, n = size   two links to neighbours, half the bandwidth each; the shorter way, and when
+ *                    both are as long, clockwise from units of even index
+ *   RING, n < size   n units side by side: a line
+ *   FULLY_CONNECTED  a link to each of the size - 1 others
+ * Two units alone on a level have all its bandwidth whatever the topology. */
+typedef struct orr_coll_shape {
+    uint32_t n, size;
+    uint8_t  topology; /* orr_topology */
+} orr_coll_shape;
+typedef struct orr_coll_load {
+    double hops, load;
+} orr_coll_load;
+
+orr_coll_shape orr_coll_shape_of(const orr_network *network, uint32_t level, uint32_t n);
+
+/* Everybody sends a message to the unit d further, 1 <= d < n. */
+orr_coll_load orr_coll_shift(const orr_coll_shape *shape, uint32_t d);
+/* Partners that are d apart, a power of two, send to each other. */
+orr_coll_load orr_coll_exchange(const orr_coll_shape *shape, uint32_t d);
+/* Everybody sends one to everybody else. */
+orr_coll_load orr_coll_pairs(const orr_coll_shape *shape);
+/* One sends to everybody else, from the worst place. */
+orr_coll_load orr_coll_root(const orr_coll_shape *shape);
+/* One sends to its neighbour. */
+orr_coll_load orr_coll_pair(const orr_coll_shape *shape);
+/* `steps` steps around as many disjoint rings as the links allow, each with its share of a
+ * message; hops in all, load of one step. */
+orr_coll_load orr_coll_around(const orr_coll_shape *shape, uint32_t steps);
+
+#endif /* ORR_COST_COLLECTIVE_SHAPE_H */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_COST_NETWORK_FITTED_H
+#define ORR_COST_NETWORK_FITTED_H
+
+#include <orrery/cost.h>
+
+/* Constants fitted to measurements, by technology of a level. How: alpha_beta_fit.h. */
+typedef struct orr_network_fit {
+    const char    *technology;  /* as a cluster names it */
+    double         bytes_per_s; /* one way, per device, of the machine that was measured */
+    orr_alpha_beta messages, reduction; /* bandwidths of 0: not fitted */
+} orr_network_fit;
+/* NULL: no measurements. `technology` may be NULL. */
+const orr_network_fit *orr_network_fit_of(const char *technology);
+
+#endif /* ORR_COST_NETWORK_FITTED_H */

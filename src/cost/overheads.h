@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_COST_OVERHEADS_H
+#define ORR_COST_OVERHEADS_H
+
+#include <orrery/cost.h>
+
+#include "base/array.h"
+
+/* Observed overheads, before they become means. */
+typedef struct orr_overhead_sample {
+    uint8_t  kind; /* orr_overhead_kind          */
+    uint32_t name; /* in the strtab of the caller */
+    double   us;
+} orr_overhead_sample;
+typedef struct orr_overhead_samples {
+    orr_array(orr_overhead_sample) rows;
+    struct orr_strtab *names;
+} orr_overhead_samples;
+
+/* Those of the host threads of a graph, appended: see overheads_samples.c. */
+orr_status orr_overheads_observe(const orr_graph *graph, orr_overhead_samples *samples,
+                                 orr_error *err) ORR_MUST_CHECK;
+/* An operator, or the annotation that PyTorch puts around a step of an optimizer. What the
+ * autograd engine puts around each backward operator is looked through: the model's operators are
+ * those inside (AddmmBackward, aten::sum, torch::autograd::AccumulateGrad). */
+bool orr_is_top_operator(const orr_graph *graph, orr_node_id node);
+/* A call that enqueues work: what it launched was recorded, or its name says so. */
+bool orr_is_launch_call(const orr_graph *graph, orr_node_id node, bool launched);
+
+/* "t2"; ORR_OVERHEADS: no such kind. */
+const char       *orr_overhead_kind_name(orr_overhead_kind kind);
+orr_overhead_kind orr_overhead_kind_of(const char *text, size_t len);
+
+#endif /* ORR_COST_OVERHEADS_H */
