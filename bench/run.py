@@ -46,11 +46,16 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--events", type=int, default=10_000_000)
     args = parser.parse_args()
-    bench, synth, orrery = (args.build / path for path in ("bench/bench", "bench/synth", "src/cli/orrery"))
+    bench, synth, sim, orrery = (args.build / path for path in ("bench/bench", "bench/synth", "bench/bench_sim", "src/cli/orrery"))
 
     def inside(*words):
         subprocess.run([bench, *words], check=True)
 
+    for words in (["4096", "14"], ["4096", "14", "overlap"], ["32768", "14"], ["100000", "14", "fold"]):
+        subprocess.run([sim, *words], check=True)
+    for case in ("ring 8", "ring 64", "ring 512", "ring 1024", "ring 4096", "ring 1024 aware", "halving 4096",
+                 "halving 4096 aware", "direct 512", "direct 512 aware", "3d 4096", "3d 4096 aware"):
+        subprocess.run([args.build / "bench/messages", *case.split()], check=True)
     with tempfile.TemporaryDirectory() as folder:
         million = pathlib.Path(folder) / "synthetic_1m.json"
         with open(million, "wb") as out:

@@ -4,14 +4,17 @@
 
 #include <orrery/analysis.h>
 #include <orrery/arena.h>
+#include <orrery/astra.h>
 #include <orrery/cost.h>
 #include <orrery/ensemble.h>
 #include <orrery/fit.h>
 #include <orrery/graph.h>
 #include <orrery/machine.h>
 #include <orrery/report.h>
+#include <orrery/sim.h>
 #include <orrery/status.h>
 #include <orrery/trace.h>
+#include <orrery/whatif.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_SIM_EXPLAIN_H
+#define ORR_SIM_EXPLAIN_H
+
+#include <orrery/sim.h>
+
+/* A replay held against its recording: how far off it is, and where and why.
+ *
+ * Both functions take the simulation of orr_ensemble_of_job(job), durations unchanged. Starts are
+ * compared on the job's clock, on which each rank begins when it was recorded to begin. Results
+ * live in the arena; nothing is kept of the arguments but names. Threads: none of their own. */
+
+/* From the first start to the last end, and the starts in between. */
+typedef struct orr_replay_span {
+    int64_t     recorded_ns, simulated_ns;
+    double      error_frac;    /* simulated / recorded - 1; 0 where nothing was recorded         */
+    uint64_t    n_starts;      /* that were compared                                             */
+    double      mean_start_ns; /* mean of |simulated start - recorded start|                     */
+    int64_t     p90_start_ns, worst_start_ns; /* of the same                                     */
+    orr_node_id worst;         /* which; ORR_NONE                                                */
+} orr_replay_span;
+
+/* A rank: its span is that of host operators, runtime calls and what ran on devices; its starts are
+ * those of device work or, without a device, of communications on threads. */
+typedef struct orr_replay_rank {
+    uint32_t        rank, graph;
+    orr_replay_span span;
+} orr_replay_rank;
+/* A thread or a stream: span and starts of the same nodes, those of this lane. */
+typedef struct orr_replay_lane {
+    uint32_t        rank, graph;
+    orr_lane_id     lane;
+    orr_replay_span span;
+} orr_replay_lane;
+/* A step of PyTorch's profiler ("ProfilerStep#12"): how long it took; starts: its own. */
+typedef struct orr_replay_step {
+    uint32_t        rank, graph;
+    orr_node_id     node;
+    const char     *name;
+    orr_replay_span span;
+} orr_replay_step;
+
+typedef struct orr_replay_error {
+    const orr_replay_rank *ranks; /* shape (n_ranks), by rank */
+    const orr_replay_lane *lanes; /* shape (n_lanes), by rank, then lane; those that execute */
+    const orr_replay_step *steps; /* shape (n_steps), by rank, then start */
+    size_t n_ranks, n_lanes, n_steps;
+    double mean_frac, worst_frac;           /* of |error_frac| over the ranks */
+    double mean_step_frac, worst_step_frac; /* over the steps; 0 without any  */
+} orr_replay_error;
+/* Errors: INVALID: the simulation is of another job; NO_MEMORY. */
+orr_status orr_replay_compare(const orr_job *job, const orr_simulation *simulation,
+                              orr_arena *arena, orr_replay_error *ret,
+                              orr_error *err) ORR_MUST_CHECK;
+
+/* Why a moment came sooner or later after what it waited for than in the recording. */
+#define ORR_CAUSE_MAP(X)                                                                        \
+    X(LOST, "lost dependency")      /* it waited for something that nothing tells of          */ \
+    X(UNEXPLAINED, "unexplained gap") /* no launch is recorded, or a CUDA graph's inside      */ \
+    X(LAUNCH, "launch")             /* the launch took another time than most                 */ \
+    X(KERNEL_GAP, "kernel gap")     /* so did the next work of a stream                       */ \
+    X(EVENT, "event")               /* so did the wait for another stream                     */ \
+    X(CROWDED, "crowded device")    /* the device was full of other work                      */ \
+    X(SYNC, "synchronisation")      /* the return of a call that waited for a device          */ \
+    X(HANDOFF, "hand-off")          /* so did the start of a thread that was handed work      */ \
+    X(QUEUE, "full queue")          /* a launch into a queue that was full                    */ \
+    X(JITTER, "host jitter")        /* the own time of a call that may wait                   */ \
+    X(COLLECTIVE, "collective")     /* the transfer after the last arrival                    */
+
+typedef enum orr_replay_cause {
+#define ORR_CAUSE_ENUM_(name, text) ORR_CAUSE_##name,
+    ORR_CAUSE_MAP(ORR_CAUSE_ENUM_)
+#undef ORR_CAUSE_ENUM_
+    ORR_CAUSES
+} orr_replay_cause;
+const char *orr_replay_cause_name(orr_replay_cause cause);
+
+typedef struct orr_replay_row {
+    uint32_t    rank, graph;
+    orr_lane_id lane;
+    orr_node_id node;
+    const char *name;
+    bool        end;   /* it is the end of the node, else the start */
+    uint8_t     cause; /* orr_replay_cause */
+    int64_t     recorded_gap_ns, simulated_gap_ns; /* after the latest of what led to it */
+    int64_t     difference_ns;                     /* simulated - recorded */
+} orr_replay_row;
+
+typedef struct orr_replay_explanation {
+    const orr_replay_row *rows; /* shape (n), most different first; ties by rank, node */
+    size_t   n;
+    uint64_t count[ORR_CAUSES];         /* of all moments that differ, not only of the rows */
+    int64_t  difference_ns[ORR_CAUSES]; /* sum of |difference|                              */
+} orr_replay_explanation;
+/* At most `most` rows. `queue_depth`: of the options that the simulation ran with. Errors: INVALID:
+ * the simulation is of another job; LIMIT, NO_MEMORY. */
+orr_status orr_replay_explain(const orr_job *job, const orr_simulation *simulation,
+                              uint32_t queue_depth, size_t most, orr_arena *arena,
+                              orr_replay_explanation *ret, orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_SIM_EXPLAIN_H */

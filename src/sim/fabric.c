@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/fabric.h"
+
+#include "base/alloc.h"
+#include "cost/collective.h"
+#include "sim/flow.h"
+#include "sim/flow_rates.h"
+
+static int64_t units_of(double bytes_per_s)
+{
+    const double units = bytes_per_s * (double)(INT64_C(1) << ORR_FLOW_UNIT_SHIFT) / 1e9;
+    if (!(units >= 1)) /* and what is not a number */
+        return 1;
+    return units < (double)ORR_RATE_CAPACITY_MAX ? (int64_t)units : ORR_RATE_CAPACITY_MAX;
+}
+
+static double bandwidth(const orr_network *network, uint32_t k)
+{
+    return network->levels[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH];
+}
+
+static double oversubscription(const orr_network *network, uint32_t k)
+{
+    return network->oversubscription[k] > 1 ? network->oversubscription[k] : 1;
+}
+
+/* A level below, whose ports every transfer across level k takes, is as tight as the port here. */
+static bool tighter_below(const orr_fabric *fabric, const orr_network *network, uint32_t k)
+{
+    for (uint32_t j = fabric->levels[k].base; j < k; j++)
+        if (fabric->levels[j].topology == ORR_TOPOLOGY_SWITCH &&
+            fabric->levels[j].port != ORR_NONE && bandwidth(network, j) <= bandwidth(network, k))
+            return true;
+    return false;
+}
+
+static void push(orr_fabric *fabric, double bytes_per_s, uint32_t level, uint32_t unit, bool up)
+{
+    if (fabric->links != NULL) /* the first pass only counts */
+        fabric->links[fabric->n_links] =
+            (orr_fabric_link){units_of(bytes_per_s), level, unit, up};
+    fabric->n_links++;
+}
+
+static void push_both(orr_fabric *fabric, double bytes_per_s, uint32_t level, uint32_t unit)
+{
+    push(fabric, bytes_per_s, level, unit, true);
+    push(fabric, bytes_per_s, level, unit, false);
+}
+
+/* How many shared links a level has, in pairs of up and down; of a FULLY_CONNECTED level single. */
+static uint64_t shared_links(const orr_fabric *fabric, const orr_network *network, uint32_t k)
+{
+    const orr_fabric_level *level = &fabric->levels[k];
+    const uint64_t units = fabric->n_devices / level->below;
+    if (level->topology == ORR_TOPOLOGY_FULLY_CONNECTED)
+        return units * level->size;
+    if (level->topology == ORR_TOPOLOGY_RING)
+        return 2 * units;
+    return level->below > 1 && oversubscription(network, k) > 1 ? 2 * units : 0;
+}
+
+static double shared_bytes_per_s(const orr_fabric_level *level, double all_bytes_per_s)
+{
+    switch (level->topology) {
+    case ORR_TOPOLOGY_RING:
+        return all_bytes_per_s / 2;
+    case ORR_TOPOLOGY_FULLY_CONNECTED:
+        return all_bytes_per_s / (level->size - 1);
+    default:
+        return all_bytes_per_s;
+    }
+}
+
+static bool has_port(const orr_fabric *fabric, const orr_network *network, uint32_t k)
+{
+    const orr_fabric_level *level = &fabric->levels[k];
+    if (level->below == 1)
+        return level->topology == ORR_TOPOLOGY_SWITCH;
+    return !tighter_below(fabric, network, k);
+}
+
+static void lay_level(orr_fabric *fabric, const orr_network *network, uint32_t k)
+{
+    orr_fabric_level *level = &fabric->levels[k];
+    const double over = oversubscription(network, k), mine = bandwidth(network, k);
+    const double shared = shared_bytes_per_s(level, mine * level->below / over);
+    const uint64_t n_shared = shared_links(fabric, network, k);
+    const bool single = level->topology == ORR_TOPOLOGY_FULLY_CONNECTED;
+    level->shared = n_shared > 0 ? fabric->n_links : ORR_NONE;
+    const uint32_t n_units = (uint32_t)(single ? n_shared : n_shared / 2);
+    for (uint32_t u = 0; u < n_units; u++) {
+        if (single)
+            push(fabric, shared, k, u, true);
+        else
+            push_both(fabric, shared, k, u);
+    }
+    level->port = has_port(fabric, network, k) ? fabric->n_links : ORR_NONE;
+    for (uint32_t d = 0; level->port != ORR_NONE && d < fabric->n_devices; d++)
+        push_both(fabric, level->below == 1 ? mine / over : mine, k, n_units + d);
+}
+
+static void lay(orr_fabric *fabric, const orr_network *network)
+{
+    fabric->n_links = 0;
+    for (uint32_t k = 0; k < fabric->n_levels; k++)
+        lay_level(fabric, network, k);
+}
+
+static bool set_levels(orr_fabric *fabric, const orr_cluster *cluster, const orr_network *network)
+{
+    uint32_t below = 1;
+    uint64_t most = 0;
+    for (uint32_t k = 0; k < fabric->n_levels; k++) {
+        orr_fabric_level *level = &fabric->levels[k];
+        *level = (orr_fabric_level){.size = cluster->levels[k].size, .below = below,
+                                    .devices = cluster->levels[k].devices,
+                                    .topology = cluster->levels[k].topology};
+        if (level->size <= 2)
+            level->topology = ORR_TOPOLOGY_SWITCH;
+        level->base = orr_network_base(network, k);
+        level->latency_ns = (int64_t)network->levels[k].alpha_ns[ORR_PROTOCOL_LATENCY];
+        below = level->devices;
+        most += shared_links(fabric, network, k) + 2 * (uint64_t)fabric->n_devices;
+    }
+    return most <= INT32_MAX;
+}
+
+orr_status orr_fabric_init(orr_fabric *fabric, const orr_cluster *cluster,
+                           const orr_network *network, orr_error *err)
+{
+    *fabric = (orr_fabric){.n_devices = cluster->n_devices, .n_levels = cluster->n_levels};
+    if (fabric->n_levels > ORR_LEVELS_MAX)
+        return orr_fail(err, ORR_LIMIT, "cluster '%s' has %u levels, more than %d", cluster->name,
+                        cluster->n_levels, ORR_LEVELS_MAX);
+    if (!set_levels(fabric, cluster, network))
+        return orr_fail(err, ORR_LIMIT, "cluster '%s' has more than 2^31 links", cluster->name);
+    lay(fabric, network);
+    fabric->links = orr_calloc(fabric->n_links > 0 ? fabric->n_links : 1, sizeof *fabric->links);
+    if (fabric->links == NULL)
+        return orr_fail_memory(err);
+    lay(fabric, network);
+    return ORR_OK;
+}
+
+void orr_fabric_done(orr_fabric *fabric)
+{
+    orr_free(fabric->links);
+    fabric->links = NULL;
+}
+
+/* Along a ring of units, the shorter way. The number of hops; 0: out of memory. */
+static uint32_t route_ring(const orr_fabric_level *level, uint32_t from, uint32_t to,
+                           orr_route *route)
+{
+    const uint32_t size = level->size, start = from / size * size;
+    const uint32_t ahead = (to % size + size - from % size) % size, back = size - ahead;
+    const bool up = ahead != back ? ahead < back : from % size % 2 == 0;
+    const uint32_t hops = up ? ahead : back;
+    for (uint32_t i = 0, at = from % size; i < hops; i++) {
+        if (!orr_array_push(route, level->shared + 2 * (start + at) + !up))
+            return 0;
+        at = (up ? at + 1 : at + size - 1) % size;
+    }
+    return hops;
+}
+
+static bool route_ends(uint32_t first, uint32_t from, uint32_t to, orr_route *route)
+{
+    return first == ORR_NONE || (orr_array_push(route, first + 2 * from) &&
+                                 orr_array_push(route, first + 2 * to + 1));
+}
+
+bool orr_fabric_route(const orr_fabric *fabric, uint32_t src, uint32_t dst, orr_route *route,
+                      int64_t *ret_latency_ns)
+{
+    uint32_t top = 0, hops = 1;
+    if (src == dst) {
+        if (ret_latency_ns != NULL)
+            *ret_latency_ns = 0;
+        return true;
+    }
+    while (src / fabric->levels[top].devices != dst / fabric->levels[top].devices)
+        top++;
+    for (uint32_t k = fabric->levels[top].base; k <= top; k++) {
+        const orr_fabric_level *level = &fabric->levels[k];
+        const uint32_t from = src / level->below, to = dst / level->below;
+        if (k < top && level->topology != ORR_TOPOLOGY_SWITCH)
+            continue;
+        if (!route_ends(level->port, src, dst, route))
+            return false;
+        if (level->topology == ORR_TOPOLOGY_RING) {
+            if ((hops = route_ring(level, from, to, route)) == 0)
+                return false;
+        } else if (level->topology == ORR_TOPOLOGY_FULLY_CONNECTED) {
+            if (!orr_array_push(route, level->shared + from * level->size + to % level->size))
+                return false;
+        } else if (!route_ends(level->shared, from, to, route)) {
+            return false;
+        }
+    }
+    if (ret_latency_ns != NULL)
+        *ret_latency_ns = hops * fabric->levels[top].latency_ns;
+    return true;
+}

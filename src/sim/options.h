@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_SIM_OPTIONS_H
+#define ORR_SIM_OPTIONS_H
+
+#include <orrery/sim.h>
+
+/* `given` (may be NULL, or of an older header) with all defaults, checked. Errors: INVALID. */
+orr_status orr_sim_options_complete(const orr_sim_options *given, orr_sim_options *ret,
+                                    orr_error *err) ORR_MUST_CHECK;
+
+/* A factor in millionths, to the nearest; the simulator computes with whole numbers. */
+static inline uint32_t orr_ppm(double factor)
+{
+    return (uint32_t)(factor * 1e6 + 0.5);
+}
+
+#endif /* ORR_SIM_OPTIONS_H */
