@@ -10,6 +10,7 @@
 #include <orrery/fit.h>
 #include <orrery/graph.h>
 #include <orrery/machine.h>
+#include <orrery/model.h>
 #include <orrery/report.h>
 #include <orrery/sim.h>
 #include <orrery/status.h>
