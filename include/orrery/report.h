@@ -3,6 +3,7 @@
 #define ORR_REPORT_H
 
 #include <orrery/analysis.h>
+#include <orrery/sim.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,9 +72,40 @@ typedef struct orr_page_options {
     size_t      struct_bytes;
     const char *title;
     uint32_t    max_events; /* of the timeline, longest kept; 0: 4 million */
+    const orr_job   *overlay;  /* shown in the timeline instead of the job, whose nodes come first
+                                * in its graphs: orr_job_overlay(); NULL: the job itself */
+    const orr_table *tables;   /* shape (n_tables): shown first, under `tables_title` */
+    size_t           n_tables;
+    const char      *tables_title;
 } orr_page_options;
 ORR_API ORR_MUST_CHECK orr_status orr_report_html(const char *path, const orr_job *job,
     const orr_analysis_options *analysis, const orr_page_options *options, orr_error *err);
+
+/* What a simulation says beside the recording that it was made of: tables for `orrery predict`. */
+typedef struct orr_prediction {
+    const orr_job *recorded;
+    const orr_job *simulated; /* orr_simulation_job() of the simulation */
+    const orr_simulation *simulation;
+    const orr_replay_constants *seen; /* observations that the constants rest on; NULL: given */
+    const orr_analysis_options *analysis;
+    const orr_cluster *cluster; /* whose links the simulation used; NULL: none */
+} orr_prediction;
+enum { ORR_PREDICTION_TABLES = 6 };
+/* By class of ranks, by step, by what the time of a rank goes to, by basis, the constants, and the
+ * links that carried something, most bytes first.
+ * Tables and rows in the arena. Errors: NO_MEMORY, and those of the analyses. */
+ORR_API ORR_MUST_CHECK orr_status orr_prediction_tables(const orr_prediction *prediction,
+    orr_arena *arena, orr_table ret[ORR_PREDICTION_TABLES], orr_error *err);
+/* What was recorded of a job (or of one of its graphs, else ORR_NONE), from the first start to the
+ * last end of what a simulation counts. */
+ORR_API int64_t orr_recorded_span_ns(const orr_job *job, uint32_t graph);
+/* How far a replay of the job, durations unchanged, is off its recording: by rank and lane, by
+ * cause, and the `most` moments where it is off most. `queue_depth`: of the simulation's options.
+ * Errors: INVALID: the simulation is of something else; LIMIT, NO_MEMORY. */
+enum { ORR_REPLAY_TABLES = 3 };
+ORR_API ORR_MUST_CHECK orr_status orr_replay_tables(const orr_job *job,
+    const orr_simulation *simulation, uint32_t queue_depth, size_t most, orr_arena *arena,
+    orr_table ret[ORR_REPLAY_TABLES], orr_error *err);
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,7 @@
 #include "report/human.h"
 #include "report/timeline_pack.h"
 
-enum { EVENTS_DEFAULT = 4000000 };
+enum { EVENTS_DEFAULT = 4000000, EXTRA_ROWS = 400 };
 
 typedef struct page {
     const orr_job *job;
@@ -27,6 +27,7 @@ typedef struct page {
     size_t n_samples;
     orr_output *meta;
     orr_blob columns;
+    const orr_page_options *extra; /* or NULL */
 } page;
 
 /* Of many ranks the path that crosses them, of one its own; none where nothing has a time. */
@@ -80,10 +81,11 @@ static orr_status gather(page *p, uint32_t max_events, orr_error *err)
     ORR_TRY(find_path(p, err));
     ORR_TRY(find_samples(p, err));
     ORR_TRY(orr_sections_run(p->job, p->options, p->arena, &p->sections, err));
-    ORR_TRY(orr_timeline_build(p->job, max_events, p->arena, &p->timeline, err));
+    const orr_job *shown = p->extra && p->extra->overlay ? p->extra->overlay : p->job;
+    ORR_TRY(orr_timeline_build(shown, max_events, p->arena, &p->timeline, err));
     for (uint32_t g = 0; g < p->job->n_graphs; g++)
         h->events += p->job->graphs[g]->n_nodes;
-    const orr_timeline_input input = {p->job, &p->timeline, h->path, p->samples, p->n_samples};
+    const orr_timeline_input input = {shown, &p->timeline, h->path, p->samples, p->n_samples};
     ORR_TRY(orr_output_open_memory(&p->meta, err));
     ORR_TRY(orr_timeline_pack(&input, p->meta, &p->columns, err));
     return orr_output_finish(p->meta, err);
@@ -136,6 +138,11 @@ static orr_status put_script(page *p, orr_error *err)
 static orr_status put_nav(page *p, orr_error *err)
 {
     (void)err;
+    if (p->extra && p->extra->n_tables > 0) {
+        orr_output_text(p->out, "<a href=\"#extra\">");
+        orr_html_text(p->out, p->extra->tables_title);
+        orr_output_text(p->out, "</a>\n");
+    }
     orr_sections_write_nav(p->sections, p->out);
     return ORR_OK;
 }
@@ -182,9 +189,23 @@ static orr_status put_path(page *p, orr_error *err)
     return ORR_OK;
 }
 
+static void put_extra(page *p)
+{
+    const orr_page_options *extra = p->extra;
+    orr_output_text(p->out, "<section id=\"extra\"><h2>");
+    orr_html_text(p->out, extra->tables_title);
+    orr_output_text(p->out, "</h2>\n<div class=\"cards\">\n");
+    for (size_t i = 0; i < extra->n_tables; i++)
+        if (extra->tables[i].n_rows > 0)
+            orr_html_table(p->out, extra->tables[i].title, "", &extra->tables[i], NULL, EXTRA_ROWS);
+    orr_output_text(p->out, "</div></section>\n");
+}
+
 static orr_status put_sections(page *p, orr_error *err)
 {
     (void)err;
+    if (p->extra && p->extra->n_tables > 0)
+        put_extra(p);
     orr_sections_write(p->sections, p->out);
     return ORR_OK;
 }
@@ -254,7 +275,7 @@ orr_status orr_report_html(const char *path, const orr_job *job,
 {
     const uint32_t max_events =
         options && options->max_events ? options->max_events : EVENTS_DEFAULT;
-    page p = {.job = job, .options = analysis, .arena = orr_arena_new(0, 0)};
+    page p = {.job = job, .options = analysis, .arena = orr_arena_new(0, 0), .extra = options};
     orr_status status;
     p.title = options && options->title ? options->title : "Execution trace";
     if (!p.arena)

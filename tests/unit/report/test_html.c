@@ -92,7 +92,7 @@ static void a_table_keeps_exact_values_beside_readable_ones(void **state)
 static void a_page_is_whole_and_holds_no_foreign_markup(void **state)
 {
     const orr_job *job = small_job();
-    const orr_page_options options = {sizeof options, "A <run> & \"more\"", 0};
+    const orr_page_options options = {.struct_bytes = sizeof options, .title = "A <run> & \"more\""};
     (void)state;
     assert_int_equal(orr_report_html(page_path, job, NULL, &options, NULL), ORR_OK);
     char *page = read_page();
@@ -110,6 +110,33 @@ static void a_page_is_whole_and_holds_no_foreign_markup(void **state)
     assert_int_equal(opened, 3);
     assert_int_equal(closed, 3);
     free(page);
+    orr_job_free(job);
+}
+
+/* What stands in the timeline, and above the tables, may be more than the job. */
+static void a_page_can_show_two_tellings(void **state)
+{
+    const orr_job *job = small_job(), *overlay;
+    static const struct {
+        int64_t ns;
+    } rows[] = {{1500}};
+    static const orr_column columns[] = {{"predicted_ns", ORR_COLUMN_NS, 0}};
+    const orr_table table = {"orrery.test/1", "What will be", columns, 1, rows, sizeof rows[0], 1};
+    (void)state;
+    assert_int_equal(orr_job_overlay(job, "simulated", job, "recorded", &overlay, NULL), ORR_OK);
+    const orr_page_options options = {.struct_bytes = sizeof options,
+                                      .title = "Two",
+                                      .overlay = overlay,
+                                      .tables = &table,
+                                      .n_tables = 1,
+                                      .tables_title = "Predicted & such"};
+    assert_int_equal(orr_report_html(page_path, job, NULL, &options, NULL), ORR_OK);
+    char *page = read_page();
+    assert_non_null(strstr(page, "<h2>Predicted &amp; such</h2>"));
+    assert_non_null(strstr(page, "<a href=\"#extra\">Predicted &amp; such</a>"));
+    assert_non_null(strstr(page, "<h3>What will be</h3>"));
+    free(page);
+    orr_job_free(overlay);
     orr_job_free(job);
 }
 
@@ -176,6 +203,7 @@ int main(void)
         cmocka_unit_test(text_is_never_markup),
         cmocka_unit_test(a_table_keeps_exact_values_beside_readable_ones),
         cmocka_unit_test(a_page_is_whole_and_holds_no_foreign_markup),
+        cmocka_unit_test(a_page_can_show_two_tellings),
         cmocka_unit_test(the_same_job_gives_the_same_page),
         cmocka_unit_test(a_page_of_nothing_is_a_page),
         cmocka_unit_test(a_place_that_cannot_be_written_is_an_error),
