@@ -33,6 +33,50 @@ const orr_command orr_commands[] = {
      "orrery diff monday/ tuesday/\n"
      "orrery diff --format csv --all monday/ tuesday/",
      2, 2, orr_command_diff},
+    {"predict", "replay a recorded job, and say what it would do elsewhere", "TRACE...",
+     "Replays the recorded durations over the recovered dependencies and prints the step time "
+     "beside the recording's, with the error of each rank. With what-if options the replay is of "
+     "another job: on other GPUs, on another network, without a kernel, with more ranks.\n"
+     "Every prediction names what it rests on, and an error band where one is known.",
+     "orrery predict traces/\n"
+     "orrery predict --explain traces/\n"
+     "orrery predict --gpu h100_sxm_80g --host-speed 1.5 traces/\n"
+     "orrery predict --straggler 3:1.2x --html straggler.html traces/\n"
+     "orrery predict --ranks 100000 --network h100_ncclx_region traces/\n"
+     "orrery predict --plan pp=4,layers=96 --traced dp=2,tp=4,pp=2 --network h100_24k traces/",
+     1, SIZE_MAX, orr_command_predict},
+    {"simulate", "simulate a workload on a machine", "",
+     "Reads ASTRA-sim's own inputs (system, network, communication groups and a Chakra trace "
+     "per rank) and gives the same times as its analytical mode, congestion unaware or aware. Where "
+     "ASTRA-sim would hang, the cycle is named and the exit status is 4. --compare prints "
+     "beside it what Orrery's own model says.",
+     "orrery simulate --astra-system sys.json --astra-network net.yml --workload traces/job",
+     0, 0, orr_command_simulate},
+    {"hw", "list and compare devices, links, memory and clusters", "[NAME...]",
+     "Prints the catalogue: what a device or a cluster is said to do, by whom, and on what that "
+     "rests. Named ones are set side by side.",
+     "orrery hw\n"
+     "orrery hw h100_sxm_80g a100_sxm_80g\n"
+     "orrery hw --kind clusters",
+     0, SIZE_MAX, orr_command_hw},
+    {"fit", "make a cost model out of measurements", "INPUT... -o MODEL",
+     "Fits a table and boosted trees to the kernels of recordings and to measurements in CSV files (.csv, "
+     ".csv.gz, .csv.zst), and prints the errors on shapes that were held out, beside those of the roofline "
+     "on the same shapes. The file is what --cost takes.\n"
+     "Everything measured of one family and shape is on one side: 60 % to fit to, 20 % to choose by, 20 % to test "
+     "on, by --seed. The test side is used once, and what claims an error on it holds none of it. A "
+     "family of too few shapes says so; then only shapes that were measured are answered.\n"
+     "Columns of a CSV: device (a name of `orrery hw`, or what a recording calls it; not needed with "
+     "--device), family (gemm, convolution, attention, embedding_forward, embedding_backward, concat, copy, "
+     "transpose, interaction, norm, softmax, reduction, elementwise, optimizer, other), dtype (fp16), dims "
+     "(1x4096x4096x1024, in the family's order; gemm: B M N K), ns; and where they matter op, kernel, flops, "
+     "bytes or read_bytes and write_bytes, backward (0 or 1), copy (htod, dtoh, dtod). Others are "
+     "passed over; # begins a remark.\n"
+     "Trees are fitted with XGBoost; where it is not installed only the table is made.",
+     "orrery fit traces/ -o v100.cost.json\n"
+     "orrery fit --kind table kernels.csv -o h100.cost.json\n"
+     "orrery fit --overheads v100.overheads.csv traces/ -o v100.cost.json",
+     1, SIZE_MAX, orr_command_fit},
     {"info", "what is in a file", "TRACE...",
      "Prints format, version, rank, number of nodes by kind, lanes, process groups, steps and "
      "what the reader had to let pass.",

@@ -13,6 +13,7 @@ enum {
     EXIT_CONDITION = 1, /* a --fail-if condition held, or validate found a fault */
     EXIT_USAGE = 2,
     EXIT_INPUT = 3, /* unreadable or invalid input, or an output that could not be written */
+    EXIT_INFEASIBLE = 4, /* a plan, a machine or a job that cannot be: the reason is printed */
     EXIT_INTERRUPTED = 130,
 };
 
@@ -20,8 +21,16 @@ enum {
 typedef struct orr_settings {
     const char *format, *output, *html, *only, *step, *annotation, *from, *to, *fail_if, *color,
         *op, *path;
-    int64_t rank, threads, top;
-    bool tolerant, all, normalise, quiet, verbose, help, version;
+    /* machines and costs */
+    const char *kind, *cluster, *cost, *device, *seed, *overheads;
+    /* what if */
+    const char *gpu, *network, *algorithm, *scale, *remove, *overlap, *host_speed, *launch_latency,
+        *straggler, *message_bytes, *batch, *traced, *plan, *trace;
+    /* ASTRA-sim's inputs */
+    const char *astra_system, *astra_network, *comm_groups, *workload;
+    int64_t rank, threads, top, ranks;
+    bool tolerant, all, normalise, quiet, verbose, help, version, explain, cuda_graph, compare, unfolded,
+        contention;
     /* what is left: the inputs */
     const char *const *args;
     size_t n_args;
@@ -48,7 +57,11 @@ int orr_command_analyze(const orr_settings *settings);
 int orr_command_convert(const orr_settings *settings);
 int orr_command_demo(const orr_settings *settings);
 int orr_command_diff(const orr_settings *settings);
+int orr_command_fit(const orr_settings *settings);
+int orr_command_hw(const orr_settings *settings);
 int orr_command_info(const orr_settings *settings);
+int orr_command_predict(const orr_settings *settings);
+int orr_command_simulate(const orr_settings *settings);
 int orr_command_validate(const orr_settings *settings);
 
 #endif /* ORR_CLI_COMMAND_H */

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_CLI_HW_H
+#define ORR_CLI_HW_H
+
+#include <orrery/report.h>
+
+#include "machine/entries.h"
+
+/* Something with facts: a device, a link, a memory, a level of a cluster. */
+typedef struct orr_hw_entry {
+    const char *name;
+    const void *object;
+    const orr_field *fields; /* shape (n_fields) */
+    size_t n_fields;
+} orr_hw_entry;
+
+typedef struct orr_hw_fact {
+    const char *name, *fact, *text, *unit, *basis, *source, *note;
+    double value;
+    bool conflict;    /* another source's word on the fact of the row before */
+    const char * or ; /* the same for people: "or", or NULL */
+} orr_hw_fact;
+
+/* Every fact of the entries, one a row with its basis, source and conflicts; rows are orr_hw_fact.
+ * For people without texts and exact values: orrery.hw_facts/1. */
+orr_status orr_hw_facts(const orr_hw_entry *entries, size_t n, bool for_people, orr_arena *arena,
+                        orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+/* One fact a row, one entry a column, for people; of two entries also their ratio:
+ * orrery.hw_comparison/1. At most ORR_HW_COMPARED entries, of the same kind. */
+enum { ORR_HW_COMPARED = 24 };
+orr_status orr_hw_comparison(const orr_hw_entry *entries, size_t n, orr_arena *arena,
+                             orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+
+/* The main numbers of all of a kind: orrery.hw_devices/1, hw_links, hw_memory, hw_clusters. */
+orr_status orr_hw_list_devices(const orr_catalog *catalog, orr_arena *arena, orr_table *ret,
+                               orr_error *err) ORR_MUST_CHECK;
+orr_status orr_hw_list_links(const orr_catalog *catalog, orr_arena *arena, orr_table *ret,
+                             orr_error *err) ORR_MUST_CHECK;
+orr_status orr_hw_list_memory(const orr_catalog *catalog, orr_arena *arena, orr_table *ret,
+                              orr_error *err) ORR_MUST_CHECK;
+orr_status orr_hw_list_clusters(const orr_catalog *catalog, orr_arena *arena, orr_table *ret,
+                                orr_error *err) ORR_MUST_CHECK;
+/* The levels of some clusters: orrery.hw_levels/1. */
+orr_status orr_hw_list_levels(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
+                              orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_CLI_HW_H */
