@@ -5,7 +5,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all demo test install sanitize coverage fuzz bench format clean help
+.PHONY: all demo test install sanitize coverage fuzz bench accuracy format clean help
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -52,6 +52,13 @@ bench: ## the figures of docs/benchmarks.md, as JSON lines
 	@tools/setup.sh build
 	@$(MAKE) --no-print-directory all
 	@python3 bench/run.py $(BUILD)
+
+accuracy: ## the tables of docs/accuracy.md, made again from the traces and facts of ../shared
+	@tools/setup.sh test
+	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	@meson configure $(BUILD) -Dtests=enabled
+	ninja -C $(BUILD)
+	@python3 bench/accuracy.py $(BUILD)
 
 format: ## put the sources into the project's style
 	git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the tables of docs/accuracy.md again.
+
+Usage: accuracy.py BUILD [--check]
+
+Each table stands between <!-- NAME --> and <!-- /NAME -->. Its figures are what a program prints:
+`accuracy replay`, the reference tests, `orrery fit`. With --check the page is left alone, and the exit
+status is 1 if a table differs from it. Traces and facts of other projects are read from ../shared
+beside the checkout.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+PAGE = ROOT / "docs" / "accuracy.md"
+
+
+def output(*command, streams=subprocess.DEVNULL):
+    environment = {"ORRERY_SHARED": str(SHARED), "ORRERY_SOURCE": str(ROOT), **os.environ}
+    return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, stderr=streams, text=True,
+                          encoding="utf-8").stdout
+
+
+def table(heads, rows):
+    lines = ["| " + " | ".join(heads) + " |", "|---|" + "--:|" * (len(heads) - 1)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]) + "\n"
+
+
+def replay(build):
+    return output(build / "bench" / "accuracy", "replay")
+
+
+def from_test(build, name, pattern, heads):
+    text = output(build / "tests" / f"test_reference_{name}", streams=subprocess.STDOUT)
+    return table(heads, re.findall(pattern, text, flags=re.MULTILINE))
+
+
+def collectives(build):
+    return from_test(build, "busbw", r"^(\S.*?): (\d+) points, GMAE (.*?), MAPE (.*?), max (.*)$",
+                     ["judged", "points", "GMAE", "MAPE", "worst"])
+
+
+def overheads(build):
+    return from_test(build, "overheads_carried", r"^# (\S+) +T2: (\d+ of \d+) names, GMAE (.*?), MAPE (.*)$",
+                     ["judged", "names known", "GMAE", "MAPE"])
+
+
+def kernels(build):
+    return from_test(build, "kernel_models", r"^# (\S+): (\d+) shapes, GMAE (.*?), MAPE (.*?),",
+                     ["family", "shapes", "GMAE", "MAPE"])
+
+
+def fitted(build):
+    """Held-out shapes of one recording: what a fit is worth beside the roofline."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        said = json.loads(output(build / "src" / "cli" / "orrery", "fit", "-q", "--format", "json",
+                                 SHARED / "data" / "traces" / "kineto" / "ddp_a100_w8_rank3.json.gz",
+                                 "-o", pathlib.Path(folder) / "model.json"))
+    for row in said["tables"]["errors"]["rows"]:
+        if row["answered"]:
+            rows.append([row["family"], row["model"], f'{row["answered"]} of {row["test_samples"]}']
+                        + [f"{100 * row[key]:.1f} %" for key in ("gmae", "mape", "p90", "roofline_mape")])
+    return table(["family", "model", "answered", "GMAE", "MAPE", "P90", "MAPE of the roofline, same rows"], rows)
+
+
+TABLES = {"replay": replay, "collectives": collectives, "overheads": overheads, "kernels": kernels, "fitted": fitted}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    if not SHARED.is_dir():
+        sys.exit(f"the tables rest on traces and facts that are not in the repository: no {SHARED}")
+    old = page = PAGE.read_text(encoding="utf-8")
+    for name, make in TABLES.items():
+        text = make(args.build.resolve())
+        page, n = re.subn(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", lambda m: m[1] + text + m[2], page,
+                          flags=re.DOTALL)
+        if n != 1:
+            sys.exit(f"{PAGE}: no place for the table '{name}'")
+    if args.check:
+        sys.exit(page != old)
+    PAGE.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
