@@ -25,7 +25,7 @@ static uint32_t absent_member(const orr_astra_run *run, const orr_task *task)
 
 /* All have come, yet chunks of theirs wait for one another: on their way up and on their way down
  * they share the queue of a dimension, and ranks that came at different times have them in
- * different orders (the original's issue 137). */
+ * different orders (known of the original). */
 typedef struct crossing {
     uint32_t rank, chunk, phase, other, other_chunk, other_phase, dim;
 } crossing;

@@ -42,7 +42,7 @@ static void test_floor_and_growth_of_every_family(void **state)
         const int64_t least = ns_of(w);
         w.dims[0] = 100000000;
         const int64_t most = ns_of(w);
-        if (least < floor_ns || most <= least)
+        if ((double)least < floor_ns || most <= least)
             fail_msg("%s: %lld, then %lld", orr_family_name((orr_family_of_work)family),
                      (long long)least, (long long)most);
     }
