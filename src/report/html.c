@@ -197,7 +197,7 @@ static void put_extra(page *p)
     orr_output_text(p->out, "</h2>\n<div class=\"cards\">\n");
     for (size_t i = 0; i < extra->n_tables; i++)
         if (extra->tables[i].n_rows > 0)
-            orr_html_table(p->out, extra->tables[i].title, "", &extra->tables[i], NULL, EXTRA_ROWS);
+            orr_html_table(p->out, NULL, "", &extra->tables[i], NULL, EXTRA_ROWS);
     orr_output_text(p->out, "</div></section>\n");
 }
 

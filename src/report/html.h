@@ -11,7 +11,8 @@ void orr_html_text(orr_output *out, const char *text);
 ORR_PRINTF(2, 3) void orr_html_printf(orr_output *out, const char *format, ...);
 
 /* A table with exact values beside readable ones, so that the page can sort it; the first
- * `max_rows` rows, of `order` (shape (n_rows)) where that is not NULL. */
+ * `max_rows` rows, of `order` (shape (n_rows)) where that is not NULL. `name`: of its analysis, or
+ * NULL: it is none. */
 void orr_html_table(orr_output *out, const char *name, const char *about, const orr_table *table,
                     const uint32_t *order, size_t max_rows);
 

@@ -125,7 +125,7 @@ void orr_html_table(orr_output *out, const char *name, const char *about, const 
     orr_column columns[ORR_COLUMNS_MAX];
     const orr_table telling = orr_table_telling(table, columns);
     orr_output_printf(out, "<article class=\"card%s\" id=\"%s\"><header><h3>",
-                      telling.n_columns > NARROW_COLUMNS ? " wide" : "", name);
+                      telling.n_columns > NARROW_COLUMNS ? " wide" : "", name ? name : table->schema);
     orr_html_text(out, table->title);
     orr_output_text(out, "</h3><p>");
     orr_html_text(out, about);
@@ -137,9 +137,10 @@ void orr_html_table(orr_output *out, const char *name, const char *about, const 
         put_row(out, &telling, order ? order[r] : r);
     orr_output_text(out, "</tbody></table></div>");
     if (n < table->n_rows)
-        orr_output_printf(out,
-                          "<p class=\"note\">The first %zu of %zu rows; all of them: "
-                          "<code>orrery analyze --only %s</code></p>",
-                          n, table->n_rows, name);
+        orr_output_printf(out, "<p class=\"note\">The first %zu of %zu rows", n, table->n_rows);
+    if (n < table->n_rows && name != NULL)
+        orr_output_printf(out, "; all of them: <code>orrery analyze --only %s</code>", name);
+    if (n < table->n_rows)
+        orr_output_text(out, "</p>");
     orr_output_text(out, "</article>\n");
 }

@@ -85,7 +85,10 @@ static void a_table_keeps_exact_values_beside_readable_ones(void **state)
     assert_null(strstr(text, "data-col=\"group\"")); /* it says nothing */
     free(text);
     text = WRITTEN(out, orr_html_table(out, "test", "about", &table, NULL, 1));
-    assert_non_null(strstr(text, "The first 1 of 2 rows"));
+    assert_non_null(strstr(text, "The first 1 of 2 rows; all of them: <code>orrery analyze"));
+    free(text);
+    text = WRITTEN(out, orr_html_table(out, NULL, "about", &table, NULL, 1));
+    assert_non_null(strstr(text, "The first 1 of 2 rows</p>"));
     free(text);
 }
 
