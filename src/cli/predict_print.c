@@ -174,8 +174,16 @@ static void print_band(const document *doc, orr_output *out)
     const orr_whatif_report *report = &p->report;
     char share[ORR_HUMAN_MAX], error[ORR_HUMAN_MAX];
     if (!p->changes) {
-        orr_output_printf(out, "error band: %s, the worst of the replays in docs/accuracy.md\n\n",
-                          orr_human_frac(error, replay_band_frac));
+        const double off = (double)doc->predicted_ns / (double)doc->recorded_ns - 1;
+        if (doc->recorded_ns == 0)
+            orr_output_text(out, "error band: none is known; the recording has no times\n\n");
+        else if (fabs(off) > replay_band_frac)
+            orr_output_text(out, "error band: none; this replay is off by more than any in "
+                                 "docs/accuracy.md, and --explain tells why\n\n");
+        else
+            orr_output_printf(out,
+                              "error band: %s, the worst of the replays in docs/accuracy.md\n\n",
+                              orr_human_frac(error, replay_band_frac));
         return;
     }
     if (doc->composed) {
