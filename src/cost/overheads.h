@@ -27,8 +27,7 @@ bool orr_is_top_operator(const orr_graph *graph, orr_node_id node);
 /* A call that enqueues work: what it launched was recorded, or its name says so. */
 bool orr_is_launch_call(const orr_graph *graph, orr_node_id node, bool launched);
 
-/* "t2"; ORR_OVERHEADS: no such kind. */
-const char       *orr_overhead_kind_name(orr_overhead_kind kind);
+/* Of "t2"; ORR_OVERHEADS: no such kind. */
 orr_overhead_kind orr_overhead_kind_of(const char *text, size_t len);
 
 #endif /* ORR_COST_OVERHEADS_H */

@@ -16,11 +16,6 @@ enum { COLUMNS = 5, MAX_FILE_BYTES = 256 << 20 };
 
 static const char *const KINDS[ORR_OVERHEADS] = {"t1", "t2", "t3", "t4", "t5"};
 
-const char *orr_overhead_kind_name(orr_overhead_kind kind)
-{
-    return KINDS[kind];
-}
-
 orr_overhead_kind orr_overhead_kind_of(const char *text, size_t len)
 {
     for (int kind = 0; kind < ORR_OVERHEADS; kind++)
