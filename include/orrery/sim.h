@@ -91,7 +91,8 @@ typedef struct orr_timeline {
 
 typedef struct orr_link_use {
     uint32_t level;       /* of the cluster                                                 */
-    uint32_t unit;        /* which endpoint of that level                                   */
+    uint32_t unit;        /* which: a level's shared links first, by unit (pairs of a full mesh after
+                           * one another), then the ports of devices, from there on        */
     bool     up;          /* away from the device, or toward it                             */
     double   bytes, busy_ns, utilisation_frac; /* of the simulated span                     */
     uint32_t n_samples;   /* utilisation over time, piecewise constant                      */
