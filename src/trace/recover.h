@@ -133,4 +133,10 @@ static inline orr_span orr_device_times(const orr_graph_builder *b, const orr_re
 bool orr_occupies_stream(const orr_graph_builder *builder, const orr_recovery *recovery,
                          orr_node_id node);
 
+/* Of a node whose start was recorded. */
+static inline int64_t orr_recorded_end_ns(const orr_graph_builder *b, orr_node_id v)
+{
+    return b->start_ns[v] + b->duration_ns[v];
+}
+
 #endif /* ORR_TRACE_RECOVER_H */

@@ -8,16 +8,6 @@
 /* Without records of synchronisation there are still the host's calls. They do not say which
  * stream or event they mean; the order of the thread's own calls and the recorded times do. */
 
-/* Work that starts within this of an event came for nothing else. */
-static const int64_t prompt_ns = 10000;
-/* Streams to look through for one wait; more than a process makes. */
-enum { MOST_STREAMS = 256 };
-
-static int64_t end_of(const orr_graph_builder *b, orr_node_id v)
-{
-    return b->start_ns[v] + b->duration_ns[v];
-}
-
 /* Of the work last issued on each stream before the moment, what ended last, but not after
  * `by_ns`. ORR_NONE. */
 static orr_node_id last_over(const orr_sync_context *s, int64_t issued_before_ns, int64_t by_ns,
@@ -25,14 +15,14 @@ static orr_node_id last_over(const orr_sync_context *s, int64_t issued_before_ns
 {
     const orr_graph_builder *b = s->b;
     orr_node_id found = ORR_NONE;
-    if (b->lanes.n > MOST_STREAMS)
+    if (b->lanes.n > ORR_MOST_STREAMS)
         return ORR_NONE;
     for (uint32_t lane = 0; lane < b->lanes.n; lane++) {
         if (b->lanes.at[lane].kind != ORR_LANE_STREAM || lane == except_lane)
             continue;
         const orr_node_id u = orr_issued_before(&s->by_stream, lane, issued_before_ns);
-        if (u != ORR_NONE && end_of(b, u) <= by_ns &&
-            (found == ORR_NONE || end_of(b, u) > end_of(b, found)))
+        if (u != ORR_NONE && orr_recorded_end_ns(b, u) <= by_ns &&
+            (found == ORR_NONE || orr_recorded_end_ns(b, u) > orr_recorded_end_ns(b, found)))
             found = u;
     }
     return found;
@@ -56,8 +46,8 @@ static orr_status sync_what_just_ended(const orr_sync_context *s, orr_node_id ca
 {
     bool made;
     const orr_graph_builder *b = s->b;
-    const orr_node_id work = last_over(s, b->start_ns[call], end_of(b, call), ORR_NONE);
-    if (work == ORR_NONE || end_of(b, work) <= b->start_ns[call])
+    const orr_node_id work = last_over(s, b->start_ns[call], orr_recorded_end_ns(b, call), ORR_NONE);
+    if (work == ORR_NONE || orr_recorded_end_ns(b, work) <= b->start_ns[call])
         return ORR_OK;
     return orr_sync_call(s, work, call, &made, err);
 }
@@ -96,7 +86,7 @@ static orr_status stream_wait(const orr_sync_context *s, orr_node_id call, int64
     if (before == ORR_NONE || b->lane[before] == b->lane[after]) {
         const int64_t start = orr_device_times(b, s->r, after).start_ns;
         before = last_over(s, b->start_ns[call], start, b->lane[after]);
-        if (before != ORR_NONE && start - end_of(b, before) > prompt_ns)
+        if (before != ORR_NONE && start - orr_recorded_end_ns(b, before) > ORR_PROMPT_NS)
             before = ORR_NONE;
     }
     return orr_sync_event(s, before, after, err);

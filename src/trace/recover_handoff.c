@@ -5,15 +5,10 @@
 
 #include "base/alloc.h"
 
-static int64_t end_of(const orr_graph_builder *b, orr_node_id v)
-{
-    return b->start_ns[v] + b->duration_ns[v];
-}
-
 static orr_status hand_off(orr_graph_builder *b, orr_node_id from, orr_node_id to, orr_error *err)
 {
     if (from == ORR_NONE || to == ORR_NONE || b->lane[from] == b->lane[to] ||
-        end_of(b, from) >= b->start_ns[to])
+        orr_recorded_end_ns(b, from) >= b->start_ns[to])
         return ORR_OK;
     return orr_builder_dep(b, to, from, ORR_DEP_HANDOFF, err);
 }
@@ -82,8 +77,8 @@ static orr_status follow_sequence(orr_graph_builder *b, const orr_autograd *ops,
         if (ops[i].backward) {
             if (backward == ORR_NONE || b->start_ns[v] < b->start_ns[backward])
                 backward = v;
-        } else if (backward != ORR_NONE && end_of(b, v) < b->start_ns[backward] &&
-                   (forward == ORR_NONE || end_of(b, v) > end_of(b, forward))) {
+        } else if (backward != ORR_NONE && orr_recorded_end_ns(b, v) < b->start_ns[backward] &&
+                   (forward == ORR_NONE || orr_recorded_end_ns(b, v) > orr_recorded_end_ns(b, forward))) {
             forward = v;
         }
     }

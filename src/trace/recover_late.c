@@ -14,16 +14,6 @@
 
 /* Several times what a launch takes, in recordings of V100, A100 and H100. */
 static const int64_t late_ns = 30000;
-/* Work that starts within this of an event came for nothing else. */
-static const int64_t prompt_ns = 10000;
-/* Streams to look through for one wait; more than a process makes. */
-enum { MOST_STREAMS = 256 };
-
-static int64_t end_of(const orr_graph_builder *b, orr_node_id v)
-{
-    return b->start_ns[v] + b->duration_ns[v];
-}
-
 /* Of the work issued before the moment on the other streams of the device, what ended last, if that
  * was right before `by_ns`. ORR_NONE. */
 static orr_node_id just_ended(const orr_sync_context *s, int64_t issued_before_ns, int64_t by_ns,
@@ -41,10 +31,10 @@ static orr_node_id just_ended(const orr_sync_context *s, int64_t issued_before_n
             const orr_node_id u = b->lane_rows.node[--row];
             const orr_node_id call = s->r->launch[u];
             if (call == ORR_NONE || b->start_ns[call] >= issued_before_ns ||
-                !orr_occupies_stream(b, s->r, u) || end_of(b, u) > by_ns)
+                !orr_occupies_stream(b, s->r, u) || orr_recorded_end_ns(b, u) > by_ns)
                 continue;
-            if (by_ns - end_of(b, u) <= prompt_ns &&
-                (found == ORR_NONE || end_of(b, u) > end_of(b, found)))
+            if (by_ns - orr_recorded_end_ns(b, u) <= ORR_PROMPT_NS &&
+                (found == ORR_NONE || orr_recorded_end_ns(b, u) > orr_recorded_end_ns(b, found)))
                 found = u;
             break;
         }
@@ -99,7 +89,7 @@ static orr_status follow_late(const orr_sync_context *s, const orr_issue *first,
 {
     const orr_graph_builder *b = s->b;
     const int64_t start = b->start_ns[second->node];
-    if (start - late_ns <= second->at_ns || start - late_ns <= end_of(b, first->node))
+    if (start - late_ns <= second->at_ns || start - late_ns <= orr_recorded_end_ns(b, first->node))
         return ORR_OK;
     const int64_t wait =
         waits->n == 0 ? second->at_ns : last_wait(waits, first->at_ns, second->at_ns);
@@ -113,7 +103,7 @@ orr_status orr_sync_late_work(const orr_sync_context *s, orr_error *err)
     const orr_issues *issues = &s->by_stream;
     moments waits;
     orr_status status = ORR_OK;
-    if (s->b->lanes.n > MOST_STREAMS)
+    if (s->b->lanes.n > ORR_MOST_STREAMS)
         return ORR_OK;
     if (!find_waits(s, &waits))
         return orr_fail_memory(err);

@@ -7,6 +7,11 @@
 
 /* Device work in the order in which the host issued it: what synchronisation is about. */
 
+enum {
+    ORR_PROMPT_NS = 10000,  /* work that starts within this of an event came for nothing else      */
+    ORR_MOST_STREAMS = 256 /* to look through for one wait; more than a process makes */
+};
+
 typedef struct orr_issue {
     int64_t     at_ns; /* start of the launch */
     orr_node_id node;  /* of device work      */
