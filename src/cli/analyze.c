@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "cli/condition.h"
 #include "cli/option.h"
 #include "cli/session.h"
@@ -152,15 +153,9 @@ static orr_status run_all(orr_session *session, orr_condition *condition)
 /* The last part of the first input's path heads the page. NULL: out of memory. */
 static const char *page_title(const orr_session *session)
 {
-    const char *path = session->settings->args[0];
-    size_t len = strlen(path);
-
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    size_t start = len;
-    while (start > 0 && path[start - 1] != '/')
-        start--;
-    return orr_arena_strndup(session->arena, path + start, len - start);
+    size_t len;
+    const char *last = orr_path_last(session->settings->args[0], &len);
+    return orr_arena_strndup(session->arena, last, len);
 }
 
 static orr_status write_page(orr_session *session)

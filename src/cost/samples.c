@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/path.h"
 #include "cost/table.h"
 
 orr_samples *orr_samples_new(void)
@@ -75,13 +76,9 @@ orr_status orr_samples_take(orr_samples *samples, const orr_cost_sample *sample,
 
 orr_status orr_samples_source(orr_samples *samples, const char *path, orr_error *err)
 {
-    size_t len = strlen(path);
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    size_t start = len;
-    while (start > 0 && path[start - 1] != '/')
-        start--;
-    const uint32_t id = orr_strtab_add(samples->names, path + start, len - start);
+    size_t len;
+    const char *last = orr_path_last(path, &len);
+    const uint32_t id = orr_strtab_add(samples->names, last, len);
     if (id == UINT32_MAX || !orr_array_push(&samples->sources, orr_strtab_text(samples->names, id)))
         return orr_fail_memory(err);
     return ORR_OK;
