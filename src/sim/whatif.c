@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "sim/transfer.h"
+
 /* The graphs are not touched: a changed job is the same graphs with rows of other durations, each
  * with the basis that it now rests on. */
 
@@ -16,7 +18,7 @@ typedef struct change {
     const orr_ensemble *from;
     const orr_whatif *what;
     orr_cost_chain chain;
-    orr_network network;
+    orr_pricer pricer;
     orr_arena *arena;
     int64_t **duration_ns; /* shape (D)(N_d) */
     uint8_t **basis;       /* shape (D)(N_d) */
@@ -184,46 +186,33 @@ static void reprice(change *c, uint32_t d, orr_node_id v)
 }
 
 /* Ranks of the communication's group: those of the ensemble's meeting, those that were recorded
- * as the group's, or as many as the group is said to have from 0 on. */
-static orr_status span_of(change *c, uint32_t d, const orr_comm *comm, uint32_t row, orr_span *ret,
-                          bool *ret_known)
+ * as the group's, or as many as the group is said to have from 0 on. NULL and 0: not known. */
+static orr_status ranks_of(change *c, uint32_t d, const orr_comm *comm, uint32_t row,
+                           const uint32_t **ret, uint32_t *ret_n)
 {
     const orr_ensemble *e = c->from;
     const orr_graph *g = e->graphs[d];
     const orr_group *group = comm->group == ORR_NONE ? NULL : &g->groups[comm->group];
     const orr_meeting meeting = e->meetings[d][row];
     uint32_t n = comm->group_size > 0 ? (uint32_t)comm->group_size : group ? group->size : 0;
-    const orr_arena_mark mark = orr_arena_get_mark(c->arena);
-    const uint32_t *ranks = NULL;
     if (meeting.grouping != ORR_NONE) {
         const orr_grouping *of = &e->groupings[meeting.grouping];
         const uint32_t met = of->first[1] - of->first[0];
         if (met >= n) {
-            n = met;
-            ranks = of->members + of->first[0];
+            *ret = of->members + of->first[0];
+            *ret_n = met;
+            return ORR_OK;
         }
     }
-    *ret_known = n > 0;
-    if (n == 0)
-        return ORR_OK;
-    if (ranks == NULL) {
-        uint32_t *own = orr_arena_array(c->arena, uint32_t, n);
-        if (own == NULL)
-            return orr_fail_memory(c->err);
-        const bool listed =
-            group != NULL && group->size == n && orr_group_rank(group, 0) != ORR_NONE;
-        for (uint32_t i = 0; i < n; i++)
-            own[i] = listed ? orr_group_rank(group, i) : i;
-        ranks = own;
-    }
-    const orr_status status = orr_cluster_span(c->what->network, ranks, n, ret, c->err);
-    orr_arena_rewind(c->arena, mark);
-    return status;
-}
-
-static int64_t message_bytes(const orr_comm *comm)
-{
-    return comm->in_bytes > comm->out_bytes ? comm->in_bytes : comm->out_bytes;
+    uint32_t *own = orr_arena_array(c->arena, uint32_t, n);
+    if (own == NULL)
+        return orr_fail_memory(c->err);
+    const bool listed = group != NULL && group->size == n && orr_group_rank(group, 0) != ORR_NONE;
+    for (uint32_t i = 0; i < n; i++)
+        own[i] = listed ? orr_group_rank(group, i) : i;
+    *ret = own;
+    *ret_n = n;
+    return ORR_OK;
 }
 
 /* Activations travel between stages and to experts; the rest is taken to carry weights. */
@@ -245,18 +234,22 @@ static orr_status price_comm(change *c, uint32_t d, orr_node_id v)
             set(c, d, v, factor, ORR_BASIS_ASSUMED);
         return ORR_OK;
     }
-    orr_span span;
-    bool known = false;
-    if (comm != NULL && (message_bytes(comm) >= 0 || comm->collective == ORR_COLL_BARRIER))
-        ORR_TRY(span_of(c, d, comm, g->detail[v], &span, &known));
-    if (!known) {
+    const orr_arena_mark mark = orr_arena_get_mark(c->arena);
+    const uint32_t *ranks = NULL;
+    uint32_t n = 0;
+    orr_transfer transfer = {.bytes = -1};
+    if (comm != NULL)
+        transfer = orr_transfer_of(comm);
+    if (transfer.bytes >= 0 && transfer.collective != ORR_COLL_UNKNOWN)
+        ORR_TRY(ranks_of(c, d, comm, g->detail[v], &ranks, &n));
+    if (n == 0) {
         c->report.comms_unpriced++;
         return ORR_OK;
     }
-    const int64_t bytes = message_bytes(comm) < 0 ? 0 : message_bytes(comm);
-    const orr_price price =
-        orr_collective_price(&c->network, &span, (orr_collective)comm->collective,
-                             (orr_algorithm)what->algorithm, times(bytes, factor));
+    orr_price price;
+    transfer.bytes = times(transfer.bytes, factor);
+    ORR_TRY(orr_pricer_ask(&c->pricer, &transfer, ranks, n, g, v, &price, c->err));
+    orr_arena_rewind(c->arena, mark);
     c->duration_ns[d][v] = price.ns;
     c->basis[d][v] = price.basis;
     count_error(c, price.ns, price.error_frac);
@@ -336,8 +329,9 @@ orr_status orr_whatif_apply(const orr_ensemble *ensemble, const orr_whatif *what
         return orr_fail_memory(err);
     ORR_TRY(check(&c));
     ORR_TRY(open_rows(&c));
-    if (what->network != NULL)
-        orr_network_of_cluster(what->network, &c.network);
+    orr_pricer_init(&c.pricer, &(orr_sim_options){.cluster = what->network,
+                                                  .network = ORR_NETWORK_ALPHA_BETA,
+                                                  .algorithm = what->algorithm});
     for (uint32_t d = 0; d < ensemble->n_graphs; d++)
         ORR_TRY(change_graph(&c, d));
     *to = *ensemble;

@@ -157,6 +157,31 @@ static void test_messages_and_network(void **state)
     end(&f);
 }
 
+/* Of what kind nobody knows, it cannot be priced, and stays as it was. */
+static void test_unknown_kind(void **state)
+{
+    (void)state;
+    orr_graph_builder *b = new_builder();
+    orr_comm comm = no_comm;
+    comm.group_size = 2;
+    comm.in_bytes = comm.out_bytes = 1 << 20;
+    comm_node(b, ORR_NODE_COLLECTIVE, 0, 5000, &comm);
+    const orr_graph *graph = built(b);
+    fixture f = {.arena = orr_arena_new(0, 0)};
+    OK(orr_job_build(&graph, 1, &f.job, NULL));
+    OK(orr_ensemble_of_job(f.job, f.arena, &f.ensemble, NULL));
+    orr_whatif_init(&f.what);
+    orr_level level = {.name = "host", .size = 8, .devices = 8};
+    level.bytes_per_s = known(1e9);
+    const orr_cluster cluster = {.name = "toy", .n_devices = 8, .n_levels = 1, .levels = &level};
+    f.what.network = &cluster;
+    const orr_ensemble *e;
+    assert_int_equal(apply(&f, &e).comms_unpriced, 1);
+    assert_int_equal(e->duration_ns[0][0], 5000);
+    assert_int_equal(e->basis[0][0], ORR_BASIS_RECORDED);
+    end(&f);
+}
+
 static void test_stragglers(void **state)
 {
     (void)state;
@@ -231,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_another_device),
         cmocka_unit_test(test_messages_and_network),
+        cmocka_unit_test(test_unknown_kind),
         cmocka_unit_test(test_stragglers),
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_survives_no_memory),
