@@ -18,14 +18,15 @@ MAY_INCLUDE = {
     "analysis": {"base", "graph"},
     "cost": {"base", "io", "graph", "machine"},
     "model": {"base", "io", "graph", "machine", "cost"},
+    "rescale": {"base", "io", "graph", "machine", "cost", "model"},
     "sim": {"base", "io", "graph", "machine", "cost"},
     "report": {"base", "io", "graph", "machine", "analysis", "cost", "sim"},
-    "cli": {"base", "io", "graph", "machine", "trace", "analysis", "cost", "model", "sim", "report"},
+    "cli": {"base", "io", "graph", "machine", "trace", "analysis", "cost", "model", "rescale", "sim", "report"},
 }
 # The room that implements each public header.
 ROOM_OF_HEADER = {
-    "status": "base", "arena": "base", "graph": "graph", "ensemble": "graph", "trace": "trace",
-    "machine": "machine", "analysis": "analysis", "cost": "cost", "fit": "cost", "model": "model", "sim": "sim", "astra": "sim", "whatif": "sim",
+    "status": "base", "arena": "base", "dtype": "base", "graph": "graph", "ensemble": "graph", "trace": "trace",
+    "machine": "machine", "analysis": "analysis", "cost": "cost", "fit": "cost", "plan": "model", "rescale": "rescale", "sim": "sim", "astra": "sim", "whatif": "sim",
     "report": "report", "orrery": "cli",
 }
 BANNED = re.compile(r"(?<![\w.>])(strcpy|strcat|sprintf|vsprintf|gets|alloca|atoi|atol|atof|strtok)\s*\(")

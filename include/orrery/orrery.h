@@ -6,12 +6,14 @@
 #include <orrery/arena.h>
 #include <orrery/astra.h>
 #include <orrery/cost.h>
+#include <orrery/dtype.h>
 #include <orrery/ensemble.h>
 #include <orrery/fit.h>
 #include <orrery/graph.h>
 #include <orrery/machine.h>
-#include <orrery/model.h>
+#include <orrery/plan.h>
 #include <orrery/report.h>
+#include <orrery/rescale.h>
 #include <orrery/sim.h>
 #include <orrery/status.h>
 #include <orrery/trace.h>

@@ -9,15 +9,6 @@ static const char *const FACT_BASES[] = {
 #undef NAME_
 };
 
-static const struct {
-    const char *name;
-    double bytes;
-} DTYPES[] = {
-#define NAME_(name, text, bytes) [ORR_DTYPE_##name] = {text, bytes},
-    ORR_DTYPE_MAP(NAME_)
-#undef NAME_
-};
-
 static const char *const TOPOLOGIES[] = {
 #define NAME_(name, text) [ORR_TOPOLOGY_##name] = text,
     ORR_TOPOLOGY_MAP(NAME_)
@@ -37,14 +28,4 @@ const char *orr_fact_basis_name(orr_fact_basis basis)
 double orr_fact_or(const orr_fact *fact, double otherwise)
 {
     return fact->basis == ORR_FACT_UNKNOWN || isnan(fact->value) ? otherwise : fact->value;
-}
-
-const char *orr_dtype_name(orr_dtype dtype)
-{
-    return DTYPES[dtype].name;
-}
-
-double orr_dtype_bytes(orr_dtype dtype)
-{
-    return DTYPES[dtype].bytes;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <orrery/model.h>
+#include <orrery/plan.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +14,6 @@
     }
 #define TEXT_ROW(name, text) text,
 NAME_FUNCTION(orr_schedule_name, orr_schedule, ORR_SCHEDULE_MAP, TEXT_ROW)
-NAME_FUNCTION(orr_confidence_name, orr_confidence, ORR_CONFIDENCE_MAP, TEXT_ROW)
-NAME_FUNCTION(orr_phase_name, orr_phase, ORR_PHASE_MAP, TEXT_ROW)
-NAME_FUNCTION(orr_dimension_name, orr_dimension, ORR_DIMENSION_MAP, TEXT_ROW)
 
 static const struct {
     const char *name, *about;

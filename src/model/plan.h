@@ -2,7 +2,8 @@
 #ifndef ORR_MODEL_PLAN_H
 #define ORR_MODEL_PLAN_H
 
-#include <orrery/model.h>
+#include <orrery/ensemble.h>
+#include <orrery/plan.h>
 
 /* The numbers of a plan by index, for who goes through all of them; NULL: there is no such one. */
 uint32_t   *orr_plan_field(orr_plan *plan, uint32_t i);

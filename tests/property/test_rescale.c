@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../unit/model/recorded.h"
+#include "../unit/rescale/recorded.h"
 
 /* The property that proves rescaling: simulate a synthetic job at plan A, write each rank as a
  * trace, read the traces, rescale the job to plan B, and get what building plan B directly gives:
