@@ -13,20 +13,23 @@ MAY_INCLUDE = {
     "base": set(),
     "io": {"base"},
     "graph": {"base"},
-    "trace": {"base", "io", "graph"},
+    "op": {"base", "graph"},
     "machine": {"base", "io"},
+    "trace": {"base", "io", "graph"},
     "analysis": {"base", "graph"},
-    "cost": {"base", "io", "graph", "machine"},
-    "model": {"base", "io", "graph", "machine", "cost"},
+    "cost": {"base", "io", "graph", "op", "machine"},
+    "model": {"base", "io", "graph", "op", "machine", "cost"},
     "rescale": {"base", "io", "graph", "machine", "cost", "model"},
     "sim": {"base", "io", "graph", "machine", "cost"},
-    "report": {"base", "io", "graph", "machine", "analysis", "cost", "sim"},
-    "cli": {"base", "io", "graph", "machine", "trace", "analysis", "cost", "model", "rescale", "sim", "report"},
+    "plan": {"base", "io", "graph", "op", "machine", "cost", "model", "sim"},
+    "report": {"base", "io", "graph", "op", "machine", "analysis", "cost", "model", "sim", "plan"},
+    "cli": {"base", "io", "graph", "op", "machine", "trace", "analysis", "cost", "model", "rescale", "sim", "plan", "report"},
 }
 # The room that implements each public header.
 ROOM_OF_HEADER = {
-    "status": "base", "arena": "base", "dtype": "base", "graph": "graph", "ensemble": "graph", "trace": "trace",
-    "machine": "machine", "analysis": "analysis", "cost": "cost", "fit": "cost", "plan": "model", "rescale": "rescale", "sim": "sim", "astra": "sim", "whatif": "sim",
+    "status": "base", "arena": "base", "dtype": "base", "graph": "graph", "ensemble": "graph", "op": "op", "trace": "trace",
+    "machine": "machine", "analysis": "analysis", "cost": "cost", "fit": "cost", "calibration": "cost",
+    "plan": "model", "model": "model", "memory_plan": "model", "step": "model", "rescale": "rescale", "outcome": "plan", "sim": "sim", "astra": "sim", "whatif": "sim",
     "report": "report", "orrery": "cli",
 }
 BANNED = re.compile(r"(?<![\w.>])(strcpy|strcat|sprintf|vsprintf|gets|alloca|atoi|atol|atof|strtok)\s*\(")

@@ -11,6 +11,7 @@
 #include <orrery/fit.h>
 #include <orrery/graph.h>
 #include <orrery/machine.h>
+#include <orrery/op.h>
 #include <orrery/plan.h>
 #include <orrery/report.h>
 #include <orrery/rescale.h>

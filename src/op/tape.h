@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_OP_TAPE_H
+#define ORR_OP_TAPE_H
+
+#include <orrery/op.h>
+
+/* The value whose bytes it has: itself, unless it is a view. */
+static inline orr_value orr_tape_root(const orr_tape *tape, orr_value value)
+{
+    const orr_value root = tape->values[value].view_of;
+    return root == ORR_NONE ? value : root;
+}
+/* Made by a call of the forward pass. */
+static inline bool orr_tape_is_forward(const orr_tape *tape, orr_value value)
+{
+    const uint32_t call = tape->values[value].made_by;
+    return call != ORR_NONE && tape->calls[call].pass == ORR_PASS_FORWARD;
+}
+
+/* Room for so many more; NO_MEMORY leaves the tape as it is. */
+orr_status orr_tape_reserve(orr_tape *tape, uint32_t values, uint32_t calls,
+                            orr_error *err) ORR_MUST_CHECK;
+/* The call behind the last, which has been filled in where it stands, is one of the tape: its
+ * outputs say that it makes them, and of what they are views. Room has been reserved. */
+void orr_tape_put(orr_tape *tape);
+/* Says so of the outputs of a call of the tape. */
+void orr_tape_own_outputs(orr_tape *tape, uint32_t call);
+/* Sets `kept` of all values anew, from the calls. */
+void orr_tape_mark_kept(orr_tape *tape);
+
+#endif /* ORR_OP_TAPE_H */
