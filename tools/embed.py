@@ -4,6 +4,8 @@
 
     embed.py OUTPUT.c VERSION FILE...         for src/report/assets.h
     embed.py --catalog OUTPUT.c ROOT FILE...  for src/machine/catalog_files.h, names from ROOT
+    embed.py --models OUTPUT.c ROOT FILE...   likewise, for src/model/spec.h
+    embed.py --calibrations OUTPUT.c ROOT FILE...  likewise, for src/cost/calibration.h
 
 Of the page, a script that holds "</script" would end the
 element that it is put in, and a style sheet "</style": both are refused.
@@ -19,24 +21,30 @@ def c_array(data):
     return "\n".join(lines)
 
 
-def write_catalog(output, root, files):
+def write_catalog(output, root, files, header="machine/catalog_files.h", symbol="catalog_files"):
     """Names are "devices/nvidia.yaml": what messages call the file."""
     with open(output, "w", encoding="ascii") as out:
         out.write("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by tools/embed.py. */\n")
-        out.write('#include "machine/catalog_files.h"\n\n')
+        out.write(f'#include "{header}"\n\n')
         rows = []
         for i, path in enumerate(sorted(files)):
             with open(path, "rb") as f:
                 data = f.read()
             out.write(f"static const unsigned char file_{i}[] = {{\n{c_array(data)}\n}};\n")
             rows.append(f'    {{"{os.path.relpath(path, root)}", file_{i}, {len(data)}}},\n')
-        out.write("\nconst orr_catalog_file orr_catalog_files[] = {\n" + "".join(rows) + "};\n")
-        out.write(f"const size_t orr_n_catalog_files = {len(rows)};\n")
+        out.write(f"\nconst orr_catalog_file orr_{symbol}[] = {{\n" + "".join(rows) + "};\n")
+        out.write(f"const size_t orr_n_{symbol} = {len(rows)};\n")
 
 
 def main():
     if sys.argv[1] == "--catalog":
         write_catalog(sys.argv[2], sys.argv[3], sys.argv[4:])
+        return
+    if sys.argv[1] == "--models":
+        write_catalog(*sys.argv[2:4], sys.argv[4:], "model/spec.h", "model_files")
+        return
+    if sys.argv[1] == "--calibrations":
+        write_catalog(*sys.argv[2:4], sys.argv[4:], "cost/calibration.h", "calibration_files")
         return
     output, version, files = sys.argv[1], sys.argv[2], sys.argv[3:]
     arrays, rows = [], []

@@ -5,6 +5,7 @@
 #include <orrery/analysis.h>
 #include <orrery/arena.h>
 #include <orrery/astra.h>
+#include <orrery/calibration.h>
 #include <orrery/cost.h>
 #include <orrery/dtype.h>
 #include <orrery/ensemble.h>

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include <orrery/calibration.h>
+
+/* Prices of whole jobs: closed forms whose constants are a device type's calibration. */
+
+/* One message from one neighbour to the next inside a scale-up domain: assumed; NCCL's tuning
+ * has 1.9 us for its middle protocol (NVIDIA/nccl, src/graph/tuning.cc). Beyond it the level's own
+ * latency, else this. */
+#define HOP_UP_NS  1900.0
+#define HOP_OUT_NS 5000.0
+/* Reduction in the switch moves S bytes where a ring moves 2 S, at this share of the bandwidth:
+ * fitted to eight H200 (network_fitted.c: 275 of 363 GB/s). */
+#define REDUCTION_FRAC 0.757
+
+static double or_zero(const orr_fact *fact)
+{
+    const double value = orr_fact_or(fact, 0);
+    return value > 0 ? value : 0;
+}
+
+/* Peaks, with those of the nearest type that the device has units for: half of what it has for half
+ * the bits where there is nothing else. */
+static double peak_of(const orr_device *device, orr_dtype dtype)
+{
+    static const orr_dtype KIN[ORR_DTYPES][3] = {
+        [ORR_DTYPE_FP64] = {ORR_DTYPE_FP64, ORR_DTYPE_FP64, ORR_DTYPE_FP64},
+        [ORR_DTYPE_FP32] = {ORR_DTYPE_FP32, ORR_DTYPE_FP32, ORR_DTYPE_FP32},
+        [ORR_DTYPE_TF32] = {ORR_DTYPE_TF32, ORR_DTYPE_FP32, ORR_DTYPE_FP32},
+        [ORR_DTYPE_FP16] = {ORR_DTYPE_FP16, ORR_DTYPE_BF16, ORR_DTYPE_FP32},
+        [ORR_DTYPE_BF16] = {ORR_DTYPE_BF16, ORR_DTYPE_FP16, ORR_DTYPE_FP32},
+        [ORR_DTYPE_FP8] = {ORR_DTYPE_FP8, ORR_DTYPE_BF16, ORR_DTYPE_FP16},
+        [ORR_DTYPE_FP4] = {ORR_DTYPE_FP4, ORR_DTYPE_FP8, ORR_DTYPE_BF16},
+        [ORR_DTYPE_INT8] = {ORR_DTYPE_INT8, ORR_DTYPE_FP16, ORR_DTYPE_BF16},
+        [ORR_DTYPE_INT32] = {ORR_DTYPE_INT32, ORR_DTYPE_FP32, ORR_DTYPE_FP32},
+        [ORR_DTYPE_INT64] = {ORR_DTYPE_INT64, ORR_DTYPE_FP32, ORR_DTYPE_FP32},
+    };
+    for (int i = 0; i < 3; i++)
+        if (or_zero(&device->peak_flops[KIN[dtype][i]]) > 0)
+            return or_zero(&device->peak_flops[KIN[dtype][i]]);
+    return 0;
+}
+
+static double reached_frac(const orr_calibration *c, orr_dtype dtype)
+{
+    return dtype == ORR_DTYPE_FP8   ? c->matmul_fp8
+           : dtype == ORR_DTYPE_FP4 ? c->matmul_fp4
+                                    : c->matmul_bf16;
+}
+
+static orr_alpha_beta level_constants(const orr_calibration *c, const orr_level *level, bool up)
+{
+    const double bytes_per_s = orr_fact_or(&level->bytes_per_s, 1e9);
+    orr_alpha_beta constants = {.basis = c->basis, .error_frac = NAN};
+    constants.base_ns[ORR_PROTOCOL_BANDWIDTH] = up ? c->scale_up_ns : c->scale_out_ns;
+    constants.alpha_ns[ORR_PROTOCOL_BANDWIDTH] =
+        up ? HOP_UP_NS : orr_fact_or(&level->latency_ns, HOP_OUT_NS);
+    constants.bytes_per_s[ORR_PROTOCOL_BANDWIDTH] = bytes_per_s * (up ? c->scale_up : c->scale_out);
+    return constants;
+}
+
+/* Levels at least half as fast as the innermost one are of the scale-up domain. */
+static void open_network(const orr_cluster *cluster, const orr_calibration *c, orr_network *ret)
+{
+    orr_network network = {.n_levels = cluster->n_levels};
+    for (uint32_t k = 0; k < cluster->n_levels && k < ORR_LEVELS_MAX; k++) {
+        const orr_level *level = &cluster->levels[k];
+        const bool up = 2 * orr_fact_or(&level->bytes_per_s, 1e9) >=
+                        orr_fact_or(&cluster->levels[0].bytes_per_s, 1e9);
+        network.levels[k] = level_constants(c, level, up);
+        network.size[k] = level->size;
+        network.topology[k] = level->topology;
+        network.oversubscription[k] = orr_fact_or(&level->oversubscription, 1);
+        network.in_network[k] = level->in_network_reduction && up;
+        network.reduction[k] = network.levels[k];
+        network.reduction[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] *= REDUCTION_FRAC;
+    }
+    *ret = network;
+}
+
+void orr_rates_open(const orr_cluster *cluster, const orr_calibration *calibration,
+                    uint8_t algorithm, orr_rates_of_job *ret)
+{
+    *ret = (orr_rates_of_job){.device = cluster->device,
+                              .cluster = cluster,
+                              .calibration = calibration,
+                              .algorithm = algorithm,
+                              .memory_bytes_per_s = calibration->memory *
+                                                    or_zero(&cluster->device->memory_bytes_per_s),
+                              .sms = or_zero(&cluster->device->sms)};
+    for (int d = 0; d < ORR_DTYPES; d++) {
+        ret->peak_flops_per_s[d] = peak_of(cluster->device, (orr_dtype)d);
+        ret->product_flops_per_s[d] =
+            ret->peak_flops_per_s[d] * reached_frac(calibration, (orr_dtype)d);
+    }
+    open_network(cluster, calibration, &ret->network);
+}
+
+/* Operations of a product that count: its output is cut into blocks that multiprocessors work off
+ * in waves, and a last wave that is not full takes as long as a full one. Where there are fewer
+ * blocks than multiprocessors they are split along K. The best of three usual tiles of cuBLAS,
+ * pieces of K of at least 256, at most 16 of them: assumed. */
+static double filled_flops(double sms, double batch, double m, double n, double k)
+{
+    static const struct {
+        double m, n;
+    } TILES[] = {{128, 256}, {256, 128}, {128, 128}};
+    double best = INFINITY;
+    for (size_t i = 0; i < sizeof TILES / sizeof *TILES; i++) {
+        const double blocks = batch * ceil(m / TILES[i].m) * ceil(n / TILES[i].n);
+        const double pieces = fmin(16, fmin(floor(sms / blocks), k / 256));
+        const double waves = pieces > 1 ? 1 / pieces : ceil(blocks / sms);
+        best = fmin(best, 2 * waves * sms * TILES[i].m * TILES[i].n * k);
+    }
+    return best;
+}
+
+/* Rows that do not begin at multiples of 16 bytes cannot be loaded as tensor cores want them
+ * (NVIDIA, Matrix Multiplication Background: dims by multiples of 16 bytes). */
+static bool is_odd(const orr_work *work)
+{
+    const int64_t per_16_bytes = (int64_t)(16 / orr_dtype_bytes((orr_dtype)work->dtype));
+    return work->dims[2] % per_16_bytes != 0 || work->dims[3] % per_16_bytes != 0;
+}
+
+static double product_ns(const orr_rates_of_job *rates, const orr_work *work)
+{
+    const orr_calibration *c = rates->calibration;
+    const double flops_per_s = rates->product_flops_per_s[work->dtype];
+    double flops = work->flops;
+    if (flops_per_s <= 0)
+        return 0;
+    if (work->family == ORR_FAMILY_GEMM && work->n_dims >= 4) {
+        const double m = (double)work->dims[1], n = (double)work->dims[2],
+                     k = (double)work->dims[3];
+        if (rates->sms > 0)
+            flops = fmax(flops, filled_flops(rates->sms, (double)work->dims[0], m, n, k));
+        flops += k > 0 ? work->flops * c->matmul_narrow / k : 0;
+        if (work->dims[0] > 1)
+            flops /= c->matmul_grouped;
+        if (is_odd(work))
+            flops /= c->matmul_odd;
+    }
+    return 1e9 * (flops + c->matmul_half) / flops_per_s;
+}
+
+static double attention_ns(const orr_rates_of_job *rates, const orr_work *work, bool eager)
+{
+    const orr_calibration *c = rates->calibration;
+    const double frac = (work->backward ? c->attention_backward : c->attention) *
+                        (eager ? c->attention_eager : 1);
+    const double flops_per_s = frac * rates->peak_flops_per_s[work->dtype];
+    return flops_per_s > 0 ? 1e9 * work->flops / flops_per_s : 0;
+}
+
+/* Arithmetic outside of products: on the ordinary units, whose peak is that of fp32. */
+static double vector_ns(const orr_rates_of_job *rates, const orr_work *work)
+{
+    const double flops_per_s = rates->peak_flops_per_s[ORR_DTYPE_FP32];
+    return flops_per_s > 0 ? 1e9 * work->flops / flops_per_s : 0;
+}
+
+orr_price orr_rates_kernel(const orr_rates_of_job *rates, const orr_work *work, bool eager)
+{
+    const orr_calibration *c = rates->calibration;
+    const double bytes = work->read_bytes + work->write_bytes;
+    orr_price price = {.basis = ORR_BASIS_NONE, .error_frac = NAN, .model = "calibration"};
+    double ns;
+    if (!(work->flops > 0 || bytes > 0))
+        return price;
+    if (work->family == ORR_FAMILY_GEMM || work->family == ORR_FAMILY_CONVOLUTION)
+        ns = product_ns(rates, work);
+    else if (work->family == ORR_FAMILY_ATTENTION)
+        ns = attention_ns(rates, work, eager);
+    else
+        ns = vector_ns(rates, work);
+    if (rates->memory_bytes_per_s > 0)
+        ns = fmax(ns, 1e9 * bytes / rates->memory_bytes_per_s);
+    price.ns = (int64_t)fmin(ns + c->kernel_ns, (double)(INT64_MAX / 4));
+    price.basis = c->basis;
+    return price;
+}
+
+double orr_rates_host_factor(const orr_rates_of_job *rates, uint32_t kernels, int64_t device_ns,
+                             int64_t compute_ns)
+{
+    const double host = rates->calibration->launch_ns * kernels, device = (double)device_ns;
+    if (host <= 0 || compute_ns <= 0)
+        return 1;
+    const double most = fmax(host, device), least = fmin(host, device);
+    const double ratio = least / most, square = ratio * ratio;
+    return 1 + (most * sqrt(sqrt(1 + square * square)) - device) / (double)compute_ns;
+}
+
+/* What NCCL chooses from (docs.nvidia.com, NCCL environment variables, NCCL_ALGO): rings, trees for
+ * all-reduce, the switch where it reduces; pairs for the rest. */
+static const uint8_t *candidates(orr_collective collective)
+{
+    static const uint8_t REDUCE[] = {ORR_ALGORITHM_IN_NETWORK, ORR_ALGORITHM_RING,
+                                     ORR_ALGORITHM_TREE, 0},
+                         RING[] = {ORR_ALGORITHM_RING, 0}, TREE[] = {ORR_ALGORITHM_TREE, 0},
+                         PAIRS[] = {ORR_ALGORITHM_DIRECT, 0};
+    switch (collective) {
+    case ORR_COLL_ALL_REDUCE:
+        return REDUCE;
+    case ORR_COLL_ALL_GATHER:
+    case ORR_COLL_REDUCE_SCATTER:
+    case ORR_COLL_BROADCAST:
+        return RING;
+    case ORR_COLL_BARRIER:
+        return TREE;
+    default:
+        return PAIRS;
+    }
+}
+
+static bool reduced_in_network(const orr_network *network, const orr_span *span)
+{
+    for (uint32_t k = 0; k <= span->top; k++)
+        if (span->width[k] > 1 && !network->in_network[k])
+            return false;
+    return true;
+}
+
+orr_price orr_rates_collective(const orr_rates_of_job *rates, const orr_span *span,
+                               orr_collective collective, int64_t bytes)
+{
+    orr_price best = {.ns = INT64_MAX};
+    if (rates->algorithm != ORR_ALGORITHM_AUTO)
+        return orr_collective_price(&rates->network, span, collective,
+                                    (orr_algorithm)rates->algorithm, bytes);
+    for (const uint8_t *algorithm = candidates(collective); *algorithm != 0; algorithm++) {
+        if (*algorithm == ORR_ALGORITHM_IN_NETWORK && !reduced_in_network(&rates->network, span))
+            continue;
+        const orr_price price = orr_collective_price(&rates->network, span, collective,
+                                                     (orr_algorithm)*algorithm, bytes);
+        if (price.ns < best.ns)
+            best = price;
+    }
+    return best;
+}
