@@ -12,12 +12,15 @@
 #include <orrery/fit.h>
 #include <orrery/graph.h>
 #include <orrery/machine.h>
+#include <orrery/memory_plan.h>
+#include <orrery/model.h>
 #include <orrery/op.h>
 #include <orrery/plan.h>
 #include <orrery/report.h>
 #include <orrery/rescale.h>
 #include <orrery/sim.h>
 #include <orrery/status.h>
+#include <orrery/step.h>
 #include <orrery/trace.h>
 #include <orrery/whatif.h>
 

@@ -2,58 +2,235 @@
 #ifndef ORR_PLAN_H
 #define ORR_PLAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <orrery/arena.h>
-#include <orrery/status.h>
+#include <orrery/dtype.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Plan: what is trained, and how it is spread over ranks.
+/* Plan: how a job is spread over ranks, and in what order it runs.
  *
- * Letters: d data-, t tensor-, p pipeline-parallel degree; rank = (stage * d + replica) * t +
- * slice: tensor-parallel neighbours first, pipeline stages last, as Megatron-LM lays them out. */
+ * Letters: t tensor-, c context-, d data-, p pipeline-, e expert-parallel degree; v chunks of a
+ * stage (virtual stages); m micro-batches of a step; L layers. Ranks: t x c x d x p. Expert
+ * parallelism takes its ranks out of t x c x d: it adds none. */
 
-#define ORR_SCHEDULE_MAP(X)                                                             \
-    X(UNKNOWN, "unknown")                                                               \
-    X(1F1B, "1f1b")   /* warm-up forwards, one forward one backward, the rest backward */ \
-    X(GPIPE, "gpipe") /* all forwards, then all backwards                              */
+/* What runs when. Each is data: see orr_schedule_make(). */
+#define ORR_SCHEDULE_MAP(X)                                                                  \
+    X(UNKNOWN, "unknown")                                                                    \
+    X(1F1B, "1f1b")   /* warm-up forwards, one forward one backward, the rest backward     */ \
+    X(GPIPE, "gpipe") /* all forwards, then all backwards                                  */ \
+    X(INTERLEAVED, "interleaved") /* 1F1B over v chunks a stage, `group` micro-batches of a
+                                   * chunk in a row: p is depth-first, m breadth-first      */ \
+    X(ZB_H1, "zb_h1")       /* zero bubble, memory of 1F1B: weight gradients fill bubbles  */ \
+    X(ZB_V, "zb_v")         /* zero bubble, two chunks a stage laid as a V                 */ \
+    X(DUALPIPE, "dualpipe") /* from both ends, forward and backward of a pair overlapped   */
 typedef enum orr_schedule {
 #define ORR_SCHEDULE_ENUM_(name, text) ORR_SCHEDULE_##name,
     ORR_SCHEDULE_MAP(ORR_SCHEDULE_ENUM_)
 #undef ORR_SCHEDULE_ENUM_
+    ORR_SCHEDULES
 } orr_schedule;
 ORR_API const char *orr_schedule_name(orr_schedule schedule);
 
-/* What is trained, and how. 0 in a field: not known, or (where a change is asked for) as it was. */
-#define ORR_PLAN_MAP(X)                                                                   \
-    X(dp, "data-parallel replicas")            X(tp, "tensor-parallel slices")            \
-    X(pp, "pipeline stages")                   X(micro_batches, "micro-batches a step")   \
-    X(micro_batch, "samples a micro-batch")    X(layers, "transformer layers")            \
-    X(hidden, "hidden size")                   X(ffn, "width of the feed-forward part")   \
-    X(heads, "attention heads")                X(seq, "tokens a sample")                  \
-    X(vocab, "tokens in the vocabulary")
+/* What is computed again in the backward pass instead of being kept. */
+#define ORR_RECOMPUTE_MAP(X)                                                              \
+    X(UNKNOWN, "unknown") X(NONE, "none")                                                 \
+    X(SELECTIVE, "selective") /* the core of attention: scores, softmax, dropout, context */ \
+    X(FULL, "full")           /* every layer from its input                               */ \
+    X(BLOCK, "block")         /* the first `recompute_layers` layers of each chunk        */
+typedef enum orr_recompute {
+#define ORR_RECOMPUTE_ENUM_(name, text) ORR_RECOMPUTE_##name,
+    ORR_RECOMPUTE_MAP(ORR_RECOMPUTE_ENUM_)
+#undef ORR_RECOMPUTE_ENUM_
+} orr_recompute;
+
+/* What matrix products are made in, and what is kept beside. */
+#define ORR_PRECISION_MAP(X)                                                                \
+    X(UNKNOWN, "unknown")                                                                   \
+    X(FP32, "fp32") X(TF32, "tf32") X(FP16, "fp16") X(BF16, "bf16")                         \
+    X(FP8, "fp8")     /* products of linear layers in fp8 with scales per tensor, else bf16 */ \
+    X(MXFP8, "mxfp8") /* scales per block of 32                                             */ \
+    X(FP4, "fp4")     /* NVFP4: scales per block of 16                                      */
+typedef enum orr_precision {
+#define ORR_PRECISION_ENUM_(name, text) ORR_PRECISION_##name,
+    ORR_PRECISION_MAP(ORR_PRECISION_ENUM_)
+#undef ORR_PRECISION_ENUM_
+} orr_precision;
+
+#define ORR_CONTEXT_KIND_MAP(X)                                              \
+    X(UNKNOWN, "unknown")                                                    \
+    X(ALL_GATHER, "all_gather") /* keys and values of all gathered first   */ \
+    X(RING, "ring")             /* passed around beside the computation    */
+typedef enum orr_context_kind {
+#define ORR_CONTEXT_KIND_ENUM_(name, text) ORR_CONTEXT_##name,
+    ORR_CONTEXT_KIND_MAP(ORR_CONTEXT_KIND_ENUM_)
+#undef ORR_CONTEXT_KIND_ENUM_
+} orr_context_kind;
+
+#define ORR_OFFLOAD_MAP(X)                                                     \
+    X(UNKNOWN, "unknown") X(NONE, "none") X(OPTIMIZER, "optimizer") X(ACTIVATIONS, "activations") \
+    X(BOTH, "both")
+typedef enum orr_offload {
+#define ORR_OFFLOAD_ENUM_(name, text) ORR_OFFLOAD_##name,
+    ORR_OFFLOAD_MAP(ORR_OFFLOAD_ENUM_)
+#undef ORR_OFFLOAD_ENUM_
+} orr_offload;
+
+#define ORR_SWITCH_MAP(X) X(UNKNOWN, "unknown") X(OFF, "off") X(ON, "on")
+typedef enum orr_switch {
+#define ORR_SWITCH_ENUM_(name, text) ORR_SWITCH_##name,
+    ORR_SWITCH_MAP(ORR_SWITCH_ENUM_)
+#undef ORR_SWITCH_ENUM_
+} orr_switch;
+
+/* Numbers of a plan. 0: not known, not asked, or as the model has it. */
+#define ORR_PLAN_MAP(X)                                                                        \
+    X(dp, "data-parallel replicas")            X(tp, "tensor-parallel slices")                 \
+    X(pp, "pipeline stages")                   X(micro_batches, "micro-batches a step")        \
+    X(micro_batch, "samples a micro-batch")    X(layers, "transformer layers")                 \
+    X(hidden, "hidden size")                   X(ffn, "width of the feed-forward part")        \
+    X(heads, "attention heads")                X(seq, "tokens a sample")                       \
+    X(vocab, "tokens in the vocabulary")                                                       \
+    X(cp, "context-parallel slices")           X(ep, "expert-parallel ranks")                  \
+    X(etp, "tensor-parallel slices of an expert; tp where not said")                           \
+    X(vp, "chunks of a stage")                                                                 \
+    X(group, "micro-batches of a chunk in a row; as few as fill the pipeline where not said")  \
+    X(batch, "samples a step, over all replicas")                                              \
+    X(first_layers, "layers of the first stage") X(last_layers, "layers of the last stage")    \
+    X(zero, "ZeRO stage: 1 optimizer states, 2 and gradients, 3 and weights (FSDP) are sharded") \
+    X(shards, "ranks that share the shards of ZeRO; dp / shards replicas of them (HSDP)")      \
+    X(prefetch, "layers whose weights are gathered ahead (FSDP)")                              \
+    X(recompute_layers, "layers of a chunk that are computed again")                           \
+    X(bucket_bytes, "gradients that are reduced at once")
+
+/* Choices of a plan: field, type as in orr_<type>, what it says. 0 (unknown): the default. */
+#define ORR_PLAN_CHOICE_MAP(X)                                                                 \
+    X(schedule, SCHEDULE, "what runs when; default 1f1b, with vp > 1 interleaved")             \
+    X(recompute, RECOMPUTE, "what is computed again; default none, block with recompute_layers") \
+    X(precision, PRECISION, "of matrix products; default bf16")                                \
+    X(gradients, PRECISION, "that gradients are summed and reduced in; default fp32, with ZeRO 3 bf16") \
+    X(sp, SWITCH, "sequence parallelism within tensor-parallel slices; default on")            \
+    X(cp_kind, CONTEXT_KIND, "how context-parallel slices see one another; default ring")      \
+    X(overlap_dp, SWITCH, "gradients and weights travel beside computation; default on")       \
+    X(overlap_tp, SWITCH, "tensor-parallel transfers in pieces beside their products; default off") \
+    X(overlap_pp, SWITCH, "sends between stages beside computation; default on")               \
+    X(overlap_ep, SWITCH, "tokens travel to experts beside other computation; default off")    \
+    X(reshard, SWITCH, "ZeRO 3: weights are dropped after the forward pass; default on")       \
+    X(flash, SWITCH, "attention in one kernel that keeps no scores; default on")               \
+    X(fusion, SWITCH, "elementwise work fused into few kernels (compiled); default on")        \
+    X(graphs, SWITCH, "device work launched as CUDA graphs; default off, but on for decode")      \
+    X(offload, OFFLOAD, "what is kept in the memory of the host; default none")
+
+/* Axes along which ranks differ. The first four multiply to all ranks. The others are made of
+ * them, and are no axes of `order`. */
+#define ORR_AXIS_MAP(X)                                                                       \
+    X(TP, "tp") X(CP, "cp") X(DP, "dp") X(PP, "pp")                                           \
+    X(EP, "ep")           /* share one set of experts: of t x c x d, innermost first          */ \
+    X(ETP, "etp")         /* slices of one expert                                             */ \
+    X(EDP, "edp")         /* have the same experts                                            */ \
+    X(GRADIENT, "dp_cp")  /* d x c: have the same dense weights                               */ \
+    X(SHARD, "shard")     /* of GRADIENT: share what ZeRO shards                              */ \
+    X(REPLICA, "replica") /* of GRADIENT: have the same shard                                 */ \
+    X(TIED, "tied")       /* first and last stage, where embedding and head share weights     */
+typedef enum orr_axis {
+#define ORR_AXIS_ENUM_(name, text) ORR_AXIS_##name,
+    ORR_AXIS_MAP(ORR_AXIS_ENUM_)
+#undef ORR_AXIS_ENUM_
+    ORR_AXES,
+    ORR_BASE_AXES = ORR_AXIS_PP + 1,
+    ORR_AXIS_NONE = 255
+} orr_axis;
+ORR_API const char *orr_axis_name(orr_axis axis);
+
 typedef struct orr_plan {
 #define ORR_PLAN_FIELD_(name, text) uint32_t name;
     ORR_PLAN_MAP(ORR_PLAN_FIELD_)
 #undef ORR_PLAN_FIELD_
-    uint8_t schedule; /* orr_schedule */
+#define ORR_PLAN_FIELD_(name, type, text) uint8_t name;
+    ORR_PLAN_CHOICE_MAP(ORR_PLAN_FIELD_)
+#undef ORR_PLAN_FIELD_
+    uint8_t order[ORR_BASE_AXES]; /* orr_axis + 1, innermost first; all 0: tp, cp, dp, pp */
 } orr_plan;
 
-/* "dp=4,tp=2,schedule=gpipe"; what is not named is 0. Numbers take k and M ("seq=4k" is 4096).
- * INVALID: a field that does not exist (with the closest one), twice the same, or no number > 0. */
+/* "dp=4,tp=2,schedule=gpipe,order=tp-cp-dp-pp"; what is not named is 0. Numbers take k and M
+ * ("seq=4k" is 4096). Axes that `order` does not name lie outside those that it does. INVALID: a
+ * field that does not exist (with the closest one), twice the same, no number > 0, no such choice
+ * (with those that there are). */
 ORR_API ORR_MUST_CHECK orr_status orr_plan_parse(const char *text, orr_plan *ret, orr_error *err);
 /* The same text from a plan; fields of 0 are left out. In the arena; NULL: out of memory. */
 ORR_API ORR_MUST_CHECK const char *orr_plan_text(const orr_plan *plan, orr_arena *arena);
 /* `from` with the fields that `change` names. */
 ORR_API orr_plan orr_plan_changed(const orr_plan *from, const orr_plan *change);
-/* INVALID, with the reason: 6 layers do not divide into 4 stages, 12 heads into 8 slices... Fields
- * of 0 are not checked. */
+ORR_API bool orr_plan_same(const orr_plan *a, const orr_plan *b);
+/* The plan with every default filled in, micro-batches from `batch` or the other way round. */
+ORR_API orr_plan orr_plan_completed(const orr_plan *plan);
+/* INVALID, with the reason: 12 heads do not divide into 8 slices, 5 layers cannot fill 8 stages,
+ * experts do not divide, shards do not divide dp x cp, a schedule that does not go with these
+ * stages, chunks or micro-batches... Fields of 0 are not checked. */
 ORR_API ORR_MUST_CHECK orr_status orr_plan_check(const orr_plan *plan, orr_error *err);
-/* d * t * p; fields of 0 count as 1. UINT64 because products of uint32_t may not fit. */
+/* t * c * d * p; fields of 0 count as 1. UINT64 because products of uint32_t may not fit. */
 ORR_API uint64_t orr_plan_ranks(const orr_plan *plan);
+/* Members of the groups of an axis: t for TP...; 1 where there is nothing to share. */
+ORR_API uint32_t orr_plan_group_size(const orr_plan *plan, orr_axis axis);
+
+/* Schedules as data. A turn: one phase of a micro-batch in one of a stage's chunks. */
+#define ORR_TURN_MAP(X)                                                                      \
+    X(FORWARD, "forward") X(BACKWARD, "backward") /* with weight gradients                 */ \
+    X(INPUT, "input gradient") X(WEIGHT, "weight gradient") /* backward in two: zero bubble */
+typedef enum orr_turn_phase {
+#define ORR_TURN_ENUM_(name, text) ORR_TURN_##name,
+    ORR_TURN_MAP(ORR_TURN_ENUM_)
+#undef ORR_TURN_ENUM_
+    ORR_TURN_PHASES
+} orr_turn_phase;
+ORR_API const char *orr_turn_name(orr_turn_phase phase);
+typedef struct orr_turn {
+    uint8_t  phase; /* orr_turn_phase                                           */
+    bool     paired; /* runs at once with the next of its stage (DualPipe): both begin when both
+                      * can, and end together                                    */
+    uint16_t chunk; /* of the stage, from 0                                     */
+    uint32_t micro_batch;
+} orr_turn;
+
+typedef struct orr_schedule_spec {
+    uint8_t  schedule;       /* orr_schedule */
+    uint32_t stages, chunks; /* chunks of a stage: 1 but for INTERLEAVED, ZB_V and DUALPIPE (2) */
+    uint32_t micro_batches, group;
+} orr_schedule_spec;
+
+typedef struct orr_schedule_plan {
+    orr_schedule_spec spec;
+    const uint32_t *first;     /* shape (stages + 1) */
+    const orr_turn *turns;     /* of stage s: turns[first[s]] .. turns[first[s + 1] - 1], in order  */
+    const uint32_t *stage_of, *chunk_of; /* shape (stages x chunks): which stage, and which of its
+                                          * chunks, the model's virtual stage k is on. DUALPIPE
+                                          * cuts the model into `stages` only: k is of the first
+                                          * direction, stages + k the same part for the second,
+                                          * which has the micro-batches from m / 2 on */
+    uint32_t        in_flight; /* micro-batches x chunks that a stage holds at once, the most of
+                                * any, in chunks' worth of activations                           */
+} orr_schedule_plan;
+/* Sources: GPipe: Huang et al. 2019, figure 2; 1F1B and interleaved: Narayanan et al. 2021, figures
+ * 4 and 5; groups: Llama 3 (arXiv 2407.21783), figure 6; zero bubble: Qi et al., arXiv 2401.10241
+ * and 2405.15362; DualPipe: DeepSeek-V3 (arXiv 2412.19437), figure 5. In the arena. INVALID:
+ * numbers that the schedule does not go with; NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_schedule_make(const orr_schedule_spec *spec, orr_arena *arena,
+                                                    orr_schedule_plan *ret, orr_error *err);
+/* Proves a schedule complete (every phase of every micro-batch once in every virtual stage) and
+ * free of deadlock. INVALID names the first turn that is missing, double, or waits for ever. */
+ORR_API ORR_MUST_CHECK orr_status orr_schedule_check(const orr_schedule_plan *plan, orr_error *err);
+/* The published bubble: idle time over ideal time, of the stage that idles most between its first
+ * turn and its last, for phases that take so long (of one chunk and micro-batch); NAN where no
+ * formula is published for these numbers. Exact but for ZB_H1 with weight > forward, and DUALPIPE
+ * unless input = forward >= weight. */
+typedef struct orr_turn_times {
+    double forward, input, weight;
+} orr_turn_times;
+ORR_API double orr_schedule_bubble(const orr_schedule_spec *spec, const orr_turn_times *times);
 
 #ifdef __cplusplus
 }

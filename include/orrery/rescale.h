@@ -10,7 +10,10 @@
 extern "C" {
 #endif
 
-/* A recorded job carried over to another plan. Letters as in plan.h. */
+/* A recorded job carried over to another plan.
+ *
+ * Letters: d data-, t tensor-, p pipeline-parallel degree; rank = (stage * d + replica) * t +
+ * slice, the default order of a plan. */
 
 /* Where a time comes from that no recording has. */
 typedef struct orr_pricing {

@@ -9,11 +9,11 @@ void orr_schedule_turns(orr_schedule schedule, uint32_t stage, uint32_t stages,
         ahead = micro_batches;
     uint32_t forward = 0, backward = 0, n = 0;
     while (forward < ahead)
-        ret[n++] = (orr_turn){false, forward++};
+        ret[n++] = (orr_turn){.phase = ORR_TURN_FORWARD, .micro_batch = forward++};
     while (backward < micro_batches) {
         if (forward < micro_batches)
-            ret[n++] = (orr_turn){false, forward++};
-        ret[n++] = (orr_turn){true, backward++};
+            ret[n++] = (orr_turn){.phase = ORR_TURN_FORWARD, .micro_batch = forward++};
+        ret[n++] = (orr_turn){.phase = ORR_TURN_BACKWARD, .micro_batch = backward++};
     }
 }
 

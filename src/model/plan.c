@@ -4,76 +4,48 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/closest.h"
 #include "model/plan.h"
 
-#define NAME_FUNCTION(function, type, MAP, ROW)                                   \
-    const char *function(type value)                                              \
-    {                                                                             \
-        static const char *const names[] = {MAP(ROW)};                            \
-        return (size_t)value < sizeof names / sizeof *names ? names[value] : "?"; \
-    }
-#define TEXT_ROW(name, text) text,
-NAME_FUNCTION(orr_schedule_name, orr_schedule, ORR_SCHEDULE_MAP, TEXT_ROW)
+/* A plan as text, and back. */
 
-static const struct {
-    const char *name, *about;
-    size_t      offset;
-} fields[] = {
-#define FIELD_ROW(name, text) {#name, text, offsetof(orr_plan, name)},
-    ORR_PLAN_MAP(FIELD_ROW)
-#undef FIELD_ROW
-};
-enum { N_FIELDS = sizeof fields / sizeof *fields };
+/* "name=value", not terminated. */
+typedef struct piece {
+    const char *name, *value;
+    int         name_len, value_len;
+} piece;
 
-uint32_t *orr_plan_field(orr_plan *plan, uint32_t i)
+static bool is_word(const char *word, const char *at, int len)
 {
-    return i < N_FIELDS ? (uint32_t *)(void *)((char *)plan + fields[i].offset) : NULL;
+    return strlen(word) == (size_t)len && memcmp(word, at, (size_t)len) == 0;
 }
 
-const char *orr_plan_field_name(uint32_t i)
+static const char *closest_to(const char *at, int len, const char *const *words, size_t n)
 {
-    return fields[i].name;
+    char word[32];
+    snprintf(word, sizeof word, "%.*s", len, at);
+    return orr_closest(word, words, n);
 }
 
-const char *orr_plan_field_about(uint32_t i)
+static orr_status unknown_field(const piece *p, orr_error *err)
 {
-    return fields[i].about;
-}
-
-/* Letters that differ when one word is laid over the other: a measure that is good enough to guess
- * which of a dozen words was meant. */
-static size_t distance(const char *word, const char *text, size_t len)
-{
-    const size_t n = strlen(word), most = n > len ? n : len;
-    size_t same = 0;
-    for (size_t i = 0, k = 0; i < n && k < len; k++)
-        if (word[i] == text[k]) {
-            same++;
-            i++;
-        }
-    return most - same;
-}
-
-static orr_status unknown_field(const char *text, size_t len, orr_error *err)
-{
-    const char *best = "schedule";
-    size_t least = distance(best, text, len);
-    for (size_t i = 0; i < N_FIELDS; i++) {
-        const size_t d = distance(fields[i].name, text, len);
-        if (d < least) {
-            least = d;
-            best = fields[i].name;
-        }
-    }
-    return orr_fail(err, ORR_INVALID, "a plan has no '%.*s'; did you mean '%s'?", (int)len, text,
-                    best);
+    const char *names[ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES + 1];
+    size_t n = 0;
+    for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
+        names[n++] = orr_plan_number_at(i)->name;
+    for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++)
+        names[n++] = orr_plan_choice_at(i)->name;
+    names[n++] = "order";
+    const char *near = closest_to(p->name, p->name_len, names, n);
+    return orr_fail(err, ORR_INVALID, "a plan has no '%.*s'%s%s%s", p->name_len, p->name,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* "4", "4k", "1M". False: no such number, or none that fits. */
-static bool read_count(const char *at, size_t len, uint32_t *ret)
+static bool read_count(const char *at, int len, uint32_t *ret)
 {
     uint64_t value = 0;
-    size_t i = 0;
+    int i = 0;
     for (; i < len && at[i] >= '0' && at[i] <= '9' && value <= UINT32_MAX; i++)
         value = value * 10 + (uint64_t)(at[i] - '0');
     if (i > 0 && i + 1 == len && (at[i] == 'k' || at[i] == 'K' || at[i] == 'M')) {
@@ -84,39 +56,105 @@ static bool read_count(const char *at, size_t len, uint32_t *ret)
     return i > 0 && i == len && value > 0 && value < UINT32_MAX;
 }
 
-static orr_status read_schedule(const char *at, size_t len, orr_plan *plan, orr_error *err)
+static orr_status given_twice(const char *name, orr_error *err)
 {
-    if (plan->schedule != ORR_SCHEDULE_UNKNOWN)
-        return orr_fail(err, ORR_INVALID, "'schedule' is given twice");
-    for (uint8_t s = ORR_SCHEDULE_1F1B; s <= ORR_SCHEDULE_GPIPE; s++)
-        if (strlen(orr_schedule_name(s)) == len && memcmp(orr_schedule_name(s), at, len) == 0) {
-            plan->schedule = s;
-            return ORR_OK;
-        }
-    return orr_fail(err, ORR_INVALID, "schedule '%.*s' is neither 1f1b nor gpipe", (int)len, at);
+    return orr_fail(err, ORR_INVALID, "'%s' is given twice", name);
 }
 
-static orr_status read_field(const char *at, size_t len, orr_plan *plan, orr_error *err)
+static orr_status read_number(const piece *p, const orr_plan_number *number, uint32_t *field,
+                              orr_error *err)
 {
-    const char *equals = memchr(at, '=', len);
-    if (equals == NULL)
-        return orr_fail(err, ORR_INVALID, "'%.*s' is no field of a plan; write dp=4,tp=2",
-                        (int)len, at);
-    const size_t name_len = (size_t)(equals - at), value_len = len - name_len - 1;
-    if (name_len == 8 && memcmp(at, "schedule", 8) == 0)
-        return read_schedule(equals + 1, value_len, plan, err);
-    for (uint32_t i = 0; i < N_FIELDS; i++) {
-        if (strlen(fields[i].name) != name_len || memcmp(fields[i].name, at, name_len) != 0)
+    if (*field != 0)
+        return given_twice(number->name, err);
+    if (!read_count(p->value, p->value_len, field))
+        return orr_fail(err, ORR_INVALID, "%s=%.*s: %s are a number above 0", number->name,
+                        p->value_len, p->value, number->about);
+    return ORR_OK;
+}
+
+/* "1f1b, gpipe or interleaved" */
+static void list_words(const orr_plan_choice *choice, char *text, size_t room)
+{
+    size_t len = 0;
+    for (size_t i = 1; i < choice->n && len < room; i++)
+        len += (size_t)snprintf(text + len, room - len, "%s%s",
+                                i == 1 ? "" : i + 1 == choice->n ? " or " : ", ",
+                                choice->words[i]);
+}
+
+static orr_status read_choice(const piece *p, const orr_plan_choice *choice, uint8_t *field,
+                              orr_error *err)
+{
+    char all[160] = "";
+    if (*field != 0)
+        return given_twice(choice->name, err);
+    for (size_t i = 1; i < choice->n; i++)
+        if (is_word(choice->words[i], p->value, p->value_len)) {
+            *field = (uint8_t)i;
+            return ORR_OK;
+        }
+    list_words(choice, all, sizeof all);
+    return orr_fail(err, ORR_INVALID, "%s=%.*s: there are %s", choice->name, p->value_len,
+                    p->value, all);
+}
+
+static orr_status read_axis(const char *at, int len, uint8_t order[ORR_BASE_AXES], uint32_t n,
+                            orr_error *err)
+{
+    for (uint8_t axis = 0; axis < ORR_BASE_AXES; axis++) {
+        if (!is_word(orr_axis_name((orr_axis)axis), at, len))
             continue;
-        uint32_t *field = orr_plan_field(plan, i);
-        if (*field != 0)
-            return orr_fail(err, ORR_INVALID, "'%s' is given twice", fields[i].name);
-        if (!read_count(equals + 1, value_len, field))
-            return orr_fail(err, ORR_INVALID, "%s=%.*s: %s are a number above 0", fields[i].name,
-                            (int)value_len, equals + 1, fields[i].about);
+        for (uint32_t i = 0; i < n; i++)
+            if (order[i] == axis + 1)
+                return orr_fail(err, ORR_INVALID, "order: '%.*s' is there twice", len, at);
+        order[n] = (uint8_t)(axis + 1);
         return ORR_OK;
     }
-    return unknown_field(at, name_len, err);
+    return orr_fail(err, ORR_INVALID, "order: '%.*s' is none of tp, cp, dp, pp (experts take "
+                                      "their ranks out of tp, cp and dp)", len, at);
+}
+
+/* "tp-pp-dp"; axes that it does not name lie outside, in their usual order. */
+static orr_status read_order(const piece *p, orr_plan *plan, orr_error *err)
+{
+    uint8_t order[ORR_BASE_AXES] = {0};
+    uint32_t n = 0;
+    if (orr_plan_has_order(plan))
+        return given_twice("order", err);
+    for (int at = 0; at <= p->value_len && n < ORR_BASE_AXES; n++) {
+        int len = 0;
+        while (at + len < p->value_len && p->value[at + len] != '-')
+            len++;
+        ORR_TRY(read_axis(p->value + at, len, order, n, err));
+        at += len + 1;
+        if (n + 1 == ORR_BASE_AXES && at <= p->value_len)
+            return orr_fail(err, ORR_INVALID, "order=%.*s names more than four axes",
+                            p->value_len, p->value);
+    }
+    for (uint8_t axis = 0; axis < ORR_BASE_AXES; axis++)
+        if (memchr(order, axis + 1, n) == NULL)
+            order[n++] = (uint8_t)(axis + 1);
+    memcpy(plan->order, order, sizeof order);
+    return ORR_OK;
+}
+
+static orr_status read_field(const char *at, int len, orr_plan *plan, orr_error *err)
+{
+    const char *equals = memchr(at, '=', (size_t)len);
+    if (equals == NULL)
+        return orr_fail(err, ORR_INVALID, "'%.*s' is no field of a plan; write dp=4,tp=2", len,
+                        at);
+    const int name_len = (int)(equals - at);
+    const piece p = {at, equals + 1, name_len, len - name_len - 1};
+    for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
+        if (is_word(orr_plan_number_at(i)->name, at, name_len))
+            return read_number(&p, orr_plan_number_at(i), orr_plan_field(plan, i), err);
+    for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++)
+        if (is_word(orr_plan_choice_at(i)->name, at, name_len))
+            return read_choice(&p, orr_plan_choice_at(i), orr_plan_chosen(plan, i), err);
+    if (is_word("order", at, name_len))
+        return read_order(&p, plan, err);
+    return unknown_field(&p, err);
 }
 
 orr_status orr_plan_parse(const char *text, orr_plan *ret, orr_error *err)
@@ -124,76 +162,87 @@ orr_status orr_plan_parse(const char *text, orr_plan *ret, orr_error *err)
     orr_plan plan = {0};
     for (const char *at = text; *at != '\0';) {
         const size_t len = strcspn(at, ",");
+        if (len > 400)
+            return orr_fail(err, ORR_INVALID, "'%.40s...' is no field of a plan", at);
         if (len > 0)
-            ORR_TRY(read_field(at, len, &plan, err));
+            ORR_TRY(read_field(at, (int)len, &plan, err));
         at += len + (at[len] == ',');
     }
     *ret = plan;
     return ORR_OK;
 }
 
+/* Text that grows in a buffer that holds any plan. */
+typedef struct writer {
+    char   text[1024];
+    size_t n;
+} writer;
+
+static void put_name(writer *w, const char *name)
+{
+    w->n += (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "%s%s=", w->n > 0 ? "," : "",
+                             name);
+}
+
+static void put_word(writer *w, const char *word)
+{
+    w->n += (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "%s", word);
+}
+
+static void put_order(writer *w, const orr_plan *plan)
+{
+    put_name(w, "order");
+    for (uint32_t i = 0; i < ORR_BASE_AXES; i++) {
+        put_word(w, i > 0 ? "-" : "");
+        put_word(w, orr_axis_name((orr_axis)(plan->order[i] - 1)));
+    }
+}
+
 const char *orr_plan_text(const orr_plan *plan, orr_arena *arena)
 {
-    char text[400];
-    size_t n = 0;
-    text[0] = '\0';
-    for (uint32_t i = 0; i < N_FIELDS; i++) {
-        orr_plan copy = *plan;
-        const uint32_t value = *orr_plan_field(&copy, i);
-        if (value != 0)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%u", n > 0 ? "," : "",
-                                  fields[i].name, value);
+    orr_plan copy = *plan;
+    writer w = {.n = 0};
+    for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
+        if (*orr_plan_field(&copy, i) != 0) {
+            put_name(&w, orr_plan_number_at(i)->name);
+            w.n += (size_t)snprintf(w.text + w.n, sizeof w.text - w.n, "%u",
+                                    *orr_plan_field(&copy, i));
+        }
+    for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++) {
+        const orr_plan_choice *choice = orr_plan_choice_at(i);
+        const uint8_t value = *orr_plan_chosen(&copy, i);
+        if (value == 0 || value >= choice->n)
+            continue;
+        put_name(&w, choice->name);
+        put_word(&w, choice->words[value]);
     }
-    if (plan->schedule != ORR_SCHEDULE_UNKNOWN)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%sschedule=%s", n > 0 ? "," : "",
-                              orr_schedule_name((orr_schedule)plan->schedule));
-    return orr_arena_strndup(arena, text, n);
+    if (orr_plan_has_order(plan))
+        put_order(&w, plan);
+    return orr_arena_strndup(arena, w.text, w.n);
 }
 
 orr_plan orr_plan_changed(const orr_plan *from, const orr_plan *change)
 {
     orr_plan plan = *from, copy = *change;
-    for (uint32_t i = 0; i < N_FIELDS; i++)
+    for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
         if (*orr_plan_field(&copy, i) != 0)
             *orr_plan_field(&plan, i) = *orr_plan_field(&copy, i);
-    if (change->schedule != ORR_SCHEDULE_UNKNOWN)
-        plan.schedule = change->schedule;
+    for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++)
+        if (*orr_plan_chosen(&copy, i) != 0)
+            *orr_plan_chosen(&plan, i) = *orr_plan_chosen(&copy, i);
+    if (orr_plan_has_order(change))
+        memcpy(plan.order, change->order, sizeof plan.order);
     return plan;
 }
 
-uint64_t orr_plan_ranks(const orr_plan *plan)
+bool orr_plan_same(const orr_plan *a, const orr_plan *b)
 {
-    const uint64_t dp = plan->dp ? plan->dp : 1, tp = plan->tp ? plan->tp : 1,
-                   pp = plan->pp ? plan->pp : 1;
-    uint64_t ranks;
-    if (__builtin_mul_overflow(dp * tp, pp, &ranks))
-        return UINT64_MAX;
-    return ranks;
-}
-
-static orr_status must_divide(uint32_t what, const char *of, uint32_t by, const char *into,
-                              orr_error *err)
-{
-    if (what == 0 || by == 0 || what % by == 0)
-        return ORR_OK;
-    return orr_fail(err, ORR_INVALID, "%u %s do not divide into %u %s", what, of, by, into);
-}
-
-orr_status orr_plan_check(const orr_plan *plan, orr_error *err)
-{
-    ORR_TRY(must_divide(plan->layers, "layers", plan->pp, "pipeline stages", err));
-    ORR_TRY(must_divide(plan->heads, "attention heads", plan->tp, "tensor-parallel slices", err));
-    ORR_TRY(must_divide(plan->ffn, "columns of the feed-forward part", plan->tp,
-                        "tensor-parallel slices", err));
-    ORR_TRY(must_divide(plan->vocab, "tokens of the vocabulary", plan->tp,
-                        "tensor-parallel slices", err));
-    ORR_TRY(must_divide(plan->hidden, "hidden columns", plan->heads, "attention heads", err));
-    if (plan->pp > 1 && plan->micro_batches == 0)
-        return orr_fail(err, ORR_INVALID,
-                        "%u pipeline stages need a number of micro-batches (micro_batches=8)",
-                        plan->pp);
-    if (orr_plan_ranks(plan) > (UINT32_C(1) << 24))
-        return orr_fail(err, ORR_INVALID, "%u x %u x %u are more than 2^24 ranks", plan->dp,
-                        plan->tp, plan->pp);
-    return ORR_OK;
+    orr_plan x = *a, y = *b;
+    for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
+        if (*orr_plan_field(&x, i) != *orr_plan_field(&y, i))
+            return false;
+    for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++)
+        if (*orr_plan_chosen(&x, i) != *orr_plan_chosen(&y, i))
+            return false;
+    return memcmp(a->order, b->order, sizeof a->order) == 0;
 }

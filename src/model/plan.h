@@ -5,20 +5,48 @@
 #include <orrery/ensemble.h>
 #include <orrery/plan.h>
 
-/* The numbers of a plan by index, for who goes through all of them; NULL: there is no such one. */
+/* Fields of a plan by index, for who goes through all of them; NULL: there is no such one. */
+enum {
+#define ORR_COUNT_NUMBER_(name, text) +1
+#define ORR_COUNT_CHOICE_(name, type, text) +1
+    ORR_PLAN_NUMBERS = 0 ORR_PLAN_MAP(ORR_COUNT_NUMBER_),
+    ORR_PLAN_CHOICES = 0 ORR_PLAN_CHOICE_MAP(ORR_COUNT_CHOICE_),
+#undef ORR_COUNT_NUMBER_
+#undef ORR_COUNT_CHOICE_
+};
+typedef struct orr_plan_number {
+    const char *name, *about;
+    size_t      offset;
+} orr_plan_number;
+typedef struct orr_plan_choice {
+    const char *name, *about;
+    size_t      offset;
+    const char *const *words; /* shape (n): by value; 0 is "unknown" */
+    size_t      n;
+} orr_plan_choice;
+const orr_plan_number *orr_plan_number_at(uint32_t i);
+const orr_plan_choice *orr_plan_choice_at(uint32_t i);
 uint32_t   *orr_plan_field(orr_plan *plan, uint32_t i);
+uint8_t    *orr_plan_chosen(orr_plan *plan, uint32_t i);
 const char *orr_plan_field_name(uint32_t i);
 const char *orr_plan_field_about(uint32_t i);
 
-/* Where a rank stands in a plan. */
-typedef struct orr_place {
-    uint32_t stage, replica, slice;
-} orr_place;
-
+/* What is not said is one of its kind. */
 static inline uint32_t orr_plan_degree(uint32_t degree)
 {
     return degree > 0 ? degree : 1;
 }
+static inline bool orr_plan_has_order(const orr_plan *plan)
+{
+    return plan->order[0] != 0;
+}
+
+/* Recorded jobs: data, tensor and pipeline parallelism in the default order. Where a rank stands in
+ * a plan. */
+typedef struct orr_place {
+    uint32_t stage, replica, slice;
+} orr_place;
+
 static inline orr_place orr_place_of(const orr_plan *plan, uint32_t rank)
 {
     const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp);
@@ -30,13 +58,9 @@ static inline uint32_t orr_rank_at(const orr_plan *plan, orr_place at)
     return (at.stage * d + at.replica) * t + at.slice;
 }
 
-/* What a stage does, in order: forward or backward of a micro-batch. Shape (2 x micro-batches).
- * 1F1B: Narayanan et al., "Efficient large-scale language model training on GPU clusters using
- * Megatron-LM", SC 2021, figure 4; GPipe: Huang et al., NeurIPS 2019, figure 2. */
-typedef struct orr_turn {
-    bool     backward;
-    uint32_t micro_batch;
-} orr_turn;
+/* What a stage does, in order, of 1F1B or GPipe: forward or backward of a micro-batch. Shape (2 x
+ * micro-batches). 1F1B: Narayanan et al., "Efficient large-scale language model training on GPU
+ * clusters using Megatron-LM", SC 2021, figure 4; GPipe: Huang et al., NeurIPS 2019, figure 2. */
 void orr_schedule_turns(orr_schedule schedule, uint32_t stage, uint32_t stages,
                         uint32_t micro_batches, orr_turn *ret);
 

@@ -191,18 +191,19 @@ static orr_status put_turn(orr_composer *c, orr_turn turn)
     const bool last = turn.micro_batch + 1 == c->to.micro_batches;
     const bool reduces = last || source + 1 < (int32_t)c->from.micro_batches;
     char name[64];
-    if (turn.backward && !c->s->steps[0].trains)
+    const bool back = turn.phase == ORR_TURN_BACKWARD;
+    if (back && !c->s->steps[0].trains)
         return ORR_OK;
-    snprintf(name, sizeof name, "%s micro_batch %u", turn.backward ? "backward" : "forward",
+    snprintf(name, sizeof name, "%s micro_batch %u", back ? "backward" : "forward",
              turn.micro_batch);
     c->micro_batch = turn.micro_batch;
     orr_emit_begin(&c->e, ORR_NODE_ANNOTATION, name);
-    ORR_TRY(pass(c, turn.backward ? ORR_ROLE_RECV_BACKWARD : ORR_ROLE_RECV_FORWARD, source));
+    ORR_TRY(pass(c, back ? ORR_ROLE_RECV_BACKWARD : ORR_ROLE_RECV_FORWARD, source));
     for (uint32_t i = 0; i < n; i++)
-        ORR_TRY(put_part(c, turn.backward ? ORR_PHASE_BACKWARD : ORR_PHASE_FORWARD,
-                         turn.backward ? n - 1 - i : i, source,
-                         turn.backward && reduces && (last || c->from.dp > 1)));
-    ORR_TRY(pass(c, turn.backward ? ORR_ROLE_SEND_BACKWARD : ORR_ROLE_SEND_FORWARD, source));
+        ORR_TRY(put_part(c, back ? ORR_PHASE_BACKWARD : ORR_PHASE_FORWARD,
+                         back ? n - 1 - i : i, source,
+                         back && reduces && (last || c->from.dp > 1)));
+    ORR_TRY(pass(c, back ? ORR_ROLE_SEND_BACKWARD : ORR_ROLE_SEND_FORWARD, source));
     orr_emit_end(&c->e);
     return c->e.status;
 }

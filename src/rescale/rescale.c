@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "rescale/check.h"
 #include "rescale/compose.h"
 #include "rescale/stages.h"
 
@@ -10,7 +11,7 @@ static bool only_replicas(const orr_plan *from, const orr_plan *to)
 {
     orr_plan same = *to;
     same.dp = from->dp;
-    return memcmp(&same, from, sizeof same) == 0;
+    return orr_plan_same(&same, from);
 }
 
 /* What the new plan needs to know of the recording to divide it. */
@@ -23,7 +24,7 @@ static orr_status check_known(const orr_plan *from, const orr_plan *to, orr_erro
             return orr_fail(err, ORR_INVALID,
                             "%s (%s) of the recording is not told: state it beside the plan",
                             orr_plan_field_name(i), orr_plan_field_about(i));
-    return orr_plan_check(to, err);
+    return ORR_OK;
 }
 
 /* The stream that kernels run on, and those of communications. */
@@ -208,6 +209,7 @@ orr_status orr_rescale(const orr_job *job, const orr_recognition *recognition,
     if (!recognition->whole)
         return orr_fail(err, ORR_INVALID, "only data parallelism can change: %s",
                         recognition->why_not);
+    ORR_TRY(orr_rescale_check(&to, err));
     ORR_TRY(check_known(&from, &to, err));
     ORR_TRY(orr_survey_job(job, &from, arena, &survey, err));
     orr_findings findings = {.arena = arena};

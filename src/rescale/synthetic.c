@@ -147,7 +147,7 @@ static void step(orr_synthesis *y, int64_t *first, orr_turn *turns)
                        y->plan.micro_batches, turns);
     orr_emit_begin(&y->e, ORR_NODE_ANNOTATION, "ProfilerStep#0");
     for (uint32_t i = 0; i < 2 * y->plan.micro_batches; i++)
-        (turns[i].backward ? backward(y, &p, turns[i].micro_batch, first)
+        (turns[i].phase == ORR_TURN_BACKWARD ? backward(y, &p, turns[i].micro_batch, first)
                            : forward(y, &p, turns[i].micro_batch, first));
     finish(y, &p);
     orr_emit_end(&y->e);

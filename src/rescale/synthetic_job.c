@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "rescale/check.h"
 #include "rescale/price.h"
 #include "rescale/stages.h"
 #include "rescale/synthetic.h"
@@ -31,7 +32,7 @@ static orr_status check(const orr_plan *plan, orr_error *err)
         plan->vocab > (1 << 24) || plan->layers > 4096 || plan->micro_batches > 4096)
         return orr_fail(err, ORR_LIMIT, "a synthetic job of more than 2^24 tokens a micro-batch, "
                                         "2^20 hidden columns or 4096 layers");
-    return orr_plan_check(plan, err);
+    return orr_rescale_check(plan, err);
 }
 
 orr_status orr_synthetic_rank(const orr_synthetic *spec, uint32_t rank, const orr_graph **ret,

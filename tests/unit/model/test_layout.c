@@ -18,7 +18,7 @@ static void must_be(orr_schedule schedule, uint32_t stage, uint32_t stages, uint
     orr_schedule_turns(schedule, stage, stages, n, turns);
     for (uint32_t i = 0; i < 2 * n; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%u",
-                                turns[i].backward ? "b" : "f", turns[i].micro_batch);
+                                turns[i].phase == ORR_TURN_BACKWARD ? "b" : "f", turns[i].micro_batch);
     assert_string_equal(text, want);
 }
 

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_MODEL_EXPERT_LOAD_H
+#define ORR_MODEL_EXPERT_LOAD_H
+
+#include <orrery/model.h>
+
+#include "io/stream.h"
+
+/* orr_expert_load_read() of what is in a stream, which is borrowed; messages call it `path`. */
+orr_status orr_expert_load_from(orr_stream *stream, const char *path, const char *phase,
+                                orr_arena *arena, orr_expert_load *ret,
+                                orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_MODEL_EXPERT_LOAD_H */

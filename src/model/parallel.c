@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/parallel.h"
+
+#include "model/parallel_axis.h"
+#include "model/plan.h"
+
+static uint32_t degree_of(const orr_plan *plan, uint32_t axis)
+{
+    switch (axis) {
+    case ORR_AXIS_TP:
+        return orr_plan_degree(plan->tp);
+    case ORR_AXIS_CP:
+        return orr_plan_degree(plan->cp);
+    case ORR_AXIS_DP:
+        return orr_plan_degree(plan->dp);
+    default:
+        return orr_plan_degree(plan->pp);
+    }
+}
+
+/* The base axis that is the i-th from the inside. */
+static uint32_t axis_at(const orr_plan *plan, uint32_t i)
+{
+    return orr_plan_has_order(plan) ? plan->order[i] - 1U : i;
+}
+
+static orr_digit digit_of(const orr_plan *plan, uint32_t axis)
+{
+    uint32_t stride = 1, i = 0;
+    while (axis_at(plan, i) != axis)
+        stride *= degree_of(plan, axis_at(plan, i++));
+    return (orr_digit){degree_of(plan, axis), stride};
+}
+
+uint64_t orr_plan_ranks(const orr_plan *plan)
+{
+    uint64_t ranks = 1;
+    for (uint32_t axis = 0; axis < ORR_BASE_AXES; axis++)
+        if (__builtin_mul_overflow(ranks, (uint64_t)degree_of(plan, axis), &ranks))
+            return UINT64_MAX;
+    return ranks;
+}
+
+orr_coordinates orr_plan_coordinates(const orr_plan *plan, uint32_t rank)
+{
+    orr_coordinates ret;
+    for (uint32_t i = 0; i < ORR_BASE_AXES; i++) {
+        const uint32_t axis = axis_at(plan, i), degree = degree_of(plan, axis);
+        ret.at[axis] = rank % degree;
+        rank /= degree;
+    }
+    return ret;
+}
+
+uint32_t orr_plan_rank_at(const orr_plan *plan, const orr_coordinates *at)
+{
+    uint32_t rank = 0, stride = 1;
+    for (uint32_t i = 0; i < ORR_BASE_AXES; i++) {
+        const uint32_t axis = axis_at(plan, i);
+        rank += at->at[axis] * stride;
+        stride *= degree_of(plan, axis);
+    }
+    return rank;
+}
+
+static uint32_t gradient_ranks(const orr_plan *plan)
+{
+    return degree_of(plan, ORR_AXIS_CP) * degree_of(plan, ORR_AXIS_DP);
+}
+
+static uint32_t expert_slices(const orr_plan *plan)
+{
+    return plan->etp > 0 ? plan->etp : degree_of(plan, ORR_AXIS_TP);
+}
+
+static uint32_t shard_ranks(const orr_plan *plan)
+{
+    if (plan->zero == 0)
+        return 1;
+    return plan->shards > 0 ? plan->shards : gradient_ranks(plan);
+}
+
+/* The stage with the loss is the first where the pipeline is laid as a V. */
+static uint32_t tied_ranks(const orr_plan *plan)
+{
+    return degree_of(plan, ORR_AXIS_PP) > 1 && plan->schedule != ORR_SCHEDULE_ZB_V ? 2 : 1;
+}
+
+uint32_t orr_plan_group_size(const orr_plan *plan, orr_axis axis)
+{
+    switch (axis) {
+    case ORR_AXIS_EP:
+        return orr_plan_degree(plan->ep);
+    case ORR_AXIS_ETP:
+        return expert_slices(plan);
+    case ORR_AXIS_EDP:
+        return degree_of(plan, ORR_AXIS_TP) * gradient_ranks(plan) / expert_slices(plan) /
+               orr_plan_degree(plan->ep);
+    case ORR_AXIS_GRADIENT:
+        return gradient_ranks(plan);
+    case ORR_AXIS_SHARD:
+        return shard_ranks(plan);
+    case ORR_AXIS_REPLICA:
+        return gradient_ranks(plan) / shard_ranks(plan);
+    case ORR_AXIS_TIED:
+        return tied_ranks(plan);
+    default:
+        return axis < ORR_BASE_AXES ? degree_of(plan, axis) : 1;
+    }
+}
+
+static orr_axis_layout layout_of(orr_digit inner, orr_digit outer)
+{
+    return (orr_axis_layout){.digits = {inner, outer}, .n_digits = 2, .n = inner.size * outer.size};
+}
+
+static orr_axis_layout gradient_layout(const orr_plan *plan)
+{
+    const orr_digit c = digit_of(plan, ORR_AXIS_CP), d = digit_of(plan, ORR_AXIS_DP);
+    for (uint32_t i = 0;; i++) {
+        if (axis_at(plan, i) == ORR_AXIS_CP)
+            return layout_of(c, d);
+        if (axis_at(plan, i) == ORR_AXIS_DP)
+            return layout_of(d, c);
+    }
+}
+
+static orr_axis_layout stage_layout(const orr_plan *plan)
+{
+    const orr_digit pipeline = digit_of(plan, ORR_AXIS_PP);
+    const uint32_t inside = pipeline.stride, all = (uint32_t)orr_plan_ranks(plan);
+    return layout_of((orr_digit){inside, 1}, (orr_digit){all / inside / pipeline.size,
+                                                         inside * pipeline.size});
+}
+
+static orr_axis_layout space_of(const orr_plan *plan, orr_axis axis)
+{
+    switch (axis) {
+    case ORR_AXIS_EP:
+    case ORR_AXIS_ETP:
+    case ORR_AXIS_EDP:
+        return stage_layout(plan);
+    case ORR_AXIS_GRADIENT:
+    case ORR_AXIS_SHARD:
+    case ORR_AXIS_REPLICA:
+        return gradient_layout(plan);
+    default: {
+        const orr_digit digit = digit_of(plan, axis < ORR_BASE_AXES ? axis : ORR_AXIS_PP);
+        return (orr_axis_layout){.digits = {digit}, .n_digits = 1, .n = digit.size};
+    }
+    }
+}
+
+orr_axis_layout orr_plan_layout(const orr_plan *plan, orr_axis axis)
+{
+    orr_axis_layout l = space_of(plan, axis);
+    l.size = orr_plan_group_size(plan, axis);
+    l.stride = 1;
+    if (axis == ORR_AXIS_EP || axis == ORR_AXIS_EDP)
+        l.stride = expert_slices(plan);
+    if (axis == ORR_AXIS_EDP)
+        l.stride *= orr_plan_degree(plan->ep);
+    if (axis == ORR_AXIS_REPLICA)
+        l.stride = shard_ranks(plan);
+    if (axis == ORR_AXIS_TIED && l.size > 1)
+        l.stride = l.n - 1;
+    return l;
+}
+
+/* Where a rank is along an axis: its index, and the rank of index 0 beside it. */
+typedef struct spot {
+    uint32_t index, base;
+} spot;
+
+static spot spot_of(const orr_axis_layout *l, uint32_t rank)
+{
+    spot at = {0, rank};
+    for (uint32_t i = l->n_digits; i-- > 0;) {
+        const uint32_t value = rank / l->digits[i].stride % l->digits[i].size;
+        at.index = at.index * l->digits[i].size + value;
+        at.base -= value * l->digits[i].stride;
+    }
+    return at;
+}
+
+/* Index of the first of the group; ORR_NONE: the group would not end within the axis (stages
+ * between those that are tied). */
+static uint32_t first_index(const orr_axis_layout *l, uint32_t index)
+{
+    const uint32_t first = index - index / l->stride % l->size * l->stride;
+    return first + (uint64_t)l->stride * (l->size - 1) < l->n ? first : ORR_NONE;
+}
+
+void orr_plan_members_of(const orr_plan *plan, orr_axis axis, uint32_t rank, uint32_t *ret)
+{
+    const orr_axis_layout l = orr_plan_layout(plan, axis);
+    const spot at = spot_of(&l, rank);
+    uint32_t first = first_index(&l, at.index);
+    if (first == ORR_NONE)
+        first = 0;
+    for (uint32_t i = 0; i < l.size; i++)
+        ret[i] = orr_layout_rank(&l, at.base, first + i * l.stride);
+}
+
+/* Groups are numbered by their first ranks, which come before the others. */
+orr_status orr_plan_grouping(const orr_plan *plan, orr_axis axis, orr_arena *arena,
+                             orr_grouping *ret, orr_error *err)
+{
+    const orr_axis_layout l = orr_plan_layout(plan, axis);
+    const uint32_t n_ranks = (uint32_t)orr_plan_ranks(plan);
+    uint32_t *group_of = orr_arena_array(arena, uint32_t, n_ranks), n = 0;
+    if (group_of == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t rank = 0; rank < n_ranks; rank++) {
+        const spot at = spot_of(&l, rank);
+        const uint32_t first = first_index(&l, at.index);
+        if (first == ORR_NONE)
+            group_of[rank] = ORR_NONE;
+        else if (first == at.index)
+            group_of[rank] = n++;
+        else
+            group_of[rank] = group_of[orr_layout_rank(&l, at.base, first)];
+    }
+    return orr_grouping_of(orr_axis_name(axis), group_of, n_ranks, n, arena, ret, err);
+}

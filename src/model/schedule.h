@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_MODEL_SCHEDULE_H
+#define ORR_MODEL_SCHEDULE_H
+
+#include <orrery/plan.h>
+
+/* The schedule of a completed plan. */
+static inline orr_schedule_spec orr_plan_schedule(const orr_plan *plan)
+{
+    return (orr_schedule_spec){.schedule = plan->schedule,
+                               .stages = plan->pp,
+                               .chunks = plan->vp,
+                               .micro_batches = plan->micro_batches,
+                               .group = plan->group};
+}
+
+/* Numbers that the schedule goes with. INVALID with the reason. */
+orr_status orr_schedule_spec_check(const orr_schedule_spec *spec, orr_error *err) ORR_MUST_CHECK;
+
+/* The least number of micro-batches in a row that interleaved stages can have: as many as there are
+ * stages, unless that leaves fewer for the last. Llama 3 runs any number of micro-batches so. */
+uint32_t orr_schedule_best_group(uint32_t stages, uint32_t micro_batches);
+
+/* Virtual stages that the model is cut into: stages x chunks, but of DUALPIPE `stages`. */
+static inline uint32_t orr_schedule_virtual_stages(const orr_schedule_spec *spec)
+{
+    return spec->schedule == ORR_SCHEDULE_DUALPIPE ? spec->stages : spec->stages * spec->chunks;
+}
+
+/* Virtual stage that a chunk of a stage is. */
+static inline uint32_t orr_schedule_virtual_at(const orr_schedule_spec *spec, uint32_t stage,
+                                               uint32_t chunk)
+{
+    const uint32_t p = spec->stages;
+    if (spec->schedule == ORR_SCHEDULE_ZB_V)
+        return chunk == 0 ? stage : 2 * p - 1 - stage;
+    if (spec->schedule == ORR_SCHEDULE_DUALPIPE)
+        return chunk == 0 ? stage : p - 1 - stage;
+    return chunk * p + stage;
+}
+
+/* Where virtual stage k is of a micro-batch. */
+typedef struct orr_chunk_place {
+    uint32_t stage, chunk;
+} orr_chunk_place;
+static inline orr_chunk_place orr_schedule_place(const orr_schedule_spec *spec, uint32_t k,
+                                                 uint32_t micro_batch)
+{
+    const uint32_t p = spec->stages;
+    if (spec->schedule == ORR_SCHEDULE_ZB_V)
+        return k < p ? (orr_chunk_place){k, 0} : (orr_chunk_place){2 * p - 1 - k, 1};
+    if (spec->schedule == ORR_SCHEDULE_DUALPIPE)
+        return micro_batch < spec->micro_batches / 2 ? (orr_chunk_place){k, 0}
+                                                     : (orr_chunk_place){p - 1 - k, 1};
+    return (orr_chunk_place){k % p, k / p};
+}
+
+/* Turns of one stage in the making. */
+typedef struct orr_turns {
+    orr_turn *at;
+    uint32_t  n;
+} orr_turns;
+static inline void orr_turns_add(orr_turns *t, orr_turn_phase phase, uint32_t chunk,
+                                 uint32_t micro_batch)
+{
+    t->at[t->n++] = (orr_turn){.phase = (uint8_t)phase, .chunk = (uint16_t)chunk,
+                               .micro_batch = micro_batch};
+}
+
+/* The order of one stage, into room for all of its turns. */
+void orr_turns_gpipe(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
+void orr_turns_1f1b(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
+void orr_turns_interleaved(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
+void orr_turns_zb_h1(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
+void orr_turns_zb_v(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
+void orr_turns_dualpipe(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
+
+#endif /* ORR_MODEL_SCHEDULE_H */

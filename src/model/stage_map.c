@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/module.h"
+
+/* Which layers stand on which virtual stage. Virtual stage k runs before k + 1; how many layers one
+ * gets depends on the stage that it is on, where the plan says so of the first and the last. */
+typedef struct deal {
+    uint32_t stages, chunks, virtual_stages;
+    uint32_t layers;        /* of the row                                                  */
+    uint32_t before, after; /* places before the first layer, and behind the last one      */
+    bool fixed_first, fixed_last;
+} deal;
+
+static bool is_layer(const orr_module_row *row, uint32_t place)
+{
+    switch (row->modules[row->module_of[place]].kind) {
+    case ORR_MODULE_LAYER:
+    case ORR_MODULE_MOE_LAYER:
+    case ORR_MODULE_CROSS_LAYER:
+    case ORR_MODULE_BODY:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static uint32_t at_least_one(uint32_t n)
+{
+    return n > 0 ? n : 1;
+}
+
+static deal deal_of(const orr_module_row *row, const orr_plan *plan)
+{
+    /* DualPipe's stages hold the chunks of one pipeline twice: one for each direction. */
+    const bool twice = plan->schedule == ORR_SCHEDULE_DUALPIPE;
+    deal d = {.stages = at_least_one(plan->pp), .chunks = twice ? 1 : at_least_one(plan->vp)};
+    d.virtual_stages = d.stages * d.chunks;
+    while (d.before < row->n && !is_layer(row, d.before))
+        d.before++;
+    while (d.after < row->n - d.before && !is_layer(row, row->n - 1 - d.after))
+        d.after++;
+    d.layers = row->n - d.before - d.after;
+    d.fixed_first = d.stages > 1 && plan->first_layers > 0;
+    d.fixed_last = d.stages > 1 && plan->last_layers > 0;
+    return d;
+}
+
+/* Chunks go round the stages, but for ZB-V, whose second ones come back (Qi et al., arXiv
+ * 2405.15362, figure 2). */
+static uint32_t stage_of(const orr_plan *plan, const deal *d, uint32_t k)
+{
+    const bool back = plan->schedule == ORR_SCHEDULE_ZB_V;
+    return back && k / d->stages % 2 == 1 ? d->stages - 1 - k % d->stages : k % d->stages;
+}
+
+static bool is_fixed(const deal *d, uint32_t stage)
+{
+    return (stage == 0 && d->fixed_first) || (stage == d->stages - 1 && d->fixed_last);
+}
+
+/* The i-th of n heaps that share `total`; the remainder goes to those in the middle. */
+static uint32_t share(uint32_t total, uint32_t n, uint32_t i)
+{
+    const uint32_t rest = total % n, first = (n - rest + 1) / 2;
+    return total / n + (i >= first && i < first + rest);
+}
+
+static orr_status check(const deal *d, const orr_plan *plan, uint32_t fixed, orr_error *err)
+{
+    if (d->layers + (d->before > 0) + (d->after > 0) < d->virtual_stages)
+        return orr_fail(err, ORR_INVALID, "%u layers cannot fill %u stages of %u chunks each",
+                        d->layers, d->stages, d->chunks);
+    if (fixed > d->layers)
+        return orr_fail(err, ORR_INVALID,
+                        "first_layers=%u and last_layers=%u are more than the %u layers there are",
+                        plan->first_layers, plan->last_layers, d->layers);
+    const uint32_t free_stages = d->stages - d->fixed_first - d->fixed_last;
+    const uint32_t rest = d->layers - fixed;
+    if (free_stages == 0 && rest > 0)
+        return orr_fail(err, ORR_INVALID,
+                        "first_layers=%u and last_layers=%u leave %u layers without a stage",
+                        plan->first_layers, plan->last_layers, rest);
+    if (free_stages > 0 && rest < free_stages * d->chunks && (d->fixed_first || d->fixed_last))
+        return orr_fail(err, ORR_INVALID,
+                        "first_layers=%u and last_layers=%u leave %u layers for %u stages of %u "
+                        "chunks each",
+                        plan->first_layers, plan->last_layers, rest, free_stages, d->chunks);
+    return ORR_OK;
+}
+
+orr_status orr_stage_map_make(const orr_module_row *row, const orr_plan *plan, orr_arena *arena,
+                              orr_stage_map *ret, orr_error *err)
+{
+    const deal d = deal_of(row, plan);
+    const uint32_t fixed =
+        (d.fixed_first ? plan->first_layers : 0) + (d.fixed_last ? plan->last_layers : 0);
+    ORR_TRY(check(&d, plan, fixed, err));
+    uint32_t *first = orr_arena_array(arena, uint32_t, (size_t)d.virtual_stages + 1);
+    if (first == NULL)
+        return orr_fail_memory(err);
+
+    const uint32_t heaps = (d.stages - d.fixed_first - d.fixed_last) * d.chunks;
+    uint32_t heap = 0, place = d.before;
+    for (uint32_t k = 0; k < d.virtual_stages; k++) {
+        const uint32_t stage = stage_of(plan, &d, k);
+        first[k] = k == 0 ? 0 : place;
+        if (!is_fixed(&d, stage))
+            place += share(d.layers - fixed, heaps, heap++);
+        else
+            place += share(stage == 0 && d.fixed_first ? plan->first_layers : plan->last_layers,
+                           d.chunks, k / d.stages);
+    }
+    first[d.virtual_stages] = row->n;
+    *ret = (orr_stage_map){.stages = d.stages, .chunks = d.chunks, .first = first};
+    return ORR_OK;
+}
