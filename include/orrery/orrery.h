@@ -15,6 +15,7 @@
 #include <orrery/memory_plan.h>
 #include <orrery/model.h>
 #include <orrery/op.h>
+#include <orrery/outcome.h>
 #include <orrery/plan.h>
 #include <orrery/report.h>
 #include <orrery/rescale.h>

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/odd.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* Ranks that are not as the others. */
+
+enum { MILLION = 1000000 };
+
+typedef struct finder {
+    const orr_outcome_job *job;
+    const orr_job_options *options;
+    orr_arena *arena;
+    uint32_t  *variant_of;   /* shape (R) */
+    uint32_t  *slowdown_ppm; /* shape (R); NULL: none */
+    orr_array(orr_variant) variants;
+    orr_array(orr_kind)    kinds;
+    orr_error *err;
+} finder;
+
+static orr_status check_odd(const orr_odd_ranks *odd, uint32_t n_ranks, orr_error *err)
+{
+    if (odd->count == 0 || odd->first >= n_ranks || odd->count > n_ranks - odd->first)
+        return orr_fail(err, ORR_INVALID, "odd ranks %u, %u of them: there are ranks 0 to %u",
+                        odd->first, odd->count, n_ranks - 1);
+    if (odd->slowdown != 0 && !(odd->slowdown >= 1 && odd->slowdown <= 1000))
+        return orr_fail(err, ORR_INVALID, "a slowdown of %g: must be from 1 to 1000",
+                        odd->slowdown);
+    return ORR_OK;
+}
+
+static orr_status check_slow(const orr_slow_link *slow, const orr_cluster *cluster, orr_error *err)
+{
+    if (slow->level >= cluster->n_levels)
+        return orr_fail(err, ORR_INVALID, "a slow link of level %u: '%s' has %u levels here",
+                        slow->level, cluster->name, cluster->n_levels);
+    const uint32_t units = cluster->n_devices / cluster->levels[slow->level].devices;
+    if (slow->unit >= units)
+        return orr_fail(err, ORR_INVALID, "a slow link of %s %u: this job has %u",
+                        cluster->levels[slow->level].name, slow->unit, units);
+    if (!(slow->bandwidth_frac >= 0.001 && slow->bandwidth_frac <= 1))
+        return orr_fail(err, ORR_INVALID,
+                        "a share of %g of a link's bandwidth: must be from 0.001 to 1",
+                        slow->bandwidth_frac);
+    return ORR_OK;
+}
+
+/* The number of that variant, found or new; ORR_NONE: out of memory. */
+static uint32_t variant(finder *f, const orr_variant *wanted)
+{
+    for (uint32_t i = 0; i < f->variants.n; i++) {
+        const orr_variant *known = &f->variants.at[i];
+        if (known->device == wanted->device &&
+            memcmp(known->bandwidth_frac, wanted->bandwidth_frac, sizeof known->bandwidth_frac) ==
+                0 &&
+            memcmp(known->from_level, wanted->from_level, sizeof known->from_level) == 0)
+            return i;
+    }
+    return orr_array_push(&f->variants, *wanted) ? (uint32_t)f->variants.n - 1 : ORR_NONE;
+}
+
+static orr_status change(finder *f, uint32_t rank, const orr_variant *to)
+{
+    f->variant_of[rank] = variant(f, to);
+    return f->variant_of[rank] != ORR_NONE ? ORR_OK : orr_fail_memory(f->err);
+}
+
+static orr_status need_slowdowns(finder *f)
+{
+    if (f->slowdown_ppm != NULL)
+        return ORR_OK;
+    f->slowdown_ppm = orr_arena_array(f->arena, uint32_t, f->job->n_ranks);
+    if (f->slowdown_ppm == NULL)
+        return orr_fail_memory(f->err);
+    for (uint32_t r = 0; r < f->job->n_ranks; r++)
+        f->slowdown_ppm[r] = MILLION;
+    return ORR_OK;
+}
+
+static orr_status take_odd(finder *f, const orr_odd_ranks *odd)
+{
+    ORR_TRY(check_odd(odd, f->job->n_ranks, f->err));
+    if (odd->slowdown > 1) {
+        ORR_TRY(need_slowdowns(f));
+        for (uint32_t r = odd->first; r < odd->first + odd->count; r++)
+            f->slowdown_ppm[r] = (uint32_t)llround(odd->slowdown * MILLION);
+    }
+    for (uint32_t r = odd->first; odd->device != NULL && r < odd->first + odd->count; r++) {
+        orr_variant as = f->variants.at[f->variant_of[r]];
+        as.device = odd->device;
+        ORR_TRY(change(f, r, &as));
+    }
+    return ORR_OK;
+}
+
+/* A group that reaches out of the slow unit is as slow as that link. */
+static orr_status slow_group(finder *f, const uint32_t *members, uint32_t n, uint32_t axis,
+                             const orr_slow_link *slow)
+{
+    const uint32_t devices = f->job->cluster->levels[slow->level].devices;
+    bool inside = false, outside = false;
+    for (uint32_t i = 0; i < n; i++) {
+        inside |= members[i] / devices == slow->unit;
+        outside |= members[i] / devices != slow->unit;
+    }
+    for (uint32_t i = 0; i < n && inside && outside; i++) {
+        orr_variant as = f->variants.at[f->variant_of[members[i]]];
+        const float frac = (float)slow->bandwidth_frac;
+        if (frac >= as.bandwidth_frac[axis])
+            continue;
+        as.bandwidth_frac[axis] = frac;
+        as.from_level[axis] = slow->level + 1;
+        ORR_TRY(change(f, members[i], &as));
+    }
+    return ORR_OK;
+}
+
+static orr_status slow_grouping(finder *f, const orr_grouping *grouping, uint32_t axis,
+                                const orr_slow_link *slow)
+{
+    for (uint32_t g = 0; g < grouping->n_groups; g++) {
+        const uint32_t *members = grouping->members + grouping->first[g];
+        const uint32_t n = grouping->first[g + 1] - grouping->first[g];
+        if (axis != ORR_AXIS_PP) {
+            ORR_TRY(slow_group(f, members, n, axis, slow));
+            continue;
+        }
+        for (uint32_t i = 0; i < n; i++) { /* neighbours, and the last with the first */
+            const uint32_t pair[2] = {members[i], members[(i + 1) % n]};
+            ORR_TRY(slow_group(f, pair, 2, axis, slow));
+        }
+    }
+    return ORR_OK;
+}
+
+static orr_status take_slow(finder *f, const orr_slow_link *slow)
+{
+    ORR_TRY(check_slow(slow, f->job->cluster, f->err));
+    for (uint32_t axis = 0; axis < ORR_AXES; axis++) {
+        orr_grouping grouping;
+        if (f->job->prices.members[axis] <= 1)
+            continue;
+        const orr_arena_mark mark = orr_arena_get_mark(f->arena);
+        ORR_TRY(orr_outcome_grouping(f->job, axis, f->arena, &grouping, f->err));
+        ORR_TRY(slow_grouping(f, &grouping, axis, slow));
+        orr_arena_rewind(f->arena, mark);
+    }
+    return ORR_OK;
+}
+
+static double pace_of(const finder *f, uint32_t rank)
+{
+    const orr_device *device = f->variants.at[f->variant_of[rank]].device;
+    return orr_fact_or(&(device ? device : f->job->cluster->device)->peak_flops[ORR_DTYPE_BF16], 0);
+}
+
+/* All as the slowest of them. */
+static orr_status keep_pace(finder *f, const uint32_t *members, uint32_t n)
+{
+    uint32_t slowest = members[0], most = MILLION;
+    for (uint32_t i = 0; i < n; i++) {
+        if (pace_of(f, members[i]) < pace_of(f, slowest))
+            slowest = members[i];
+        if (f->slowdown_ppm != NULL && f->slowdown_ppm[members[i]] > most)
+            most = f->slowdown_ppm[members[i]];
+    }
+    const orr_device *device = f->variants.at[f->variant_of[slowest]].device;
+    for (uint32_t i = 0; i < n; i++) {
+        orr_variant as = f->variants.at[f->variant_of[members[i]]];
+        if (f->slowdown_ppm != NULL)
+            f->slowdown_ppm[members[i]] = most;
+        if (as.device == device)
+            continue;
+        as.device = device;
+        ORR_TRY(change(f, members[i], &as));
+    }
+    return ORR_OK;
+}
+
+/* Does anything travel along the axis while a micro-batch is worked on? */
+static bool is_busy(const orr_outcome_job *job, uint32_t axis)
+{
+    for (uint32_t i = 0; i < job->row.n_modules; i++)
+        for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+            if (job->step.costs[i].phase[phase].busy_ns[axis] > 0)
+                return true;
+    return false;
+}
+
+/* Where transfers within a turn are merged with its computation, those who take part in them go at
+ * the pace of the slowest. */
+static orr_status keep_all_pace(finder *f)
+{
+    static const uint8_t axes[] = {ORR_AXIS_TP, ORR_AXIS_CP, ORR_AXIS_EP, ORR_AXIS_ETP};
+    for (uint32_t i = 0; i < sizeof axes; i++) {
+        orr_grouping grouping;
+        if (!is_busy(f->job, axes[i]))
+            continue;
+        const orr_arena_mark mark = orr_arena_get_mark(f->arena);
+        ORR_TRY(orr_outcome_grouping(f->job, axes[i], f->arena, &grouping, f->err));
+        for (uint32_t g = 0; g < grouping.n_groups; g++)
+            ORR_TRY(keep_pace(f, grouping.members + grouping.first[g],
+                              grouping.first[g + 1] - grouping.first[g]));
+        orr_arena_rewind(f->arena, mark);
+    }
+    return ORR_OK;
+}
+
+static orr_status find_variants(finder *f)
+{
+    const orr_job_options *o = f->options;
+    orr_variant usual = {0};
+    for (int axis = 0; axis < ORR_AXES; axis++)
+        usual.bandwidth_frac[axis] = 1;
+    if (!orr_array_push(&f->variants, usual))
+        return orr_fail_memory(f->err);
+    for (uint32_t i = 0; i < o->n_odd; i++)
+        ORR_TRY(take_odd(f, &o->odd[i]));
+    for (uint32_t i = 0; i < o->n_slow; i++)
+        ORR_TRY(take_slow(f, &o->slow[i]));
+    return o->n_odd > 0 && o->detail != ORR_DETAIL_OPERATOR ? keep_all_pace(f) : ORR_OK;
+}
+
+/* Kinds in the order of stage, then of variant: the first of a stage is that of most. */
+static orr_status number_kinds(finder *f, uint32_t *kind_of_rank)
+{
+    const uint32_t p = f->job->plan.pp, v = (uint32_t)f->variants.n;
+    uint32_t *number = orr_arena_array(f->arena, uint32_t, (size_t)p * v);
+    if (number == NULL)
+        return orr_fail_memory(f->err);
+    memset(number, 0xff, (size_t)p * v * sizeof *number);
+    for (uint32_t r = 0; r < f->job->n_ranks; r++) {
+        const uint32_t stage = orr_plan_coordinates(&f->job->plan, r).at[ORR_AXIS_PP];
+        uint32_t *at = &number[(size_t)f->variant_of[r] * p + stage];
+        if (*at == ORR_NONE)
+            *at = r; /* the first */
+    }
+    for (uint32_t i = 0; i < p * v; i++) {
+        if (number[i] == ORR_NONE)
+            continue;
+        const orr_kind kind = {i % p, i / p, number[i]};
+        number[i] = (uint32_t)f->kinds.n;
+        if (!orr_array_push(&f->kinds, kind))
+            return orr_fail_memory(f->err);
+    }
+    for (uint32_t r = 0; r < f->job->n_ranks; r++) {
+        const uint32_t stage = orr_plan_coordinates(&f->job->plan, r).at[ORR_AXIS_PP];
+        kind_of_rank[r] = number[(size_t)f->variant_of[r] * p + stage];
+    }
+    return ORR_OK;
+}
+
+static orr_status keep(finder *f, const uint32_t *kind_of_rank, orr_kinds *ret)
+{
+    orr_kind *kinds = orr_arena_array(f->arena, orr_kind, f->kinds.n);
+    orr_variant *variants = orr_arena_array(f->arena, orr_variant, f->variants.n);
+    if (kinds == NULL || variants == NULL)
+        return orr_fail_memory(f->err);
+    memcpy(kinds, f->kinds.at, f->kinds.n * sizeof *kinds);
+    memcpy(variants, f->variants.at, f->variants.n * sizeof *variants);
+    *ret = (orr_kinds){.kinds = kinds,
+                       .variants = variants,
+                       .n = (uint32_t)f->kinds.n,
+                       .n_variants = (uint32_t)f->variants.n,
+                       .kind_of_rank = kind_of_rank,
+                       .slowdown_ppm = f->slowdown_ppm};
+    return ORR_OK;
+}
+
+orr_status orr_kinds_find(const orr_outcome_job *job, const orr_job_options *options,
+                          orr_arena *arena, orr_kinds *ret, orr_error *err)
+{
+    finder f = {.job = job, .options = options, .arena = arena, .err = err};
+    uint32_t *kind_of_rank = orr_arena_array(arena, uint32_t, job->n_ranks);
+    orr_status status = ORR_OK;
+    f.variant_of = orr_arena_array(arena, uint32_t, job->n_ranks);
+    if (kind_of_rank == NULL || f.variant_of == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY_OUT(status, find_variants(&f));
+    ORR_TRY_OUT(status, number_kinds(&f, kind_of_rank));
+    status = keep(&f, kind_of_rank, ret);
+out:
+    orr_array_done(&f.variants);
+    orr_array_done(&f.kinds);
+    return status;
+}
+
+static void slow_down(orr_network *network, uint32_t from_level, double frac)
+{
+    for (uint32_t l = from_level; l < network->n_levels; l++)
+        for (int p = 0; p < ORR_PROTOCOLS; p++) {
+            network->levels[l].bytes_per_s[p] *= frac;
+            network->reduction[l].bytes_per_s[p] *= frac;
+        }
+}
+
+static orr_status rates_of_device(const orr_outcome_job *job, const orr_device *device,
+                                  orr_arena *arena, const orr_rates_of_job **ret, orr_error *err)
+{
+    orr_cluster *cluster = orr_arena_one(arena, orr_cluster);
+    orr_rates_of_job *rates = orr_arena_one(arena, orr_rates_of_job);
+    const orr_calibration *calibration;
+    if (cluster == NULL || rates == NULL)
+        return orr_fail_memory(err);
+    *cluster = *job->cluster;
+    cluster->device = device;
+    ORR_TRY(orr_calibration_of(device, arena, &calibration, err));
+    orr_rates_open(cluster, calibration, job->rates.algorithm, rates);
+    *ret = rates;
+    return ORR_OK;
+}
+
+orr_status orr_variant_prices(const orr_outcome_job *job, const orr_variant *as, orr_arena *arena,
+                              orr_step_prices *ret, orr_error *err)
+{
+    orr_step_prices prices = job->prices;
+    if (as->device != NULL)
+        ORR_TRY(rates_of_device(job, as->device, arena, &prices.kernels, err));
+    for (int axis = 0; axis < ORR_AXES; axis++) {
+        if (!(as->bandwidth_frac[axis] < 1))
+            continue;
+        orr_rates_of_job *slow = orr_arena_one(arena, orr_rates_of_job);
+        if (slow == NULL)
+            return orr_fail_memory(err);
+        *slow = job->rates;
+        slow_down(&slow->network, as->from_level[axis], (double)as->bandwidth_frac[axis]);
+        prices.transfers[axis] = slow;
+    }
+    *ret = prices;
+    return ORR_OK;
+}

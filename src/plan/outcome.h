@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_PLAN_OUTCOME_H
+#define ORR_PLAN_OUTCOME_H
+
+#include <orrery/outcome.h>
+
+#include "model/step_lay.h"
+
+/* What lies between a plan and its outcome. */
+
+/* Everything that the stages of a job are laid out from. */
+typedef struct orr_outcome_job {
+    const orr_model   *model;     /* as changed by the plan */
+    orr_plan           plan;      /* complete */
+    orr_workload       workload;  /* complete: with `seq` */
+    const orr_cluster *cluster;   /* as much of it as the plan needs */
+    const orr_calibration *calibration;
+    orr_rates_of_job   rates;
+    orr_module_row     row;
+    orr_stage_map      map;
+    orr_schedule_plan  schedule;
+    orr_step_prices    prices;
+    orr_step_job       step;      /* of ranks like most */
+    uint32_t           n_ranks;
+    const struct orr_kinds *kinds;
+    uint32_t           grouping_at[ORR_STEP_GROUPINGS]; /* of the ensemble; ORR_NONE: unused */
+} orr_outcome_job;
+/* Completes, checks and prices. In the arena. Errors: as orr_outcome_of(). */
+orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,
+                               const orr_cluster *cluster, const orr_job_options *options,
+                               orr_arena *arena, orr_outcome_job *ret,
+                               orr_error *err) ORR_MUST_CHECK;
+/* A stage's work at other prices: those of another device, or of a slower link. */
+orr_status orr_outcome_price(const orr_outcome_job *job, const orr_step_prices *prices,
+                             orr_arena *arena, orr_step_job *ret, orr_error *err) ORR_MUST_CHECK;
+
+/* The kinds of ranks that there are, laid out, as an ensemble. Graphs are freed with it. */
+typedef struct orr_laid {
+    orr_ensemble        ensemble;
+    orr_step_graph     *graphs;   /* shape (ensemble.n_graphs) */
+    const uint32_t     *stage_of; /* shape (ensemble.n_graphs) */
+} orr_laid;
+orr_status orr_outcome_lay(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
+                           orr_laid *ret, orr_error *err) ORR_MUST_CHECK;
+void orr_laid_free(orr_laid *laid);
+/* All groups of one kind: of an axis, or ORR_STEP_TWIN, ORR_STEP_WORLD. */
+orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, orr_arena *arena,
+                                orr_grouping *ret, orr_error *err) ORR_MUST_CHECK;
+
+/* Where time went: sums over all ranks. */
+typedef struct orr_spent {
+    __int128 part_ns[ORR_WATERFALLS]; /* KERNELS with IDEAL in it */
+    __int128 exposed_ns[ORR_AXES], busy_ns[ORR_AXES];
+    double   sent_bytes[ORR_AXES];
+    double   flops, again_flops;
+} orr_spent;
+void orr_outcome_spent(const orr_laid *laid, const orr_simulation *simulation, orr_spent *ret);
+/* What the timeline says, in `ret`, whose fields of the job are filled in. */
+orr_status orr_outcome_figures(const orr_outcome_job *job, const orr_laid *laid, orr_arena *arena,
+                               orr_outcome *ret, orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_PLAN_OUTCOME_H */

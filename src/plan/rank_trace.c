@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/odd.h"
+
+/* The graph of one rank. Its kind is laid out once more, node for node, with the rank's own groups
+ * and the times that the simulation gave its kind. */
+
+/* Groups are numbered over all groupings of the ensemble, from 1, as a file that lists them has it.
+ * */
+static void number_groups(const orr_outcome *o, uint32_t rank, uint32_t names[ORR_STEP_GROUPINGS])
+{
+    uint32_t first = 1;
+    for (uint32_t i = 0; i < o->ensemble->n_groupings; i++) {
+        const orr_grouping *grouping = &o->ensemble->groupings[i];
+        for (uint32_t k = 0; k < ORR_STEP_GROUPINGS; k++)
+            if (o->job->grouping_at[k] == i && grouping->group_of[rank] != ORR_NONE)
+                names[k] = first + grouping->group_of[rank];
+        first += grouping->n_groups;
+    }
+}
+
+static orr_status lay(const orr_outcome *o, uint32_t rank, orr_arena *arena, const orr_graph **ret,
+                      orr_error *err)
+{
+    const orr_timeline *t = &o->simulation->timelines[o->simulation->class_of_rank[rank]];
+    const orr_kind *kind = &o->job->kinds->kinds[t->graph];
+    uint32_t names[ORR_STEP_GROUPINGS] = {0};
+    orr_step_prices prices;
+    orr_step_graph made;
+    orr_step_job step;
+    number_groups(o, rank, names);
+    const orr_step_who who = {.stage = kind->stage,
+                              .rank = rank,
+                              .start_ns = t->start_ns,
+                              .duration_ns = t->duration_ns,
+                              .group_names = names};
+    step = o->job->step;
+    if (kind->variant > 0) {
+        ORR_TRY(orr_variant_prices(o->job, &o->job->kinds->variants[kind->variant], arena, &prices,
+                                   err));
+        ORR_TRY(orr_outcome_price(o->job, &prices, arena, &step, err));
+    }
+    ORR_TRY(orr_step_lay_stage(&step, &who, arena, &made, err));
+    *ret = made.graph;
+    return ORR_OK;
+}
+
+orr_status orr_outcome_rank(const orr_outcome *outcome, uint32_t rank, const orr_graph **ret,
+                            orr_error *err)
+{
+    if (outcome->job == NULL || rank >= outcome->n_ranks)
+        return orr_fail(err, ORR_INVALID, "rank %u: this job has %u", rank, outcome->n_ranks);
+    orr_arena *arena = orr_arena_new(0, 0);
+    if (arena == NULL)
+        return orr_fail_memory(err);
+    const orr_status status = lay(outcome, rank, arena, ret, err);
+    orr_arena_free(arena);
+    return status;
+}

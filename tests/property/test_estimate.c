@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <math.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plan/estimate_path.h"
+#include "seeds.h"
+
+/* Turns of random schedules, with random lengths:
+ *
+ *   - each comes after what it waits for, and no stage does two things at once;
+ *   - the path that leads to the end of a stage is as long as the end is late;
+ *   - with other lengths it is never longer than the end is late: that is why the longest of a
+ *     few paths is a bound. */
+enum { SEEDS = 600 };
+
+typedef struct scene {
+    uint64_t          seed;
+    orr_random        random;
+    orr_arena        *arena;
+    orr_schedule_plan schedule;
+    orr_cut           cut;
+    uint8_t           class_of[64], hop_of[16];
+    orr_turn_play     play;
+} scene;
+
+static uint32_t between(scene *c, uint32_t least, uint32_t most)
+{
+    return least + (uint32_t)orr_random_below(&c->random, most - least + 1);
+}
+
+static void begin(scene *c, uint64_t seed)
+{
+    memset(c, 0, sizeof *c);
+    c->seed = seed;
+    c->random = orr_random_of(seed, 0);
+    c->arena = orr_arena_new(0, 0);
+    orr_error err = {0};
+    orr_schedule_spec s = {.schedule = (uint8_t)between(c, 1, ORR_SCHEDULES - 1),
+                           .stages = between(c, 1, 8), .chunks = 1,
+                           .micro_batches = between(c, 1, 20)};
+    if (s.schedule == ORR_SCHEDULE_INTERLEAVED) {
+        s.chunks = between(c, 1, 4);
+        s.group = orr_schedule_best_group(s.stages, s.micro_batches);
+    }
+    if (s.schedule == ORR_SCHEDULE_ZB_V || s.schedule == ORR_SCHEDULE_DUALPIPE)
+        s.chunks = 2;
+    if (s.schedule == ORR_SCHEDULE_DUALPIPE) {
+        s.stages += s.stages % 2;
+        s.micro_batches = 2 * (s.stages + between(c, 0, 6));
+    }
+    if (orr_schedule_make(&s, c->arena, &c->schedule, &err) != ORR_OK)
+        seed_fail(seed, "%s", err.text);
+    c->cut = (orr_cut){.stages = s.stages, .chunks = s.chunks, .n_classes = 3,
+                       .virtual_stages = orr_schedule_virtual_stages(&s), .class_of = c->class_of};
+    for (uint32_t k = 0; k < c->cut.virtual_stages; k++)
+        c->class_of[k] = (uint8_t)between(c, 0, 2);
+    for (uint32_t i = 0; i < s.stages; i++)
+        c->hop_of[i] = (uint8_t)between(c, 0, 1);
+    if (orr_turn_play_open(&c->schedule, &c->cut, c->hop_of, between(c, 0, 5) > 0,
+                           between(c, 0, 1) == 1, c->arena, &c->play, &err) != ORR_OK)
+        seed_fail(seed, "%s", err.text);
+}
+
+static void choose_lengths(scene *c, float *lengths)
+{
+    memset(lengths, 0, ORR_FEATURES * sizeof *lengths);
+    for (uint32_t i = 0; i < 3 * ORR_CLASS_FEATURES; i++)
+        lengths[i] = (float)between(c, 1, 40);
+    for (uint32_t i = 0; i < 2; i++)
+        lengths[ORR_FEATURE_HOP + i] = (float)between(c, 0, 30);
+    lengths[ORR_FEATURE_PAIR] = -(float)between(c, 0, 1);
+}
+
+static double length_of(const orr_path *path, const float *lengths)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < ORR_FEATURES; i++)
+        sum += (double)path->count[i] * lengths[i];
+    return sum;
+}
+
+static void turns_come_after_what_they_wait_for(const scene *c)
+{
+    const orr_turn_play *y = &c->play;
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < c->cut.stages; s++) {
+        double before = 0;
+        for (uint32_t i = c->schedule.first[s]; i < c->schedule.first[s + 1]; i++) {
+            const bool forward = c->schedule.turns[i].phase == ORR_TURN_FORWARD;
+            if (!y->trains && !forward)
+                continue;
+            n++;
+            if (y->end[i] < before ||
+                (y->comes_from[i] != ORR_NONE && y->end[i] <= y->hop_end[y->comes_from[i]]))
+                seed_fail(c->seed, "turn %u of stage %u ends at %g", i, s, y->end[i]);
+            before = y->end[i];
+        }
+    }
+    assert_int_equal(n, y->n);
+}
+
+static void paths_are_bounds(void **state)
+{
+    (void)state;
+    const seed_range range = seeds(SEEDS);
+    for (uint64_t seed = range.begin; seed < range.end; seed++) {
+        static scene c;
+        float lengths[ORR_FEATURES], others[ORR_FEATURES];
+        orr_path paths[8];
+        begin(&c, seed);
+        choose_lengths(&c, lengths);
+        choose_lengths(&c, others);
+        orr_turn_play_run(&c.play, lengths);
+        turns_come_after_what_they_wait_for(&c);
+        for (uint32_t s = 0; s < c.cut.stages; s++) {
+            orr_turn_play_path(&c.play, s, &paths[s]);
+            const double end = orr_turn_play_end(&c.play, s), long_ = length_of(&paths[s], lengths);
+            if (fabs(end - long_) > 1e-6 * end)
+                seed_fail(seed, "stage %u ends at %g, its path is %g long", s, end, long_);
+        }
+        orr_turn_play_run(&c.play, others);
+        for (uint32_t s = 0; s < c.cut.stages; s++)
+            if (length_of(&paths[s], others) > orr_turn_play_end(&c.play, s) * (1 + 1e-6))
+                seed_fail(seed, "stage %u ends at %g, before a path of %g", s,
+                          orr_turn_play_end(&c.play, s), length_of(&paths[s], others));
+        orr_arena_free(c.arena);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paths_are_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
