@@ -3,6 +3,8 @@
 #define ORR_REPORT_H
 
 #include <orrery/analysis.h>
+#include <orrery/model.h>
+#include <orrery/outcome.h>
 #include <orrery/sim.h>
 
 #ifdef __cplusplus
@@ -59,6 +61,11 @@ typedef struct orr_analysis {
 ORR_API const orr_analysis *orr_analyses(size_t *ret_n);
 ORR_API const orr_analysis *orr_analysis_find(const char *name); /* NULL: none */
 
+/* The operator table for `orrery ops`: what each takes and gives, whether it has a gradient, how its
+ * FLOPs are counted, and its names elsewhere. Rows in the arena. */
+ORR_API ORR_MUST_CHECK orr_status orr_operators_table(orr_arena *arena, orr_table *ret,
+                                                      orr_error *err);
+
 /* Two jobs by name of operator or kernel, largest change first: orr_analyze_diff() as a
  * table, for `orrery diff`. */
 ORR_API ORR_MUST_CHECK orr_status orr_diff_table(const orr_job *a, const orr_job *b,
@@ -106,6 +113,35 @@ enum { ORR_REPLAY_TABLES = 3 };
 ORR_API ORR_MUST_CHECK orr_status orr_replay_tables(const orr_job *job,
     const orr_simulation *simulation, uint32_t queue_depth, size_t most, orr_arena *arena,
     orr_table ret[ORR_REPLAY_TABLES], orr_error *err);
+
+/* What a plan comes to, as tables for `orrery simulate`: figures, phases, waterfall, axes, memory,
+ * relief and basis; some may be empty. In the arena; they refer to the outcome. */
+typedef struct orr_named_table {
+    const char *name; /* in JSON */
+    orr_table   table;
+} orr_named_table;
+enum { ORR_OUTCOME_TABLES = 7, ORR_COMPARISON_TABLES = 2 };
+ORR_API ORR_MUST_CHECK orr_status orr_outcome_tables(const orr_outcome *outcome, orr_arena *arena,
+    orr_named_table ret[ORR_OUTCOME_TABLES], orr_error *err);
+/* Two of them side by side: figures, and what moved from one part of the step to another. */
+ORR_API ORR_MUST_CHECK orr_status orr_comparison_tables(const orr_outcome *a, const orr_outcome *b,
+    orr_arena *arena, orr_named_table ret[ORR_COMPARISON_TABLES], orr_error *err);
+
+/* Models, a row each, for `orrery models`; parameters of one whose shape is not published are 0. */
+ORR_API ORR_MUST_CHECK orr_status orr_models_table(const orr_models *models, orr_arena *arena,
+    orr_table *ret, orr_error *err);
+/* The card of one: what it is, its parameters by part, what its weights and its cache take by
+ * precision, and what is published of it with the terms of its use; each line with its source. In the
+ * arena; they refer to the model. Tables of a model whose shape is not published may be empty. */
+enum { ORR_MODEL_TABLES = 4 };
+ORR_API ORR_MUST_CHECK orr_status orr_model_tables(const orr_model *model, orr_arena *arena,
+    orr_named_table ret[ORR_MODEL_TABLES], orr_error *err);
+
+/* One HTML page, self-contained and without scripts, that shows what a plan comes to: waterfall,
+ * pipeline as a Gantt chart, memory over time, links, and the plan on the machine. `beside`: another
+ * one to show next to it, or NULL. Errors: IO, NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_plan_html(const char *path, const orr_outcome *outcome,
+    const orr_outcome *beside, orr_error *err);
 
 #ifdef __cplusplus
 }

@@ -125,10 +125,12 @@ static void put_row(const orr_table *table, size_t row, const size_t *widths, or
 
 static void put_title(const orr_table *table, bool color, orr_output *out)
 {
+    char text[TEXT_MAX_BYTES];
     if (!table->title)
         return;
+    orr_text_fit(table->title, TEXT_MAX_BYTES, text, sizeof text);
     orr_output_text(out, color ? "\x1b[1m" : "");
-    orr_output_text(out, table->title);
+    orr_output_text(out, text);
     orr_output_text(out, color ? "\x1b[0m\n" : "\n");
 }
 
