@@ -10,10 +10,11 @@ MESON_SETUP = meson setup --prefix $(PREFIX)
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
 
-demo: ## analyse the bundled traces and write build/demo.html
+demo: ## analyse the bundled traces, then simulate Llama 3 405B on 16,384 GPUs; pages in build/
 	@tools/setup.sh build
 	@$(MAKE) --no-print-directory all
 	@$(BUILD)/src/cli/orrery demo --html $(BUILD)/demo.html
+	@$(BUILD)/src/cli/orrery demo llama3_405b_16k_gpus --html $(BUILD)/demo_405b.html
 
 test: ## build and run every test; the last line counts them
 	@tools/setup.sh test

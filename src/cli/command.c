@@ -45,13 +45,43 @@ const orr_command orr_commands[] = {
      "orrery predict --ranks 100000 --network h100_ncclx_region traces/\n"
      "orrery predict --plan pp=4,layers=96 --traced dp=2,tp=4,pp=2 --network h100_24k traces/",
      1, SIZE_MAX, orr_command_predict},
-    {"simulate", "simulate a workload on a machine", "",
-     "Reads ASTRA-sim's own inputs (system, network, communication groups and a Chakra trace "
+    {"simulate", "what a step of a job would take that nobody has run", "[MODEL]",
+     "Builds a training step (or another task) of a model in a parallel plan as execution graphs, one for "
+     "each kind of rank, and gives them a timeline on a cluster: step time with its error band, MFU, "
+     "memory, exposed communication, bubble, energy. MODEL is a name of `orrery models`, a YAML file, or a "
+     "config.json of Hugging Face. Exit status 4: the plan cannot be, or its memory does not fit.\n"
+     "A plan names degrees (tp, cp, ep, etp, pp, vp, dp; zero, shards), the batch (batch or micro_batches, "
+     "micro_batch, seq), schedule=gpipe|1f1b|interleaved|zb_h1|zb_v|dualpipe, recompute=none|selective|full|"
+     "block, precision=bf16|fp8|..., order=tp-cp-dp-pp, and switches such as sp, overlap_dp, overlap_tp, "
+     "reshard, flash, fusion, graphs, offload.\n"
+     "Without MODEL: reads ASTRA-sim's own inputs (system, network, communication groups and a Chakra trace "
      "per rank) and gives the same times as its analytical mode, congestion unaware or aware. Where "
      "ASTRA-sim would hang, the cycle is named and the exit status is 4. --compare prints "
      "beside it what Orrery's own model says.",
+     "orrery simulate llama3.1-405b --cluster h100_24k --plan tp=8,pp=16,dp=128,batch=2048,seq=8k\n"
+     "orrery simulate mixtral-8x7b -c dgx_h100_pod --plan tp=2,ep=8,dp=64,batch=1024 --html plan.html\n"
+     "orrery simulate llama3.1-70b -c dgx_h100 --task decode --prompt 4096 --plan tp=8,batch=32\n"
      "orrery simulate --astra-system sys.json --astra-network net.yml --workload traces/job",
-     0, 0, orr_command_simulate},
+     0, 1, orr_command_simulate},
+    {"compare", "two plans side by side, and what moved", "A B",
+     "Simulates two jobs and shows their figures side by side, and which part of the step took what the other "
+     "gave. A and B are MODEL@CLUSTER:PLAN; what one leaves out is as --model, --cluster and --plan say.",
+     "orrery compare -m llama3.1-405b -c h100_24k tp=8,pp=16,dp=64,batch=2048 tp=8,pp=8,dp=128,batch=2048\n"
+     "orrery compare --plan tp=8,pp=4,dp=32,batch=1024 llama3.1-70b@h100_24k llama3.1-70b@dgx_h100_pod",
+     2, 2, orr_command_compare},
+    {"models", "list the models, or print the card of one", "[MODEL...]",
+     "Prints the catalogue of models, or of each MODEL its architecture, its exact parameters part by part, "
+     "what is published of its training, limits, memory and licence, each with its source.",
+     "orrery models\n"
+     "orrery models llama4-scout\n"
+     "orrery models ./checkpoint/config.json",
+     0, SIZE_MAX, orr_command_models},
+    {"ops", "the operator table", "",
+     "Prints the operators of which every model is made: what they take and give, whether they have a "
+     "gradient, and what they are called in PyTorch and in Chakra.",
+     "orrery ops\n"
+     "orrery ops --format json",
+     0, 0, orr_command_ops},
     {"hw", "list and compare devices, links, memory and clusters", "[NAME...]",
      "Prints the catalogue: what a device or a cluster is said to do, by whom, and on what that "
      "rests. Named ones are set side by side.",
@@ -90,12 +120,13 @@ const orr_command orr_commands[] = {
      "orrery validate traces/\n"
      "orrery validate --tolerant traces/",
      1, SIZE_MAX, orr_command_validate},
-    {"demo", "analyse the bundled example", "[EXAMPLE]",
+    {"demo", "analyse a bundled recording, or simulate a published job", "[EXAMPLE]",
      "Analyses one of the recordings that come with Orrery: two ranks of a small transformer, "
-     "unless EXAMPLE names another; \"list\" lists them.",
+     "unless EXAMPLE names another; \"list\" lists them. Those named after a model are simulated instead, and "
+     "stand beside the figure that was published of them.",
      "orrery demo\n"
      "orrery demo --html demo.html\n"
-     "orrery demo moe_gloo_w2",
+     "orrery demo llama3_405b_16k_gpus",
      0, 1, orr_command_demo},
     {"completion", "print completions for a shell, or the man page", "bash|zsh|fish|man",
      "Everything printed comes from the tables that the command itself runs on.",

@@ -26,6 +26,10 @@ typedef struct orr_settings {
     /* what if */
     const char *gpu, *network, *algorithm, *scale, *remove, *overlap, *host_speed, *launch_latency,
         *straggler, *message_bytes, *batch, *traced, *plan, *trace;
+    /* jobs nobody has run */
+    const char *model, *task, *expert_load, *detail, *calibration, *mixed, *slow_link,
+        *ranks_as_trace;
+    int64_t prompt, generated, lora_rank, images;
     /* ASTRA-sim's inputs */
     const char *astra_system, *astra_network, *comm_groups, *workload;
     int64_t rank, threads, top, ranks;
@@ -54,12 +58,15 @@ const orr_command *orr_command_find(const char *name); /* NULL: none */
 /* Man page and completions, from the tables. */
 int orr_command_completion(const orr_settings *settings);
 int orr_command_analyze(const orr_settings *settings);
+int orr_command_compare(const orr_settings *settings);
 int orr_command_convert(const orr_settings *settings);
 int orr_command_demo(const orr_settings *settings);
 int orr_command_diff(const orr_settings *settings);
 int orr_command_fit(const orr_settings *settings);
 int orr_command_hw(const orr_settings *settings);
 int orr_command_info(const orr_settings *settings);
+int orr_command_models(const orr_settings *settings);
+int orr_command_ops(const orr_settings *settings);
 int orr_command_predict(const orr_settings *settings);
 int orr_command_simulate(const orr_settings *settings);
 int orr_command_validate(const orr_settings *settings);

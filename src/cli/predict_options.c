@@ -3,35 +3,12 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "cli/factor.h"
 #include "cli/predict.h"
-
-/* A number that is all of text[0..len). */
-static orr_status parse_factor(const char *option, const char *text, size_t len, double *ret,
-                               orr_error *err)
-{
-    char number[64], *end;
-    if (len > 0 && len < sizeof number) {
-        memcpy(number, text, len);
-        number[len] = '\0';
-        *ret = strtod(number, &end);
-        if (*end == '\0' && *ret >= 0 && *ret < 1e12)
-            return ORR_OK;
-    }
-    return orr_fail(err, ORR_INVALID, "--%s: '%.*s' is not a factor such as 0.5", option,
-                    (int)(len < 60 ? len : 60), text);
-}
 
 static orr_status factor_of(const char *option, const char *text, double *ret, orr_error *err)
 {
-    return text ? parse_factor(option, text, strlen(text), ret, err) : ORR_OK;
-}
-
-static uint32_t n_items(const char *list)
-{
-    uint32_t n = list && *list ? 1 : 0;
-    for (; list && *list; list++)
-        n += *list == ',';
-    return n;
+    return text ? orr_parse_factor(option, text, strlen(text), ret, err) : ORR_OK;
 }
 
 static orr_status parse_scale(orr_predict *p, const char *item, size_t len, orr_name_factor *ret,
@@ -48,7 +25,7 @@ static orr_status parse_scale(orr_predict *p, const char *item, size_t len, orr_
     if (ret->name == NULL)
         return orr_fail_memory(err);
     return remove ? ORR_OK
-                  : parse_factor("scale", equals + 1, len - name_len - 1, &ret->factor, err);
+                  : orr_parse_factor("scale", equals + 1, len - name_len - 1, &ret->factor, err);
 }
 
 /* --scale and --remove, in one list. */
@@ -56,7 +33,7 @@ static orr_status parse_scales(orr_predict *p)
 {
     const orr_settings *settings = p->session.settings;
     const char *lists[2] = {settings->scale, settings->remove};
-    const uint32_t n = n_items(lists[0]) + n_items(lists[1]);
+    const uint32_t n = orr_count_items(lists[0]) + orr_count_items(lists[1]);
     orr_name_factor *scales = orr_arena_array(p->session.arena, orr_name_factor, n);
     if (scales == NULL)
         return orr_fail_memory(&p->session.err);
@@ -70,34 +47,10 @@ static orr_status parse_scales(orr_predict *p)
     return ORR_OK;
 }
 
-/* "3:1.2x,7:2" */
 static orr_status parse_stragglers(orr_predict *p)
 {
-    orr_error *err = &p->session.err;
-    const char *list = p->session.settings->straggler;
-    orr_rank_factor *to = orr_arena_array(p->session.arena, orr_rank_factor, n_items(list));
-    if (to == NULL)
-        return orr_fail_memory(err);
-    p->what.stragglers = to;
-    for (const char *at = list; at && *at;) {
-        size_t len = strcspn(at, ",");
-        const char *next = at + len + (at[len] == ',');
-        char *colon;
-        const unsigned long rank = strtoul(at, &colon, 10);
-        if (colon == at || *colon != ':' || rank >= ORR_NONE)
-            return orr_fail(err, ORR_INVALID, "--straggler: '%.*s' is not RANK:FACTOR, as 3:1.2x",
-                            (int)(len < 60 ? len : 60), at);
-        const char *factor = colon + 1;
-        len -= (size_t)(factor - at);
-        if (len > 0 && factor[len - 1] == 'x')
-            len--;
-        ORR_TRY(parse_factor("straggler", factor, len, &to->factor, err));
-        to->rank = (uint32_t)rank;
-        to++;
-        p->what.n_stragglers++;
-        at = next;
-    }
-    return ORR_OK;
+    return orr_parse_stragglers(p->session.settings->straggler, p->session.arena,
+                                &p->what.stragglers, &p->what.n_stragglers, &p->session.err);
 }
 
 /* "1.3:1.1": computation, then communication. */
@@ -108,7 +61,7 @@ static orr_status parse_overlap(orr_predict *p)
     if (text == NULL)
         return ORR_OK;
     const size_t len = strcspn(text, ":");
-    ORR_TRY(parse_factor("overlap", text, len, &p->sim.compute_slowdown, err));
+    ORR_TRY(orr_parse_factor("overlap", text, len, &p->sim.compute_slowdown, err));
     if (text[len] == ':')
         ORR_TRY(factor_of("overlap", text + len + 1, &p->sim.comm_slowdown, err));
     if (p->sim.compute_slowdown < 1 || p->sim.comm_slowdown < 1)

@@ -37,6 +37,11 @@ orr_status orr_session_analysis(orr_session *session) ORR_MUST_CHECK;
 /* --output or standard output -> session->out, and how tables look there. */
 orr_status orr_session_output(orr_session *session, orr_table_style *ret_style) ORR_MUST_CHECK;
 
+/* Tables one after the other, from the `from`th on: in JSON as members of an object that is open,
+ * otherwise those that are not empty. */
+void orr_session_tables(const orr_session *session, const orr_table_style *style,
+                        const orr_named_table *tables, size_t n, size_t from);
+
 /* One line on stderr, unless quiet. */
 void orr_session_remark(const orr_session *session, const char *format, ...) ORR_PRINTF(2, 3);
 

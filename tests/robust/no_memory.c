@@ -1,97 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each allocation of a few small pieces of work fails in turn, with all that follow it: the
- * work ends with NO_MEMORY or is done all the same, nothing leaks and nothing half-written stays.
- * ORRERY_SLOW=1 fails every one; otherwise long work is sampled after its first thousand. */
-#include <dirent.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+/* Traces read, linked, analysed and written, while allocations fail. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include <orrery/orrery.h>
 
-#include "base/alloc.h"
-#include "cli/option.h"
+#include "failing.h"
 #include "io/output.h"
 #include "leaks.h"
 #include "report/table.h"
 
-enum { PATH_ROOM = 4096, ALL_OF_THE_FIRST = 1000, SAMPLES = 500 };
-
-static char folder[] = "/tmp/orrery-no-memory-XXXXXX";
 static char kineto[PATH_ROOM], pair[PATH_ROOM], two_ranks[PATH_ROOM];
-
-/* Some work; where it can fail it returns its status. */
-typedef orr_status (*work)(orr_error *err);
-
-static const char *inside(const char *name)
-{
-    static char path[PATH_ROOM];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static bool slow(void)
-{
-    const char *said = getenv("ORRERY_SLOW");
-    return said && *said && strcmp(said, "0") != 0;
-}
-
-/* Take everything out of the folder; how many files that were. */
-static unsigned empty_folder(void)
-{
-    DIR     *dir = opendir(folder);
-    unsigned n = 0;
-
-    assert_non_null(dir);
-    for (const struct dirent *entry; (entry = readdir(dir));)
-        if (entry->d_name[0] != '.') {
-            assert_int_equal(unlink(inside(entry->d_name)), 0);
-            n++;
-        }
-    closedir(dir);
-    return n;
-}
-
-static void fail_each_allocation(work body)
-{
-    orr_error err;
-    uint64_t  survived = 0, tried = 0;
-
-    assert_int_equal(body(&err), ORR_OK); /* what is allocated once and kept */
-    orr_alloc_fail_from(0);
-    assert_int_equal(body(&err), ORR_OK);
-    const uint64_t n = orr_alloc_count();
-    const unsigned n_files = empty_folder();
-    const size_t   before = allocated_bytes();
-    const uint64_t step = !slow() && n > ALL_OF_THE_FIRST + SAMPLES ? (n - ALL_OF_THE_FIRST) / SAMPLES : 1;
-
-    for (uint64_t nth = 1; nth <= n; nth += nth < ALL_OF_THE_FIRST ? 1 : step, tried++) {
-        err = (orr_error){.text = ""};
-        orr_alloc_fail_from(nth);
-        const orr_status status = body(&err);
-        orr_alloc_fail_from(0);
-        const unsigned left = empty_folder();
-        survived += status == ORR_OK;
-        if (status != ORR_OK && status != ORR_NO_MEMORY)
-            fail_msg("allocation %llu of %llu: %s: %s", (unsigned long long)nth, (unsigned long long)n,
-                     orr_status_name(status), err.text);
-        if (status == ORR_OK ? left != n_files : left > n_files - (n_files > 0))
-            fail_msg("allocation %llu of %llu: %s and %u files", (unsigned long long)nth, (unsigned long long)n,
-                     orr_status_name(status), left);
-        if (allocated_bytes() != before)
-            fail_msg("allocation %llu of %llu: %zd bytes leaked", (unsigned long long)nth, (unsigned long long)n,
-                     (ssize_t)(allocated_bytes() - before));
-    }
-    assert_true(nothing_leaked());
-    print_message("# %llu of %llu allocations failed, %llu times the work was done all the same\n",
-                  (unsigned long long)tried, (unsigned long long)n, (unsigned long long)survived);
-}
 
 static orr_status kineto_to_et(orr_error *err)
 {
@@ -183,38 +103,6 @@ out:
     return status;
 }
 
-/* A whole command, its standard error caught: status 3 comes with one line that says why. */
-static orr_status command(const char *name, const char *const *argv, int argc, orr_error *err)
-{
-    static char        said[4096];
-    const orr_command *row = orr_command_find(name);
-    orr_settings       settings;
-    FILE              *catch = tmpfile();
-    const int          old = dup(STDERR_FILENO);
-    char              *words[8];
-
-    assert_non_null(catch);
-    memcpy(words, argv, (size_t)argc * sizeof *argv);
-    assert_int_equal(orr_options_parse(argc, words, row, &settings, err), ORR_OK);
-    dup2(fileno(catch), STDERR_FILENO);
-    const int code = row->run(&settings);
-    dup2(old, STDERR_FILENO);
-    close(old);
-    const ssize_t n = pread(fileno(catch), said, sizeof said - 1, 0);
-    said[n > 0 ? n : 0] = '\0';
-    fclose(catch);
-    if (code == EXIT_DONE)
-        return ORR_OK;
-    const char *end = strchr(said, '\n');
-    if (code != EXIT_INPUT || strncmp(said, "orrery: ", 8) != 0 || !end || end[1])
-        return orr_fail(err, ORR_INVALID, "%s: exit %d: '%s'", name, code, said);
-    return strstr(said, "out of memory") ? ORR_NO_MEMORY : orr_fail(err, ORR_IO, "%s: '%s'", name, said);
-}
-
-#define COMMAND(name, ...)                                                          \
-    const char *const words[] = {"-q", "-j1", __VA_ARGS__};                         \
-    return command(name, words, sizeof words / sizeof *words, err)
-
 static orr_status command_analyze(orr_error *err)
 {
     COMMAND("analyze", "-o", inside("out.txt"), two_ranks);
@@ -232,12 +120,6 @@ static orr_status command_info(orr_error *err)
     COMMAND("info", "-o", inside("out.txt"), pair);
 }
 
-#define TEST_OF(name)                     \
-    static void test_##name(void **state) \
-    {                                     \
-        (void)state;                      \
-        fail_each_allocation(name);       \
-    }
 TEST_OF(kineto_to_et)
 TEST_OF(linked_pair_to_et)
 TEST_OF(linked_pair_to_compressed_et)
@@ -248,32 +130,22 @@ TEST_OF(command_convert)
 TEST_OF(command_diff)
 TEST_OF(command_info)
 
-static int make_folder(void **state)
+static int find_inputs(void **state)
 {
     const char *source = getenv("ORRERY_SOURCE");
     const char *inputs = "tests/golden/inputs";
 
-    (void)state;
     source = source ? source : ".";
     snprintf(kineto, sizeof kineto, "%s/%s/two_ranks/rank0.json", source, inputs);
     snprintf(two_ranks, sizeof two_ranks, "%s/%s/two_ranks", source, inputs);
     snprintf(pair, sizeof pair, "%s/%s/pair", source, inputs);
-    return mkdtemp(folder) && access(kineto, R_OK) == 0 ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    orr_alloc_fail_from(0);
-    empty_folder();
-    return rmdir(folder);
+    return access(kineto, R_OK) == 0 ? make_folder(state) : -1;
 }
 
 int main(int argc, char **argv)
 {
     (void)argc;
     restart_without_caches(argv);
-#define TEST(name) {#name, test_##name, NULL, NULL, NULL}
     const struct CMUnitTest tests[] = {
         TEST(kineto_to_et),
         TEST(linked_pair_to_et),
@@ -285,5 +157,5 @@ int main(int argc, char **argv)
         TEST(command_diff),
         TEST(command_info),
     };
-    return cmocka_run_group_tests_name("no_memory", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("no_memory", tests, find_inputs, remove_folder);
 }
