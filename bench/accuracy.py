@@ -5,7 +5,7 @@
 Usage: accuracy.py BUILD [--check]
 
 Each table stands between <!-- NAME --> and <!-- /NAME -->. Its figures are what a program prints:
-`accuracy replay`, the reference tests, `orrery fit`. With --check the page is left alone, and the exit
+`accuracy replay`, the reference tests, `orrery fit`, `jobs`. With --check the page is left alone, and the exit
 status is 1 if a table differs from it. Traces and facts of other projects are read from ../shared
 beside the checkout.
 """
@@ -72,7 +72,21 @@ def fitted(build):
     return table(["family", "model", "answered", "GMAE", "MAPE", "P90", "MAPE of the roofline, same rows"], rows)
 
 
-TABLES = {"replay": replay, "collectives": collectives, "overheads": overheads, "kernels": kernels, "fitted": fitted}
+def jobs(build):
+    """Predictions of published jobs with the built-in calibrations, on the rows that these were not fitted on."""
+    return output(build / "bench" / "jobs", "--tables", SHARED / "facts" / "tables").split("\n\n")[0] + "\n"
+
+
+def jobs_fitted(build):
+    return output(build / "bench" / "jobs", "--tables", SHARED / "facts" / "tables").split("\n\n")[1]
+
+
+def jobs_readings(build):
+    return "| table | reading |\n|---|---|\n" + output(build / "bench" / "jobs", "--readings")
+
+
+TABLES = {"replay": replay, "collectives": collectives, "overheads": overheads, "kernels": kernels, "fitted": fitted,
+          "jobs": jobs, "jobs-fitted": jobs_fitted, "jobs-readings": jobs_readings}
 
 
 def main():

@@ -56,6 +56,11 @@ def main():
     for case in ("ring 8", "ring 64", "ring 512", "ring 1024", "ring 4096", "ring 1024 aware", "halving 4096",
                  "halving 4096 aware", "direct 512", "direct 512 aware", "3d 4096", "3d 4096 aware"):
         subprocess.run([args.build / "bench/messages", *case.split()], check=True)
+    for model in ("gpt3-175b", "llama3.1-405b"):
+        for what in ("estimate", "simulate"):
+            subprocess.run([args.build / "bench/bench_plans", what, model, "h100-24k"], check=True)
+    run_whole("simulate llama3.1-405b on 131,072 ranks", [orrery, "simulate", "llama3.1-405b", "--cluster",
+              ROOT / "examples/clusters/h100_131k.yaml", "--plan", "tp=8,pp=16,dp=1024,batch=32768,seq=8k,zero=1,recompute=full"])
     with tempfile.TemporaryDirectory() as folder:
         million = pathlib.Path(folder) / "synthetic_1m.json"
         with open(million, "wb") as out:

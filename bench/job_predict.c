@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job_predict.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/pool.h"
+
+static const orr_cluster *cluster_of(const job_world *world, const job_case *c)
+{
+    return orr_catalog_cluster(world->catalog, c->cluster);
+}
+
+job_device *job_device_of(job_world *world, const job_case *c)
+{
+    const orr_cluster *cluster = cluster_of(world, c);
+    for (size_t i = 0; cluster != NULL && i < world->n_devices; i++)
+        if (world->devices[i].device == cluster->device)
+            return &world->devices[i];
+    return NULL;
+}
+
+static orr_status open_device(job_world *world, const orr_device *device, const char *folder,
+                              orr_error *err)
+{
+    char path[4096] = "";
+    const orr_calibration *calibration;
+    if (world->n_devices == JOB_DEVICES_MOST)
+        return orr_fail(err, ORR_LIMIT, "more than %d devices", JOB_DEVICES_MOST);
+    if (folder != NULL)
+        (void)snprintf(path, sizeof path, "%s/%s.yaml", folder, device->name);
+    if (path[0] != '\0' && access(path, R_OK) == 0)
+        ORR_TRY(orr_calibration_load(path, world->arena, &calibration, err));
+    else
+        ORR_TRY(orr_calibration_of(device, world->arena, &calibration, err));
+    world->devices[world->n_devices++] =
+        (job_device){.device = device, .calibration = *calibration};
+    return ORR_OK;
+}
+
+orr_status job_world_open(const job_cases *cases, const char *folder, orr_arena *arena,
+                          job_world *ret, orr_error *err)
+{
+    job_world world = {.arena = arena, .threads = 1};
+    ORR_TRY(orr_catalog_open(arena, &world.catalog, err));
+    for (size_t i = 0; i < cases->n; i++) {
+        const orr_cluster *cluster = cluster_of(&world, &cases->at[i]);
+        if (cluster == NULL)
+            return orr_fail(err, ORR_NOT_FOUND, "no cluster '%s'", cases->at[i].cluster);
+        job_device *device = job_device_of(&world, &cases->at[i]);
+        if (device == NULL) {
+            ORR_TRY(open_device(&world, cluster->device, folder, err));
+            device = &world.devices[world.n_devices - 1];
+        }
+        device->n_cases++;
+        device->n_fitted += cases->at[i].fitted;
+    }
+    *ret = world;
+    return ORR_OK;
+}
+
+void job_predict(const job_world *world, const job_case *c, const orr_calibration *calibration,
+                 job_prediction *ret)
+{
+    orr_error err = {0};
+    orr_outcome outcome = {0};
+    orr_job_options options;
+    *ret = (job_prediction){NAN, NAN, NAN, NAN, {0}, NULL};
+    orr_arena *arena = orr_arena_new(0, 0);
+    if (arena == NULL)
+        return;
+    orr_job_options_init(&options);
+    options.workload = c->workload;
+    options.detail = ORR_DETAIL_CHUNK;
+    options.calibration = calibration;
+    if (orr_outcome_of(c->model, &c->plan, cluster_of(world, c), &options, arena, &outcome, &err) !=
+        ORR_OK) {
+        ret->reason = job_text(world->arena, "%s", err.text);
+    } else {
+        ret->seconds = (double)outcome.step_ns / 1e9;
+        ret->low_s = outcome.low_ns < 0 ? NAN : (double)outcome.low_ns / 1e9;
+        ret->high_s = outcome.high_ns < 0 ? NAN : (double)outcome.high_ns / 1e9;
+        memcpy(ret->waterfall_ns, outcome.waterfall_ns, sizeof ret->waterfall_ns);
+        if (outcome.memory.n_stages > 0)
+            ret->memory_gib =
+                (double)outcome.memory.stages[outcome.memory.worst].allocated_bytes / 1073741824.0;
+    }
+    orr_outcome_free(&outcome);
+    orr_arena_free(arena);
+}
+
+typedef struct batch {
+    const job_world *world;
+    const job_cases *cases;
+    job_prediction *ret;
+} batch;
+
+static orr_status predict_one(void *ctx, size_t i, orr_error *err)
+{
+    const batch *b = ctx;
+    (void)err;
+    const job_device *device = job_device_of((job_world *)(uintptr_t)b->world, &b->cases->at[i]);
+    job_predict(b->world, &b->cases->at[i], &device->calibration, &b->ret[i]);
+    return ORR_OK;
+}
+
+orr_status job_predict_all(const job_world *world, const job_cases *cases, job_prediction *ret,
+                           orr_error *err)
+{
+    batch b = {world, cases, ret};
+    return orr_parallel_for(cases->n, world->threads, predict_one, &b, err);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../bench/job_judge.h"
+
+/* Published measurements of whole jobs against predictions with the built-in calibrations, which
+ * were fitted on one side of a split by configuration (bench/job_tables.c). What is asserted is
+ * what docs/accuracy.md says of the other side; `make accuracy` makes the table. */
+
+static orr_arena *arena;
+static job_cases cases;
+static job_world world;
+static job_prediction *predictions;
+static bool there;
+
+static int predict_all(void **state)
+{
+    (void)state;
+    char folder[4096];
+    orr_error err = {0};
+    const char *shared = getenv("ORRERY_SHARED");
+    if (shared == NULL)
+        return 0;
+    (void)snprintf(folder, sizeof folder, "%s/facts/tables", shared);
+    arena = orr_arena_new(0, 0);
+    if (arena == NULL || !job_cases_read(folder, arena, &cases))
+        return -1;
+    predictions = orr_arena_array(arena, job_prediction, cases.n + 1);
+    there = cases.n_tables > 0;
+    if (predictions == NULL || job_world_open(&cases, NULL, arena, &world, &err) != ORR_OK ||
+        job_predict_all(&world, &cases, predictions, &err) != ORR_OK) {
+        print_error("%s\n", err.text);
+        return -1;
+    }
+    return 0;
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    orr_arena_free(arena);
+    return 0;
+}
+
+static void need_tables(void)
+{
+    if (there)
+        return;
+    print_message("ORRERY_SHARED has no facts/tables: nothing is compared\n");
+    skip();
+}
+
+static void every_row_is_read_or_told(void **state)
+{
+    (void)state;
+    need_tables();
+    size_t left_out = 0;
+    for (size_t i = 0; i < cases.n_left_out; i++) {
+        print_message("# %s: %zu rows left out: %s\n", cases.left_out[i].table,
+                      cases.left_out[i].rows, cases.left_out[i].reason);
+        left_out += cases.left_out[i].rows;
+    }
+    assert_int_equal(cases.n_tables, 13);
+    assert_int_equal(cases.n + left_out,
+                     1153 + 82 + 7 + 6 + 6 + 97 + 14 + 181 + 30 + 3 + 153 + 24 + 4);
+    for (size_t i = 0; i < cases.n; i++)
+        if (!(predictions[i].seconds > 0))
+            fail_msg("%s, row %zu: %s", cases.at[i].table, cases.at[i].row, predictions[i].reason);
+}
+
+static void no_configuration_is_on_both_sides(void **state)
+{
+    (void)state;
+    need_tables();
+    size_t fitted = 0;
+    for (size_t i = 0; i < cases.n; i++) {
+        fitted += cases.at[i].fitted;
+        for (size_t k = 0; k < i; k++)
+            if (cases.at[i].configuration == cases.at[k].configuration)
+                assert_int_equal(cases.at[i].fitted, cases.at[k].fitted);
+    }
+    assert_in_range(fitted, cases.n * 2 / 5, cases.n * 3 / 5);
+}
+
+/* Mean error that docs/accuracy.md claims of a group's judged rows, and Kendall's tau of plans
+ * where it claims one. */
+static const struct {
+    const char *group;
+    double mean, tau;
+} CLAIMS[] = {
+    {"vTrain, one host", 0.07, 0.82},
+    {"vTrain, many hosts", 0.075, 0.65},
+    {"MLPerf", 0.04, NAN},
+    {"SimuMax", 0.04, NAN},
+    {"LLM Foundry", 0.035, NAN},
+};
+
+static void errors_are_as_claimed(void **state)
+{
+    (void)state;
+    need_tables();
+    for (size_t i = 0; i < sizeof CLAIMS / sizeof *CLAIMS; i++) {
+        job_score s;
+        job_score_of(&cases, predictions, &world, CLAIMS[i].group, false, &s);
+        print_message("# %s: %zu rows judged, mean %.1f %%, worst %.1f %%, tau %.2f\n", s.group,
+                      s.n, 100 * s.mean, 100 * s.worst, s.tau);
+        assert_true(s.n > 0 && s.mean <= CLAIMS[i].mean);
+        assert_true(isnan(CLAIMS[i].tau) || s.tau >= CLAIMS[i].tau);
+    }
+}
+
+static void intervals_cover_what_they_say(void **state)
+{
+    (void)state;
+    need_tables();
+    job_score s;
+    job_score_of(&cases, predictions, &world, NULL, false, &s);
+    print_message("# all: %zu rows judged, %.1f %% within their 90 %% interval\n", s.n,
+                  100 * s.covered);
+    assert_true(s.covered >= 0.85 && s.covered <= 0.95);
+}
+
+static void memory_is_as_claimed(void **state)
+{
+    (void)state;
+    need_tables();
+    job_score s;
+    job_score_of(&cases, predictions, &world, "SimuMax", false, &s);
+    print_message("# SimuMax: memory, mean %.1f %%, worst %.1f %%\n", 100 * s.memory_mean,
+                  100 * s.memory_worst);
+    assert_true(s.n_memory > 0 && s.memory_mean <= 0.02);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_is_read_or_told),
+        cmocka_unit_test(no_configuration_is_on_both_sides),
+        cmocka_unit_test(errors_are_as_claimed),
+        cmocka_unit_test(intervals_cover_what_they_say),
+        cmocka_unit_test(memory_is_as_claimed),
+    };
+    return cmocka_run_group_tests_name("published_jobs", tests, predict_all, forget);
+}
