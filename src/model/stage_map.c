@@ -8,6 +8,7 @@ typedef struct deal {
     uint32_t layers;        /* of the row                                                  */
     uint32_t before, after; /* places before the first layer, and behind the last one      */
     bool fixed_first, fixed_last;
+    uint32_t fixed;         /* layers that the plan puts there                             */
 } deal;
 
 static bool is_layer(const orr_module_row *row, uint32_t place)
@@ -41,6 +42,7 @@ static deal deal_of(const orr_module_row *row, const orr_plan *plan)
     d.layers = row->n - d.before - d.after;
     d.fixed_first = d.stages > 1 && plan->first_layers > 0;
     d.fixed_last = d.stages > 1 && plan->last_layers > 0;
+    d.fixed = (d.fixed_first ? plan->first_layers : 0) + (d.fixed_last ? plan->last_layers : 0);
     return d;
 }
 
@@ -52,29 +54,38 @@ static uint32_t stage_of(const orr_plan *plan, const deal *d, uint32_t k)
     return back && k / d->stages % 2 == 1 ? d->stages - 1 - k % d->stages : k % d->stages;
 }
 
-static bool is_fixed(const deal *d, uint32_t stage)
+/* The i-th of n heaps that share `total`; the remainder goes to those from `first` on. */
+static uint32_t share(uint32_t total, uint32_t n, uint32_t first, uint32_t i)
 {
-    return (stage == 0 && d->fixed_first) || (stage == d->stages - 1 && d->fixed_last);
+    return total / n + (i >= first && i < first + total % n);
 }
 
-/* The i-th of n heaps that share `total`; the remainder goes to those in the middle. */
-static uint32_t share(uint32_t total, uint32_t n, uint32_t i)
+/* What is over of the layers of all stages goes to those in the middle; of the first stage's own to its
+ * last chunks, of the last stage's to its first: the others have embedding and head. */
+static uint32_t layers_of(const deal *d, const orr_plan *plan, uint32_t k, uint32_t stage,
+                          uint32_t *heap)
 {
-    const uint32_t rest = total % n, first = (n - rest + 1) / 2;
-    return total / n + (i >= first && i < first + rest);
+    if (stage == 0 && d->fixed_first)
+        return share(plan->first_layers, d->chunks, d->chunks - plan->first_layers % d->chunks,
+                     k / d->stages);
+    if (stage == d->stages - 1 && d->fixed_last)
+        return share(plan->last_layers, d->chunks, 0, k / d->stages);
+    const uint32_t rest = d->layers - d->fixed,
+                   heaps = (d->stages - d->fixed_first - d->fixed_last) * d->chunks;
+    return share(rest, heaps, (heaps - rest % heaps + 1) / 2, (*heap)++);
 }
 
-static orr_status check(const deal *d, const orr_plan *plan, uint32_t fixed, orr_error *err)
+static orr_status check(const deal *d, const orr_plan *plan, orr_error *err)
 {
     if (d->layers + (d->before > 0) + (d->after > 0) < d->virtual_stages)
         return orr_fail(err, ORR_INVALID, "%u layers cannot fill %u stages of %u chunks each",
                         d->layers, d->stages, d->chunks);
-    if (fixed > d->layers)
+    if (d->fixed > d->layers)
         return orr_fail(err, ORR_INVALID,
                         "first_layers=%u and last_layers=%u are more than the %u layers there are",
                         plan->first_layers, plan->last_layers, d->layers);
     const uint32_t free_stages = d->stages - d->fixed_first - d->fixed_last;
-    const uint32_t rest = d->layers - fixed;
+    const uint32_t rest = d->layers - d->fixed;
     if (free_stages == 0 && rest > 0)
         return orr_fail(err, ORR_INVALID,
                         "first_layers=%u and last_layers=%u leave %u layers without a stage",
@@ -91,23 +102,15 @@ orr_status orr_stage_map_make(const orr_module_row *row, const orr_plan *plan, o
                               orr_stage_map *ret, orr_error *err)
 {
     const deal d = deal_of(row, plan);
-    const uint32_t fixed =
-        (d.fixed_first ? plan->first_layers : 0) + (d.fixed_last ? plan->last_layers : 0);
-    ORR_TRY(check(&d, plan, fixed, err));
+    ORR_TRY(check(&d, plan, err));
     uint32_t *first = orr_arena_array(arena, uint32_t, (size_t)d.virtual_stages + 1);
     if (first == NULL)
         return orr_fail_memory(err);
 
-    const uint32_t heaps = (d.stages - d.fixed_first - d.fixed_last) * d.chunks;
     uint32_t heap = 0, place = d.before;
     for (uint32_t k = 0; k < d.virtual_stages; k++) {
-        const uint32_t stage = stage_of(plan, &d, k);
         first[k] = k == 0 ? 0 : place;
-        if (!is_fixed(&d, stage))
-            place += share(d.layers - fixed, heaps, heap++);
-        else
-            place += share(stage == 0 && d.fixed_first ? plan->first_layers : plan->last_layers,
-                           d.chunks, k / d.stages);
+        place += layers_of(&d, plan, k, stage_of(plan, &d, k), &heap);
     }
     first[d.virtual_stages] = row->n;
     *ret = (orr_stage_map){.stages = d.stages, .chunks = d.chunks, .first = first};

@@ -89,6 +89,11 @@ static void the_ends_are_as_told(void **state)
     must_deal(10, &(orr_plan){.pp = 4, .first_layers = 1, .last_layers = 3},
               (uint32_t[]){1, 3, 3, 3});
     must_deal(61, &(orr_plan){.pp = 4, .last_layers = 13}, (uint32_t[]){16, 16, 16, 13});
+    /* What does not divide leaves the chunk short that has the embedding, or the head. */
+    must_deal(7, &(orr_plan){.pp = 2, .vp = 2, .first_layers = 3, .last_layers = 4},
+              (uint32_t[]){1, 2, 2, 2});
+    must_deal(7, &(orr_plan){.pp = 2, .vp = 2, .first_layers = 4, .last_layers = 3},
+              (uint32_t[]){2, 2, 2, 1});
     must_deal(10, &(orr_plan){.pp = 2, .vp = 2, .first_layers = 4}, (uint32_t[]){2, 3, 2, 3});
     /* Zero bubble: the second chunk of the first stage stands last. */
     must_deal(10, &(orr_plan){.pp = 2, .vp = 2, .first_layers = 4, .schedule = ORR_SCHEDULE_ZB_V},
