@@ -186,6 +186,10 @@ def what_a_model_cannot_do_is_status_4():
         refused(4, "replicas", of=[model, "--cluster", "dgx_h100"], plan="tp=8")
     refused(4, "not published", of=["llama4-behemoth", "--cluster", "dgx_h100"], plan="dp=8")
     refused(4, "pictures", plan="dp=8", more=["--images", "5"])
+    with scratch() as folder:
+        (folder / "load.csv").write_text("token,3\n0,8\n1,2\n")
+        refused(4, "8 experts", "names 9", of=["mixtral-8x7b", "--cluster", "dgx_h100"], plan="dp=1,ep=1",
+                more=["--expert-load", "load.csv"], cwd=folder)
 
 
 @case
