@@ -21,7 +21,7 @@ static orr_outcome *make(sample *s, int64_t step_ns, int64_t bubble_ns)
 {
     *s = (sample){.stages = {{.peak_bytes = 100}, {.peak_bytes = 300, .in_flight = 2}},
                   .axes = {{.axis = ORR_AXIS_DP, .members = 4, .level = 1, .bytes = 4096}},
-                  .reliefs = {{"recompute=full", 50, 250}}};
+                  .reliefs = {{.change = "recompute=full", .freed_bytes = 50, .peak_bytes = 250}}};
     s->stages[1].bytes[ORR_MEMORY_WEIGHTS] = 200;
     s->stages[1].bytes[ORR_MEMORY_ACTIVATIONS] = 100;
     s->outcome = (orr_outcome){
