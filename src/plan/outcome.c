@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "model/memory.h"
 #include "plan/odd.h"
 #include "plan/phases.h"
 
@@ -98,14 +99,31 @@ static orr_status fill(const orr_outcome_job *job, const orr_laid *laid, orr_are
     return ORR_OK;
 }
 
+/* Of the modules, stages and schedule that were simulated. */
+static orr_status hold(const orr_outcome_job *job, orr_arena *arena, orr_memory_plan *ret,
+                       orr_error *err)
+{
+    const orr_device *device = job->cluster->device;
+    const orr_memory_job memory = {.model = job->model,
+                                   .plan = &job->plan,
+                                   .workload = &job->workload,
+                                   .device = device,
+                                   .row = &job->row,
+                                   .map = &job->map,
+                                   .schedule = &job->schedule};
+    ORR_TRY(orr_memory_plan_of(&memory, arena, ret, err));
+    return ret->fits ? ORR_OK
+                     : orr_memory_reliefs(job->model, &job->plan, &job->workload, device, ret,
+                                          arena, &ret->reliefs, &ret->n_reliefs, err);
+}
+
 static orr_status run(orr_outcome_job *job, const orr_job_options *options, const orr_laid *laid,
                       orr_arena *arena, orr_outcome *o, orr_error *err)
 {
     ORR_TRY(fill(job, laid, arena, o, err));
     ORR_TRY(simulate(job, options, o->ensemble, arena, &o->simulation, err));
     ORR_TRY(orr_outcome_figures(job, laid, arena, o, err));
-    return orr_memory_plan_make(job->model, &job->plan, &job->workload, job->cluster->device,
-                                arena, &o->memory, err);
+    return hold(job, arena, &o->memory, err);
 }
 
 orr_status orr_outcome_of(const orr_model *model, const orr_plan *plan, const orr_cluster *cluster,
