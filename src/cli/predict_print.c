@@ -14,14 +14,9 @@ enum { TABLES_MAX = ORR_PREDICTION_TABLES + ORR_REPLAY_TABLES + 2, DIFFERENCES_M
 static const char *const NAMES[ORR_PREDICTION_TABLES] = {"ranks", "steps",     "breakdown",
                                                          "basis", "constants", "links"};
 
-typedef struct printed {
-    orr_table table;
-    const char *name;
-} printed;
-
 typedef struct document {
     orr_predict *predict;
-    printed tables[TABLES_MAX];
+    orr_named_table tables[TABLES_MAX];
     size_t n;
     int64_t recorded_ns, predicted_ns;
     bool composed; /* one step, made anew of recorded blocks: stands beside a recorded step */
@@ -40,7 +35,7 @@ static const orr_column finding_columns[] = {
 
 static void add(document *doc, const char *name, const orr_table *table)
 {
-    doc->tables[doc->n++] = (printed){*table, name};
+    doc->tables[doc->n++] = (orr_named_table){name, *table};
 }
 
 static orr_status add_findings(document *doc, const char *name, const char *title,
@@ -259,16 +254,7 @@ static orr_status print_tables(const document *doc)
         begin_json(doc, out);
     else if (style.format == ORR_TABLE_TEXT)
         print_summary(doc, out);
-    for (size_t i = 0, n_printed = 0; i < doc->n; i++) {
-        if (!json && doc->tables[i].table.n_rows == 0)
-            continue;
-        if (json)
-            orr_output_printf(out, "%s\n\"%s\":", n_printed ? "," : "", doc->tables[i].name);
-        else if (n_printed)
-            orr_output_text(out, "\n");
-        orr_table_write(&doc->tables[i].table, &style, out);
-        n_printed++;
-    }
+    orr_session_tables(session, &style, doc->tables, doc->n, 0);
     if (json)
         orr_output_text(out, "}}\n");
     return orr_output_finish(out, &session->err);

@@ -2,7 +2,7 @@
 #include "report/analyses.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
 #include <orrery/report.h>
 
@@ -234,7 +234,8 @@ static orr_status basis_table(const orr_outcome *o, orr_arena *arena, orr_table 
         if (o->basis_ns[b] > 0)
             rows[n++] =
                 (basis_row){orr_basis_name((orr_basis)b), (double)o->basis_ns[b] / sum};
-    *ret = ORR_TABLE_("orrery.outcome_basis/1", "what device work rests on", basis_columns, rows, n);
+    *ret = ORR_TABLE_("orrery.outcome_basis/1", "what device work rests on", basis_columns, rows,
+                      n);
     return ORR_OK;
 }
 
@@ -316,7 +317,7 @@ static orr_status change_table(const orr_outcome *a, const orr_outcome *b, orr_a
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < n_a; i++)
         for (uint32_t k = 0; k < n_b; k++)
-            if (of_a[i].name == of_b[k].name)
+            if (strcmp(of_a[i].name, of_b[k].name) == 0)
                 rows[n++] = (change_row){
                     *of_a[i].unit ? orr_arena_printf(arena, "%s (%s)", of_a[i].name, of_a[i].unit)
                                   : of_a[i].name,
