@@ -70,7 +70,7 @@ static orr_status summary_table(const orr_outcome *o, orr_arena *arena, orr_tabl
         if (rows[i].value == NULL)
             return orr_fail_memory(err);
     }
-    *ret = ORR_TABLE_("orrery.outcome/1", "figures of the step", summary_columns, rows, n);
+    *ret = ORR_TABLE_("orrery.outcome_figures/1", "figures of the step", summary_columns, rows, n);
     return ORR_OK;
 }
 
@@ -323,7 +323,7 @@ static orr_status change_table(const orr_outcome *a, const orr_outcome *b, orr_a
                                   : of_a[i].name,
                     of_a[i].value, of_b[k].value,
                     of_a[i].value != 0 ? (of_b[k].value - of_a[i].value) / of_a[i].value : 0};
-    *ret = ORR_TABLE_("orrery.comparison/1", "figures", change_columns, rows, n);
+    *ret = ORR_TABLE_("orrery.compared_figures/1", "figures", change_columns, rows, n);
     return ORR_OK;
 }
 
