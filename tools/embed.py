@@ -6,6 +6,7 @@
     embed.py --catalog OUTPUT.c ROOT FILE...  for src/machine/catalog_files.h, names from ROOT
     embed.py --models OUTPUT.c ROOT FILE...   likewise, for src/model/spec.h
     embed.py --calibrations OUTPUT.c ROOT FILE...  likewise, for src/cost/calibration.h
+    embed.py --images OUTPUT.c FILE...        device code, for src/kernel/cuda/driver.h
 
 Of the page, a script that holds "</script" would end the
 element that it is put in, and a style sheet "</style": both are refused.
@@ -36,7 +37,24 @@ def write_catalog(output, root, files, header="machine/catalog_files.h", symbol=
         out.write(f"const size_t orr_n_{symbol} = {len(rows)};\n")
 
 
+def write_images(output, files):
+    with open(output, "w", encoding="ascii") as out:
+        out.write("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by tools/embed.py. */\n")
+        out.write('#include "kernel/cuda/driver.h"\n\n')
+        rows = []
+        for i, path in enumerate(files):
+            with open(path, "rb") as f:
+                data = f.read()
+            out.write(f"static const unsigned char image_{i}[] __attribute__((aligned(64))) = {{\n{c_array(data)}\n}};\n")
+            rows.append(f'    {{"{os.path.basename(path)}", image_{i}, {len(data)}}},\n')
+        out.write("\nconst orr_cuda_image orr_cuda_images[] = {\n" + "".join(rows) + "};\n")
+        out.write(f"const size_t orr_n_cuda_images = {len(rows)};\n")
+
+
 def main():
+    if sys.argv[1] == "--images":
+        write_images(sys.argv[2], sys.argv[3:])
+        return
     if sys.argv[1] == "--catalog":
         write_catalog(sys.argv[2], sys.argv[3], sys.argv[4:])
         return

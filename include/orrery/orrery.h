@@ -24,6 +24,7 @@
 #include <orrery/step.h>
 #include <orrery/trace.h>
 #include <orrery/whatif.h>
+#include <orrery/workers.h>
 
 #ifdef __cplusplus
 extern "C" {

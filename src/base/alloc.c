@@ -34,6 +34,14 @@ void *orr_realloc(void *old, size_t bytes)
     return may_allocate() ? realloc(old, bytes > 0 ? bytes : 1) : NULL;
 }
 
+void *orr_malloc_aligned(size_t bytes)
+{
+    size_t whole;
+    if (!orr_add_size(bytes > 0 ? bytes : 1, 63, &whole))
+        return NULL;
+    return may_allocate() ? aligned_alloc(64, whole & ~(size_t)63) : NULL;
+}
+
 void orr_free(void *old)
 {
     free(old);

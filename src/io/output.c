@@ -234,6 +234,14 @@ void orr_output_write(orr_output *out, const void *bytes, size_t len)
     out->buffered += len;
 }
 
+void orr_output_flush(orr_output *out)
+{
+    if (out->in_memory || out->buffered == 0)
+        return;
+    encode(out, out->buffer, out->buffered, false);
+    out->buffered = 0;
+}
+
 void orr_output_text(orr_output *out, const char *text)
 {
     orr_output_write(out, text, strlen(text));

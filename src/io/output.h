@@ -22,6 +22,8 @@ orr_status orr_output_open_memory(orr_output **ret, orr_error *err) ORR_MUST_CHE
 void orr_output_write(orr_output *out, const void *bytes, size_t len);
 void orr_output_text(orr_output *out, const char *text);
 void orr_output_printf(orr_output *out, const char *format, ...) ORR_PRINTF(2, 3);
+/* What was written so far is given to the system: for people who watch. */
+void orr_output_flush(orr_output *out);
 
 /* Flush, sync, rename into place. The output is still to be closed. */
 orr_status orr_output_finish(orr_output *out, orr_error *err) ORR_MUST_CHECK;

@@ -37,6 +37,7 @@
 #define ORR_NAME_START_NS    "start_ns"    /* INT64, on the recording's clock                 */
 #define ORR_NAME_DURATION_NS "duration_ns" /* INT64, with what is nested in it                */
 #define ORR_NAME_SELF_NS     "self_ns"     /* INT64, the part that duration_micros holds      */
+#define ORR_NAME_ON_HOST     "on_host"     /* BOOL: a communication of a host thread             */
 #define ORR_NAME_KIND        "node_kind"   /* STRING, orr_node_kind_name()                    */
 
 #endif /* ORR_TRACE_ATTR_NAMES_H */

@@ -79,7 +79,7 @@ bool orr_chakra_is_reserved(const char *name, size_t len);
 
 /* What the attributes of a node say, as far as our columns have a place for it. */
 typedef struct orr_chakra_facts {
-    bool    has_cpu_op, is_cpu_op;
+    bool    has_cpu_op, is_cpu_op, on_host;
     bool    has_comm_type, has_start_ns, has_duration_ns, has_self_ns, has_tid, has_stream;
     int64_t comm_type, comm_size, comm_src, comm_dst, comm_tag; /* -1: not said */
     int64_t in_bytes, out_bytes, seq, root;                     /* -1: not said */

@@ -98,7 +98,7 @@ static bool is_ours(const char *name)
         "comm_type",  "comm_size",       "comm_src", "comm_dst",      "comm_tag",
         "pg_name",    "comm_seq",        "comm_root", "comm_in_bytes", "comm_out_bytes",
         "comm_dtype", "bytes",           ORR_NAME_START_NS, ORR_NAME_DURATION_NS,
-        ORR_NAME_SELF_NS, ORR_NAME_KIND,
+        ORR_NAME_SELF_NS, ORR_NAME_KIND, ORR_NAME_ON_HOST,
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
@@ -198,6 +198,8 @@ static void put_usual(orr_chakra_writer *w, orr_node_id v, const sorted_attrs *s
     if (sorted->has[OP_SCHEMA] && sorted->placed[OP_SCHEMA].kind == ORR_ATTR_STRING)
         put_text_of(w, "op_schema", *(const orr_str *)sorted->placed[OP_SCHEMA].values);
     put_number(w, "is_cpu_op", ORR_ATTR_BOOL, is_cpu_op(w, v));
+    if (is_host(w, v) && is_comm(w, v))
+        put_number(w, ORR_NAME_ON_HOST, ORR_ATTR_BOOL, true);
     if (host)
         put_int64(w, "stream", 0);
     else if (lane->tid != INT64_MIN)

@@ -152,6 +152,8 @@ orr_chakra_facts orr_chakra_facts_of(const orr_graph_builder *builder, const orr
         if (strcmp(name, "is_cpu_op") == 0) {
             facts.has_cpu_op = true;
             facts.is_cpu_op = value != 0;
+        } else if (strcmp(name, ORR_NAME_ON_HOST) == 0) {
+            facts.on_host = value != 0;
         }
     }
     return facts;

@@ -112,8 +112,9 @@ static orr_status set_kind(const orr_chakra_node *node, const orr_chakra_facts *
 static orr_status set_lane(const orr_chakra_nodes *nodes, const orr_chakra_facts *facts,
                            orr_node *ret, orr_error *err)
 {
-    const bool host = facts->has_cpu_op ? facts->is_cpu_op
-                                        : ret->kind == ORR_NODE_HOST_OP ||
+    const bool host = facts->on_host      ? true
+                      : facts->has_cpu_op ? facts->is_cpu_op
+                                          : ret->kind == ORR_NODE_HOST_OP ||
                                               ret->kind == ORR_NODE_META ||
                                               ret->kind == ORR_NODE_OTHER;
     orr_lane lane = {.kind = host ? ORR_LANE_HOST : ORR_LANE_STREAM,
