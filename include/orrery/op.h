@@ -67,6 +67,10 @@ ORR_API int64_t orr_type_bytes(const orr_type *type); /* rounded up */
     X(VIEW, "view", LAYOUT)                   X(TRANSPOSE, "transpose", LAYOUT)               \
     X(CONCAT, "concat", LAYOUT)               X(SPLIT, "split", LAYOUT)                       \
     X(SLICE, "slice", LAYOUT)                 X(PAD, "pad", LAYOUT)                           \
+    X(CACHE, "cache", LAYOUT)                 /* rows written behind those that were there    */  \
+    X(SPLICE, "splice", EMBEDDING)            /* rows of pictures in place of some tokens'    */  \
+    X(TUNE, "tune", ATTENTION)                /* queries that grow with their position        */  \
+    X(MERGE, "merge", ATTENTION)              /* attentions over different keys, as one       */  \
     X(EXPAND, "expand", LAYOUT)               /* a new dim, all along it the same         */  \
     X(CAST, "cast", CAST)                     X(QUANTIZE, "quantize", CAST)                   \
     X(DEQUANTIZE, "dequantize", CAST)                                                         \
@@ -113,7 +117,8 @@ typedef struct orr_op_args {
     int32_t  dim;       /* what is concatenated, sliced, gathered, scattered, reduced, permuted */
     int32_t  to_dim;    /* all-to-all: the dim that is gathered; transpose: the other one      */
     int64_t  begin, count; /* of a slice; zeros before and after of a pad; what expand repeats;
-                         * dims that are summed (0: 1); bags: mean lookups a bag x 1024 in count */
+                         * dims that are summed (0: 1); bags: mean lookups a bag x 1024 in count;
+                         * attention: begin: the first key's position; a loss: count: words    */
     const orr_type *shape; /* dims that a view gives, dims and dtype of a fill, sizes of the parts
                          * of a split: copied to the tape                                      */
     uint8_t  dtype;     /* orr_dtype that a cast gives                                         */
@@ -121,9 +126,16 @@ typedef struct orr_op_args {
     uint8_t  axis;      /* of a collective: number of the process-group axis, the caller's     */
     uint32_t members;   /* of a collective's group                                             */
     bool     overlap;   /* of a collective: runs beside what follows until its result is used  */
+    uint16_t slices;    /* axes over which lies what offset, begin and count are of (1 << axis, the
+                         * caller's): who knows the rank fills these in                        */
     int64_t  top_k, experts; /* routing; experts: also of a gradient of grouped weights        */
     uint32_t stride, padding, size; /* convolution, pool; size: block that shares a scale, of
-                         * QUANTIZE and of products of what it gave; 0: the whole tensor       */
+                         * QUANTIZE and of products of what it gave; 0: the whole tensor; of
+                         * rotary: patches in a row of a picture                               */
+    bool     tanh;        /* GELU: the form with tanh, see src/op/activation.c                 */
+    bool     interleaved; /* rotary: columns 2i and 2i + 1 are a pair                           */
+    float    stretch, low, high; /* rotary: factor, and between which waves it sets in; 0: not   */
+    int64_t  context;   /* rotary: tokens of the original context                              */
     double   value;     /* epsilon of a norm, factor of SCALE, base of rotary (negative: turned
                          * back), fill value, probability of dropout (also in attention)       */
 } orr_op_args;
@@ -163,7 +175,8 @@ typedef struct orr_op_row {
     const char *name;
     uint8_t     op, family;
     uint8_t     min_in, max_in, n_out;
-    bool        shares;               /* gives the bytes of its first input: no work      */
+    bool        shares;               /* gives the bytes of its first input: no work, but
+                                       * CACHE writes some of them                        */
     const char *takes, *gives;        /* "x (..., M, K), w (K, N)", "y (..., M, N)"       */
     const char *const *pytorch;       /* NULL-terminated: "aten::mm", "aten::linear"      */
     const char *chakra;               /* "COMP_NODE", "COMM_COLL_NODE ALL_REDUCE"         */

@@ -162,6 +162,8 @@ static const call_rule RULES[ORR_OPS] = {
     [ORR_OP_BATCH_NORM] = {channels, F(NORM), false},
     [ORR_OP_BATCH_NORM_BACKWARD] = {channels, F(NORM), true},
     [ORR_OP_ROTARY] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_MERGE] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_TUNE] = {elements_out, F(ELEMENTWISE), false},
     [ORR_OP_SWIGLU] = {elements_out, F(ELEMENTWISE), false},
     [ORR_OP_SWIGLU_BACKWARD] = {elements_out, F(ELEMENTWISE), true},
     [ORR_OP_GELU] = {elements_out, F(ELEMENTWISE), false},
@@ -172,6 +174,7 @@ static const call_rule RULES[ORR_OPS] = {
     [ORR_OP_EMBEDDING] = {embedding, F(EMBEDDING_FORWARD), false},
     /* No kernel of tables: zeros over all of a dense gradient, and sums into some of it. */
     [ORR_OP_EMBEDDING_BACKWARD] = {elements_out, F(ELEMENTWISE), true},
+    [ORR_OP_SPLICE] = {elements_out, F(ELEMENTWISE), false},
     [ORR_OP_EMBEDDING_BAG] = {bags, F(EMBEDDING_FORWARD), false},
     [ORR_OP_EMBEDDING_BAG_BACKWARD] = {bags, F(EMBEDDING_BACKWARD), true},
     [ORR_OP_CROSS_ENTROPY] = {rows_in, F(SOFTMAX), false},

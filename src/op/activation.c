@@ -3,7 +3,8 @@
 
 /* Activations of one input: x (...), y (...).
  *
- * - GELU: x P(x), P the normal distribution; RELU: max(x, 0); SILU: x sigmoid(x); SIGMOID.
+ * - GELU: x P(x), P the normal distribution, or with `tanh` x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+ * / 2 (Hendrycks and Gimpel, arXiv 1606.08415); RELU: max(x, 0); SILU: x sigmoid(x); SIGMOID.
  * - ACTIVATION_BACKWARD, `op` says of which: dy and x; of RELU and SIGMOID dy and y.
  *
  * FLOPs an element, each operation of the formula counted as one (exponential, error function and
@@ -44,7 +45,7 @@ static void activation_work(const orr_op_site *site, orr_op_work *ret)
 static orr_status activation_gradient(orr_gradient *g, orr_error *err)
 {
     const bool by_output = g->op == ORR_OP_RELU || g->op == ORR_OP_SIGMOID;
-    const orr_op_args args = {.op = g->op};
+    const orr_op_args args = {.op = g->op, .tanh = g->args->tanh};
     const orr_value in[2] = {g->grad_out[0], by_output ? g->out[0] : g->in[0]};
     return orr_gradient_call(g, ORR_OP_ACTIVATION_BACKWARD, &args, in, 2, &g->ret_in[0], err);
 }

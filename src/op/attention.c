@@ -5,18 +5,32 @@
  *
  * - q (B, S, H, D), k (B, Skv, G, D), v (B, Skv, G, Dv), y (B, S, H, Dv): H / G heads share keys
  * and values.
- * - mask, window, offset: query i stands at position offset + i among the keys. CAUSAL: it sees
- * keys up to its position; CHUNKED: of these, those of its chunk of `window` (Llama 4). One that
- * sees no key gets zeros.
+ * - mask, window, offset, begin: query i stands at position offset + i, or first[b] + i where a run
+ * says where each sample stands; key j at begin + j. CAUSAL: it sees keys up to its position;
+ * CHUNKED: of these, those of its chunk of `window`: begin + j and its own position have the same
+ * quotient by `window` (Llama 4). One that sees no key gets zeros, and minus infinity as logsumexp;
+ * backward nothing flows from it. offset may be less than begin: keys of a later slice.
  * - value: probability of dropout.
  *
  * With flash, one kernel, which passes over what the mask hides (Dao, arXiv 2307.08691). It keeps,
  * beside y, the logsumexp (B, H, S) in fp32, and multiplies scores again in the backward pass: 5
- * products where the forward pass has 2.
+ * products where the forward pass has 2. p = exp(score - logsumexp), ds = p (dp - dot(dy, y)).
  *
  * Without (Korthikanti et al., arXiv 2205.05198, section 4), all pairs are multiplied, scores are
  * written and read, and what is kept is the probabilities (B, H, S, Skv), and with dropout its mask
- * of a byte an element and what it leaves: 2 + 1 + 2 bytes in 16 bits. Backward: 4 products. */
+ * of a byte an element and what it leaves: 2 + 1 + 2 bytes in 16 bits. Backward: 4 products.
+ *
+ * MERGE: two attentions of the same queries over different keys as one over all of them (Dao, arXiv
+ * 2307.08691, section 3.1; ring attention, arXiv 2310.01889): of y and z (B, S, H, Dv) with the
+ * logsumexps l and m (B, H, S), in fp32:
+ *
+ *   n = log(exp(l) + exp(m))
+ *   x = exp(l - n) y + exp(m - n) z
+ *
+ * A weight is 0 where its logsumexp is minus infinity, also where both are. The backward pass of an
+ * attention over some of the keys takes x and n of all of them, and dx as it is, and gives exactly
+ * its keys' share: so the gradient hands dx on to both, and whoever merges puts x and n in place of
+ * y and l there (model/module_rank.c). 5 FLOPs an element. */
 
 orr_attention_dims orr_attention_dims_of(const orr_type *q, const orr_type *k, const orr_type *v)
 {

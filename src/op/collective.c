@@ -13,7 +13,9 @@
  * - REPLICATE: x goes as it is into what each member does with a part of the weights; shares bytes.
  * - SHARD: the member's own part of x along `dim`, copied so that the whole need not stay.
  * - SEND and RECV: a neighbour gets x, the rank gets y. They stand in pairs on the tapes of two
- *   ranks: y of a SEND and x of a RECV lie on the other one.
+ *   ranks: y of a SEND and x of a RECV lie on the other one. A SEND with both and count > 0 is a
+ *   turn of a ring: x goes to member `begin`, and y comes from member count - 1, on the same rank.
+ *   One with x or y alone says member + 1: in begin where x goes, in count where y comes from.
  *
  * Gradients (Megatron-LM, arXiv 1909.08053 section 3 and 2205.05198 section 4.2): y is on every
  * rank, and what flows into it there differs unless all compute the same with it. After an

@@ -48,7 +48,8 @@ static orr_status embedding_gradient(orr_gradient *g, orr_error *err)
     if (!g->wanted[0] || g->grad_out[0] == ORR_NONE)
         return ORR_OK;
     const orr_op_args args = {.begin = g->args->begin,
-                              .count = orr_gradient_type(g, g->in[0])->dim[0]};
+                              .count = orr_gradient_type(g, g->in[0])->dim[0],
+                              .slices = g->args->slices};
     return orr_gradient_call(g, ORR_OP_EMBEDDING_BACKWARD, &args,
                              (const orr_value[]){g->grad_out[0], g->in[1]}, 2, &g->ret_in[0], err);
 }

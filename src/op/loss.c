@@ -4,7 +4,9 @@
 #include "op/rows.h"
 
 /* Cross entropy of logits (..., V) with targets, without a mean: loss = lse - logit of the target,
- * where lse = log(sum(exp(logits))) is what is kept for the gradient.
+ * where lse = log(sum(exp(logits))) is what is kept for the gradient. count > 0: only the first so
+ * many columns are words; those beyond are padding, are in no sum, and their gradient is 0. count <
+ * 0: none are, and lse is minus infinity.
  *
  * Of a slice of the vocabulary (args.members slices; this one from column args.begin on), in two
  * calls and two collectives over T numbers (after Shoeybi et al., arXiv 1909.08053, section 3):
@@ -89,7 +91,10 @@ static orr_status cross_entropy_gradient(orr_gradient *g, orr_error *err)
         ORR_TRY(
             orr_gradient_call(g, ORR_OP_ADD, NULL, (const orr_value[]){loss, lse}, 2, &sum, err));
     in[4] = sum;
-    const orr_op_args args = {.begin = g->args->begin, .members = g->args->members};
+    const orr_op_args args = {.begin = g->args->begin,
+                              .count = g->args->count,
+                              .slices = g->args->slices,
+                              .members = g->args->members};
     return orr_gradient_call(g, ORR_OP_CROSS_ENTROPY_BACKWARD, &args, in, sum != ORR_NONE ? 5 : 4,
                              &g->ret_in[0], err);
 }

@@ -80,11 +80,11 @@ static void matmul_work(const orr_op_site *site, orr_op_work *ret)
         (uint8_t)orr_dtype_wider((orr_dtype)site->in[0].dtype, (orr_dtype)site->in[1].dtype);
 }
 
-orr_status orr_operand_gradient(orr_gradient *g, uint32_t first_scale, orr_operand *ret,
+orr_status orr_scaled_gradient(orr_gradient *g, uint32_t first_scale, orr_scaled *ret,
                                 orr_error *err)
 {
     const orr_dtype dtype = (orr_dtype)orr_gradient_type(g, g->in[0])->dtype;
-    const orr_operand dy = {.value = g->grad_out[0], .scale = ORR_NONE};
+    const orr_scaled dy = {.value = g->grad_out[0], .scale = ORR_NONE};
     const orr_op_args args = {.dtype = (uint8_t)dtype, .size = g->args->size};
     orr_value made[2] = {ORR_NONE, ORR_NONE};
     *ret = dy;
@@ -92,13 +92,13 @@ orr_status orr_operand_gradient(orr_gradient *g, uint32_t first_scale, orr_opera
         return ORR_OK;
     const orr_op op = g->n_in > first_scale ? ORR_OP_QUANTIZE : ORR_OP_CAST;
     ORR_TRY(orr_gradient_call(g, op, &args, &dy.value, 1, made, err));
-    *ret = (orr_operand){.value = made[0], .scale = made[1]};
+    *ret = (orr_scaled){.value = made[0], .scale = made[1]};
     return ORR_OK;
 }
 
 /* The product a b, where both may have scales. */
-static orr_status record(orr_gradient *g, const orr_operand *a, bool transpose_a,
-                         const orr_operand *b, bool transpose_b, orr_value *ret, orr_error *err)
+static orr_status record(orr_gradient *g, const orr_scaled *a, bool transpose_a,
+                         const orr_scaled *b, bool transpose_b, orr_value *ret, orr_error *err)
 {
     const orr_op_args args = {
         .transpose_a = transpose_a, .transpose_b = transpose_b, .size = g->args->size};
@@ -107,15 +107,15 @@ static orr_status record(orr_gradient *g, const orr_operand *a, bool transpose_a
 }
 
 /* y = a b: da = dy b', db = a' dy, each turned where the operand is. */
-static orr_status record_x(orr_gradient *g, const orr_operand *dy, orr_error *err)
+static orr_status record_x(orr_gradient *g, const orr_scaled *dy, orr_error *err)
 {
-    const orr_operand w = {g->in[1], g->n_in > 2 ? g->in[3] : ORR_NONE};
+    const orr_scaled w = {g->in[1], g->n_in > 2 ? g->in[3] : ORR_NONE};
     const bool ta = g->args->transpose_a, tb = g->args->transpose_b;
     return ta ? record(g, &w, tb, dy, true, &g->ret_in[0], err)
               : record(g, dy, false, &w, !tb, &g->ret_in[0], err);
 }
 
-static orr_status flattened(orr_gradient *g, orr_operand *operand, orr_error *err)
+static orr_status flattened(orr_gradient *g, orr_scaled *operand, orr_error *err)
 {
     const orr_type *type = orr_gradient_type(g, operand->value);
     const uint32_t last = type->rank - 1u;
@@ -124,9 +124,9 @@ static orr_status flattened(orr_gradient *g, orr_operand *operand, orr_error *er
     return orr_gradient_view(g, operand->value, &flat, &operand->value, err);
 }
 
-static orr_status record_w(orr_gradient *g, orr_operand dy, orr_error *err)
+static orr_status record_w(orr_gradient *g, orr_scaled dy, orr_error *err)
 {
-    orr_operand x = {g->in[0], g->n_in > 2 ? g->in[2] : ORR_NONE};
+    orr_scaled x = {g->in[0], g->n_in > 2 ? g->in[2] : ORR_NONE};
     const bool ta = g->args->transpose_a, tb = g->args->transpose_b;
     /* One w for all leading dims: its gradient is summed over them, in one product. */
     if (orr_gradient_type(g, g->in[1])->rank == 2) {
@@ -139,10 +139,10 @@ static orr_status record_w(orr_gradient *g, orr_operand dy, orr_error *err)
 
 static orr_status matmul_gradient(orr_gradient *g, orr_error *err)
 {
-    orr_operand dy;
+    orr_scaled dy;
     if (!g->wanted[0] && !g->wanted[1])
         return ORR_OK;
-    ORR_TRY(orr_operand_gradient(g, 2, &dy, err));
+    ORR_TRY(orr_scaled_gradient(g, 2, &dy, err));
     if (g->wanted[0])
         ORR_TRY(record_x(g, &dy, err));
     return g->wanted[1] ? record_w(g, dy, err) : ORR_OK;

@@ -6,8 +6,12 @@
  * x (T, K), w (E, K, N) [transpose_b: (E, N, K)]; y (T, N).
  * transpose_a: the sum over the tokens of each expert, as for gradients of weights: x (T, K) and
  * w (T, N) give (E, K, N), E = `experts`.
- * counts (E), int32: tokens of each expert; without it all have T / E. Then scales of both or none,
- * as of MATMUL. */
+ * counts, int32: tokens of each expert; without it all have T / E. (E): rows stand one expert
+ * behind the other. (P, E): x has P parts of T / P rows, in each of which rows stand one expert
+ * behind the other from the part's first row on, counts[p][e] of them; T / P may differ from their
+ * sum. Rows of x behind those that are counted are nobody's: they are not read, y has zeros there,
+ * and with transpose_a neither x's nor w's are in a sum. Then scales of both or none, as of MATMUL.
+ */
 
 static bool has_counts(uint32_t n_in)
 {
@@ -18,9 +22,12 @@ static orr_status check_counts(const orr_op_site *site, int64_t experts, orr_err
 {
     if (has_counts(site->n_in)) {
         const orr_type *counts = &site->in[2];
-        if (counts->rank != 1 || counts->dim[0] != experts)
+        if (counts->rank < 1 || counts->rank > 2 || counts->dim[counts->rank - 1] != experts)
             return orr_op_shape_error(site, err, "counts are one of each of the %lld experts",
                                       (long long)experts);
+        if (counts->rank == 2 && (counts->dim[0] < 1 || site->in[0].dim[0] % counts->dim[0] != 0))
+            return orr_op_shape_error(site, err, "%lld rows do not make %lld parts",
+                                      (long long)site->in[0].dim[0], (long long)counts->dim[0]);
     }
     return ORR_OK;
 }
@@ -68,8 +75,8 @@ static void grouped_work(const orr_op_site *site, orr_op_work *ret)
 }
 
 /* The product a b with the counts of the call. */
-static orr_status record(orr_gradient *g, const orr_op_args *how, const orr_operand *a,
-                         const orr_operand *b, orr_value *ret, orr_error *err)
+static orr_status record(orr_gradient *g, const orr_op_args *how, const orr_scaled *a,
+                         const orr_scaled *b, orr_value *ret, orr_error *err)
 {
     orr_value in[5] = {a->value, b->value};
     uint32_t n = 2;
@@ -85,8 +92,8 @@ static orr_status record(orr_gradient *g, const orr_op_args *how, const orr_oper
 }
 
 /* y = x' w for each expert: dx = w dy', dw = x dy. */
-static orr_status weight_gradient(orr_gradient *g, const orr_operand *x, const orr_operand *w,
-                                  const orr_operand *dy, orr_error *err)
+static orr_status weight_gradient(orr_gradient *g, const orr_scaled *x, const orr_scaled *w,
+                                  const orr_scaled *dy, orr_error *err)
 {
     const orr_op_args turned = {.transpose_b = true}, straight = {0};
     if (g->wanted[0])
@@ -97,12 +104,12 @@ static orr_status weight_gradient(orr_gradient *g, const orr_operand *x, const o
 static orr_status grouped_gradient(orr_gradient *g, orr_error *err)
 {
     const bool scaled = g->n_in >= 4, tb = g->args->transpose_b;
-    const orr_operand x = {g->in[0], scaled ? g->in[g->n_in - 2] : ORR_NONE};
-    const orr_operand w = {g->in[1], scaled ? g->in[g->n_in - 1] : ORR_NONE};
-    orr_operand dy;
+    const orr_scaled x = {g->in[0], scaled ? g->in[g->n_in - 2] : ORR_NONE};
+    const orr_scaled w = {g->in[1], scaled ? g->in[g->n_in - 1] : ORR_NONE};
+    orr_scaled dy;
     if (!g->wanted[0] && !g->wanted[1])
         return ORR_OK;
-    ORR_TRY(orr_operand_gradient(g, 3, &dy, err));
+    ORR_TRY(orr_scaled_gradient(g, 3, &dy, err));
     if (g->args->transpose_a)
         return weight_gradient(g, &x, &w, &dy, err);
     const orr_op_args input = {.transpose_b = !tb};
@@ -119,7 +126,7 @@ const orr_op_row orr_row_GROUPED_MATMUL = {
     .min_in = 2,
     .max_in = 5,
     .n_out = 1,
-    .takes = "x (T, K), w (E, K, N | T, N) [, counts (E)] [, scale_x, scale_w]",
+    .takes = "x (T, K), w (E, K, N | T, N) [, counts ([P,] E)] [, scale_x, scale_w]",
     .gives = "y (T, N | E, K, N)",
     .pytorch = ORR_NAMES("aten::_grouped_mm", "aten::_scaled_grouped_mm"),
     .chakra = "COMP_NODE",

@@ -110,6 +110,14 @@ const orr_op_row orr_row_TOP_K_BACKWARD = {
  * beyond are zeros, and tokens beyond are dropped. experts: DISPATCH also tells how many rows each
  * of so many experts has, which GROUPED_MATMUL wants to know.
  *
+ * members > 0, of both (expert parallelism as it is run): the rows stand in `members` parts of
+ * count / members rows, and part p has those of experts p E / members .. (p + 1) E / members - 1, E
+ * = `experts`, sorted as above within the part from its first row on, zeros behind them. So all
+ * parts are equally long whoever is chosen, an all-to-all of dim 0 gives each member a part from
+ * each, and with count = members T min(K, E / members) there is room for every choice: nothing is
+ * dropped. counts are then (members, E / members): rows of each expert in each part. GROUPED_MATMUL
+ * takes rows and counts as they come out of all-to-alls and all-gathers of dim 0.
+ *
  * The gradient of scores is a product of rows: COMBINE with args.op ORR_OP_MUL takes tokens (...,
  * D) instead of scores and gives, for each choice, the product of its sorted row with its token. */
 
@@ -120,10 +128,17 @@ static int64_t sorted_rows(const orr_op_site *site)
 
 static orr_status check_indices(const orr_op_site *site, orr_error *err)
 {
+    const int64_t parts = site->args->members;
     ORR_TRY(orr_op_check_rank(site, 0, 2, err));
     ORR_TRY(orr_op_check_rank(site, 1, 2, err));
     if (!orr_type_is_index(&site->in[1]))
         return orr_op_shape_error(site, err, "indices are int32 or int64");
+    if (parts > 0 && (site->args->experts < 1 || site->args->experts % parts != 0))
+        return orr_op_shape_error(site, err, "%lld experts do not make %lld parts",
+                                  (long long)site->args->experts, (long long)parts);
+    if (parts > 0 && sorted_rows(site) % parts != 0)
+        return orr_op_shape_error(site, err, "%lld rows do not make %lld parts",
+                                  (long long)sorted_rows(site), (long long)parts);
     return ORR_OK;
 }
 
@@ -144,8 +159,10 @@ static orr_status dispatch_shape(const orr_op_site *site, orr_type *ret_out, orr
         return orr_op_shape_error(site, err, "every index has its score");
     ret_out[0] = orr_type_of((orr_dtype)site->in[0].dtype, 2,
                              (int64_t[]){sorted_rows(site), orr_type_columns(&site->in[0])});
-    const int64_t experts = site->args->experts;
+    const int64_t experts = site->args->experts, parts = site->args->members;
     ret_out[1] = experts > 0 ? orr_type_of(ORR_DTYPE_INT32, 1, &experts) : orr_type_absent();
+    if (experts > 0 && parts > 0)
+        ret_out[1] = orr_type_of(ORR_DTYPE_INT32, 2, (int64_t[]){parts, experts / parts});
     return ORR_OK;
 }
 
@@ -158,6 +175,17 @@ static void dispatch_work(const orr_op_site *site, orr_op_work *ret)
     ret->dtype = site->in[0].dtype;
 }
 
+/* How the call lays rows: what its backward calls say too. */
+static orr_op_args laid(const orr_gradient *g, uint8_t op)
+{
+    const orr_op_args *args = g->args;
+    const bool parts = args->members > 0;
+    return (orr_op_args){.op = op,
+                         .count = args->count,
+                         .members = args->members,
+                         .experts = parts ? args->experts : 0};
+}
+
 /* Products of sorted rows with tokens, (..., K), in the dtype of the scores: the gradient of
  * scores. */
 static orr_status scores_gradient(orr_gradient *g, orr_value sorted, orr_value tokens,
@@ -165,7 +193,7 @@ static orr_status scores_gradient(orr_gradient *g, orr_value sorted, orr_value t
 {
     if (g->n_in < 3 || !g->wanted[2])
         return ORR_OK;
-    const orr_op_args args = {.op = ORR_OP_MUL, .count = g->args->count};
+    const orr_op_args args = laid(g, ORR_OP_MUL);
     return orr_gradient_call(g, ORR_OP_COMBINE, &args,
                              (const orr_value[]){sorted, g->in[1], tokens}, 3, &g->ret_in[2], err);
 }
@@ -178,7 +206,7 @@ static orr_status dispatch_gradient(orr_gradient *g, orr_error *err)
     ORR_TRY(scores_gradient(g, grad, g->in[0], err));
     if (!g->wanted[0])
         return ORR_OK;
-    const orr_op_args args = {.count = g->args->count};
+    const orr_op_args args = laid(g, 0);
     const orr_value in[] = {grad, g->in[1], g->n_in > 2 ? g->in[2] : ORR_NONE};
     return orr_gradient_call(g, ORR_OP_COMBINE, &args, in, g->n_in, &g->ret_in[0], err);
 }
@@ -189,7 +217,7 @@ const orr_op_row orr_row_DISPATCH = {
     .max_in = 3,
     .n_out = 2,
     .takes = "x (..., D), indices (..., K) [, scores (..., K)]",
-    .gives = "sorted (T x K, D) [, counts (E)]",
+    .gives = "sorted (T x K, D) [, counts ([P,] E)]",
     .pytorch = ORR_NAMES("aten::index_select", "aten::gather"),
     .chakra = "COMP_NODE",
     .shape = dispatch_shape,
@@ -239,7 +267,7 @@ static orr_status combine_gradient(orr_gradient *g, orr_error *err)
     ORR_TRY(scores_gradient(g, g->in[0], grad, err));
     if (!g->wanted[0])
         return ORR_OK;
-    const orr_op_args args = {.count = g->args->count};
+    const orr_op_args args = laid(g, 0);
     const orr_value in[] = {grad, g->in[1], g->n_in > 2 ? g->in[2] : ORR_NONE};
     orr_value made[2];
     ORR_TRY(orr_gradient_call(g, ORR_OP_DISPATCH, &args, in, g->n_in, made, err));

@@ -14,6 +14,7 @@ typedef struct bench {
     orr_arena *arena;
     orr_tape tape;
     orr_error err;
+    orr_dtype dtype; /* of numbers that are drawn; FP64, which is 0: as asked */
     double *data[BENCH_VALUES];     /* of what no call makes */
     orr_value leaves[BENCH_LEAVES]; /* that gradients are asked of */
     orr_value ids_of[BENCH_LEAVES]; /* of a table with a sparse gradient: its ids; or ORR_NONE */
@@ -67,7 +68,8 @@ static inline orr_value bench_value(bench *b, orr_value_role role, orr_dtype dty
 static inline orr_value bench_number(bench *b, orr_value_role role, orr_dtype dtype, size_t rank,
                                      const int64_t *dims)
 {
-    const orr_value value = bench_value(b, role, dtype, rank, dims);
+    const orr_value value =
+        bench_value(b, role, b->dtype != ORR_DTYPE_FP64 ? b->dtype : dtype, rank, dims);
     for (int64_t i = 0; i < naive_size(&b->tape.values[value].type); i++)
         b->data[value][i] = 2 * orr_random_unit(&b->random) - 1;
     if (role != ORR_VALUE_CONSTANT && role != ORR_VALUE_GRADIENT) {

@@ -48,8 +48,12 @@ static void case_grouped_matmul(bench *b, uint32_t way)
         bench_output(b, APPLY(b, GROUPED_MATMUL, &args, x, w));
         return;
     }
-    const orr_value counts = INDEX(b, 1, 3);
-    memcpy(b->data[counts], (const double[]){1, 0, 5}, 3 * sizeof(double));
+    const bool parts = way & 4;
+    const orr_value counts = parts ? INDEX(b, 1, 2, 3) : INDEX(b, 1, 3);
+    if (parts) /* one of three rows, and two */
+        memcpy(b->data[counts], (const double[]){0, 1, 0, 1, 0, 1}, 6 * sizeof(double));
+    else
+        memcpy(b->data[counts], (const double[]){1, 0, 5}, 3 * sizeof(double));
     bench_output(b, APPLY(b, GROUPED_MATMUL, &args, x, w, counts));
 }
 
@@ -119,8 +123,24 @@ static void case_batch_norm(bench *b, uint32_t way)
 static void case_rotary(bench *b, uint32_t way)
 {
     const int64_t tokens = bench_size(b, 4), heads = bench_size(b, 2);
-    const orr_value x = NUMBER(b, 2, tokens, heads, 6);
-    bench_output(b, APPLY(b, ROTARY, ARGS(.value = 100, .offset = way * 7), x));
+    const orr_op_args ways[] = {
+        {.value = 100},
+        {.value = 100, .offset = 7, .interleaved = true},
+        {.value = 100, .stretch = 8, .low = 1, .high = 4, .context = 40},
+        {.value = 100, .stretch = 16, .low = 1, .high = 1, .context = 40},
+        {.value = 100,
+         .size = 2,
+         .interleaved = true}, /* tokens behind the fourth are not turned */
+    };
+    const orr_value x = NUMBER(b, 2, way == 4 ? 5 : tokens, heads, way == 4 ? 8 : 6);
+    bench_output(b, APPLY(b, ROTARY, &ways[way], x));
+}
+
+static void case_tune(bench *b, uint32_t way)
+{
+    const int64_t tokens = bench_size(b, 6), heads = bench_size(b, 2);
+    const orr_value x = NUMBER(b, 2, tokens, heads, 3);
+    bench_output(b, APPLY(b, TUNE, ARGS(.value = 0.1, .window = 2, .offset = way * 5), x));
 }
 
 static void case_swiglu(bench *b, uint32_t way)
@@ -138,10 +158,10 @@ static void case_swiglu(bench *b, uint32_t way)
 
 static void case_activation(bench *b, uint32_t way)
 {
-    static const orr_op OPS[] = {ORR_OP_GELU, ORR_OP_RELU, ORR_OP_SILU, ORR_OP_SIGMOID};
+    static const orr_op OPS[] = {ORR_OP_GELU, ORR_OP_RELU, ORR_OP_SILU, ORR_OP_SIGMOID, ORR_OP_GELU};
     const int64_t n = bench_size(b, 8);
     const orr_value x = bench_spread(b, NUMBER(b, n, 2));
-    bench_output(b, bench_apply(b, OPS[way], NULL, &x, 1));
+    bench_output(b, bench_apply(b, OPS[way], ARGS(.tanh = way == 4), &x, 1));
 }
 
 static void case_embedding(bench *b, uint32_t way)
@@ -176,7 +196,10 @@ static void case_cross_entropy(bench *b, uint32_t way)
     const orr_value logits = NUMBER(b, 2, rows, columns);
     const orr_value targets = INDEX(b, way & 4 ? 2 * columns : columns, 2, rows);
     const orr_op_args slice = {.members = 2, .begin = columns / 2};
-    APPLY(b, CROSS_ENTROPY, way & 4 ? &slice : NULL, logits, targets);
+    const orr_op_args padded = {.count = columns - 1};
+    if (way == 7)
+        memset(b->data[targets], 0, (size_t)(2 * rows) * sizeof(double));
+    APPLY(b, CROSS_ENTROPY, way == 7 ? &padded : way & 4 ? &slice : NULL, logits, targets);
     if ((way & 3) != 1)
         bench_output(b, b->out[0]);
     if ((way & 3) != 0)
@@ -213,7 +236,9 @@ static void case_routing(bench *b, uint32_t way)
     const orr_value x = NUMBER(b, tokens, columns);
     const orr_value indices = INDEX(b, 3, tokens, 2);
     const orr_value scores = NUMBER(b, tokens, 2);
-    const orr_op_args args = {.count = way & 2 ? 2 * tokens - 1 : 0};
+    orr_op_args args = {.count = way & 2 ? 2 * tokens - 1 : 0};
+    if (way & 4) /* a part for each expert, and room for all in each */
+        args = (orr_op_args){.count = 3 * 2 * tokens, .members = 3, .experts = 3};
     const orr_value sorted = way & 1 ? APPLY(b, DISPATCH, &args, x, indices, scores)
                                      : APPLY(b, DISPATCH, &args, x, indices);
     const orr_value through = APPLY(b, SILU, NULL, sorted);
@@ -223,14 +248,14 @@ static void case_routing(bench *b, uint32_t way)
 
 static void case_moe(bench *b, uint32_t way)
 {
-    (void)way;
     const orr_value x = NUMBER(b, 5, 4), router = WEIGHT(b, 4, 3), w = WEIGHT(b, 3, 4, 2);
     const orr_value logits = APPLY(b, MATMUL, NULL, x, router);
     const orr_value scores = APPLY(b, TOP_K, ARGS(.top_k = 2, .experts = 3), logits);
     const orr_value indices = b->out[1];
-    const orr_value sorted = APPLY(b, DISPATCH, ARGS(.experts = 3), x, indices);
+    const orr_op_args laid = {.experts = 3, .members = way, .count = way * 12};
+    const orr_value sorted = APPLY(b, DISPATCH, &laid, x, indices);
     const orr_value y = APPLY(b, GROUPED_MATMUL, NULL, sorted, w, b->out[1]);
-    bench_output(b, APPLY(b, COMBINE, NULL, y, indices, scores));
+    bench_output(b, APPLY(b, COMBINE, &laid, y, indices, scores));
 }
 
 static void case_interaction(bench *b, uint32_t way)
@@ -354,22 +379,23 @@ typedef struct gradient_case {
 static const gradient_case CASES[] = {
     {"matmul", case_matmul, 8},
     {"matmul in fp8", case_matmul_fp8, 2},
-    {"grouped matmul", case_grouped_matmul, 4},
+    {"grouped matmul", case_grouped_matmul, 8},
     {"grouped matmul of weights", case_grouped_weights, 1},
     {"attention", case_attention, 12},
     {"softmax", case_softmax, 3},
     {"norm", case_norm, 5},
     {"batch norm", case_batch_norm, 2},
-    {"rotary", case_rotary, 2},
+    {"rotary", case_rotary, 5},
+    {"tune", case_tune, 2},
     {"swiglu", case_swiglu, 2},
-    {"activation", case_activation, 4},
+    {"activation", case_activation, 5},
     {"embedding", case_embedding, 2},
     {"embedding bag", case_embedding_bag, 2},
-    {"cross entropy", case_cross_entropy, 7},
+    {"cross entropy", case_cross_entropy, 8},
     {"binary cross entropy", case_bce, 1},
     {"top k", case_top_k, 8},
-    {"routing", case_routing, 4},
-    {"mixture of experts", case_moe, 1},
+    {"routing", case_routing, 8},
+    {"mixture of experts", case_moe, 2},
     {"interaction", case_interaction, 1},
     {"convolution", case_convolution, 4},
     {"pool", case_pool, 4},

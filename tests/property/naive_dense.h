@@ -30,22 +30,33 @@ static void naive_matmul(const naive_call *c)
     }
 }
 
-/* Tokens of expert e: `counts`, or all the same. */
-static int64_t naive_count(const naive_call *c, int64_t experts, int64_t e)
+/* Tokens of expert e in part p: `counts`, or all the same. */
+static bool naive_has_counts(const naive_call *c)
 {
-    return c->n_in == 3 || c->n_in == 5 ? (int64_t)c->in[2][e] : c->in_type[0].dim[0] / experts;
+    return c->n_in == 3 || c->n_in == 5;
+}
+static int64_t naive_count(const naive_call *c, int64_t experts, int64_t p, int64_t e)
+{
+    return naive_has_counts(c) ? (int64_t)c->in[2][p * experts + e]
+                               : c->in_type[0].dim[0] / experts;
+}
+static int64_t naive_parts(const naive_call *c)
+{
+    return naive_has_counts(c) && c->in_type[2].rank == 2 ? c->in_type[2].dim[0] : 1;
 }
 
 static void naive_grouped_weight(const naive_call *c)
 {
     const int64_t experts = c->out_type[0].dim[0], k = c->in_type[0].dim[1],
-                  n = c->in_type[1].dim[1];
-    int64_t t = 0;
+                  n = c->in_type[1].dim[1], parts = naive_parts(c);
     naive_zero(c->out[0], experts * k * n);
-    for (int64_t e = 0; e < experts; e++)
-        for (int64_t left = naive_count(c, experts, e); left > 0; left--, t++)
-            for (int64_t i = 0; i < k * n; i++)
-                c->out[0][e * k * n + i] += c->in[0][t * k + i / n] * c->in[1][t * n + i % n];
+    for (int64_t p = 0; p < parts; p++) {
+        int64_t t = p * (c->in_type[0].dim[0] / parts);
+        for (int64_t e = 0; e < experts; e++)
+            for (int64_t left = naive_count(c, experts, p, e); left > 0; left--, t++)
+                for (int64_t i = 0; i < k * n; i++)
+                    c->out[0][e * k * n + i] += c->in[0][t * k + i / n] * c->in[1][t * n + i % n];
+    }
 }
 
 static void naive_grouped_matmul(const naive_call *c)
@@ -55,15 +66,37 @@ static void naive_grouped_matmul(const naive_call *c)
         return;
     }
     const orr_type *w = &c->in_type[1];
-    const int64_t experts = w->dim[0], k = c->in_type[0].dim[1], n = c->out_type[0].dim[1];
-    int64_t t = 0;
+    const int64_t experts = w->dim[0], k = c->in_type[0].dim[1], n = c->out_type[0].dim[1],
+                  parts = naive_parts(c);
     naive_zero(c->out[0], naive_size(&c->out_type[0]));
-    for (int64_t e = 0; e < experts; e++)
-        for (int64_t left = naive_count(c, experts, e); left > 0; left--, t++)
-            for (int64_t i = 0; i < k * n; i++)
-                c->out[0][t * n + i % n] +=
-                    c->in[0][t * k + i / n] *
-                    naive_matrix(c->in[1], w, c->args->transpose_b, e, i / n, i % n);
+    for (int64_t p = 0; p < parts; p++) {
+        int64_t t = p * (c->in_type[0].dim[0] / parts);
+        for (int64_t e = 0; e < experts; e++)
+            for (int64_t left = naive_count(c, experts, p, e); left > 0; left--, t++)
+                for (int64_t i = 0; i < k * n; i++)
+                    c->out[0][t * n + i % n] +=
+                        c->in[0][t * k + i / n] *
+                        naive_matrix(c->in[1], w, c->args->transpose_b, e, i / n, i % n);
+    }
+}
+
+/* y, logsumexp, and those of other keys. */
+static void naive_merge(const naive_call *c)
+{
+    const orr_type *y = &c->in_type[0], *l = &c->in_type[1];
+    const int64_t heads = y->dim[2], tokens = y->dim[1], wide = y->dim[3];
+    for (int64_t r = 0; r < naive_size(l); r++) {
+        const int64_t i = r % tokens, h = r / tokens % heads, b = r / tokens / heads;
+        const double most = fmax(c->in[1][r], c->in[3][r]);
+        const double all =
+            isinf(most) ? most : most + log(exp(c->in[1][r] - most) + exp(c->in[3][r] - most));
+        const double first = isinf(all) ? 0 : exp(c->in[1][r] - all),
+                     second = isinf(all) ? 0 : exp(c->in[3][r] - all);
+        const int64_t row = ((b * tokens + i) * heads + h) * wide;
+        for (int64_t d = row; d < row + wide; d++)
+            c->out[0][d] = first * c->in[0][d] + second * c->in[2][d];
+        c->out[1][r] = all;
+    }
 }
 
 /* Query i and key j of batch b and head h of an attention whose q, k, v are inputs `first`, + 1, +
@@ -93,10 +126,10 @@ static int64_t naive_row(const orr_type *t, int64_t b, int64_t s, int64_t h)
 }
 static bool naive_sees(const orr_op_args *args, int64_t i, int64_t j)
 {
-    const int64_t position = args->offset + i;
+    const int64_t position = args->offset + i, key = args->begin + j;
     return args->mask == ORR_MASK_NONE ||
-           (j <= position &&
-            (args->mask == ORR_MASK_CAUSAL || j / args->window == position / args->window));
+           (key <= position &&
+            (args->mask == ORR_MASK_CAUSAL || key / args->window == position / args->window));
 }
 static double naive_dot(const double *a, const double *b, int64_t n)
 {
@@ -132,7 +165,7 @@ static void naive_attention(const naive_call *c)
         for (int64_t j = 0; j < keys; j++)
             sum += naive_sees(c->args, i, j) ? exp(naive_score(&a, b, h, i, j)) : 0;
         if (c->args->flash)
-            c->out[1][r] = log(sum);
+            c->out[1][r] = log(sum); /* minus infinity where no key is seen */
         for (int64_t j = 0; j < keys; j++) {
             const bool sees = naive_sees(c->args, i, j);
             const double p = sees ? exp(naive_score(&a, b, h, i, j)) / sum : 0;
@@ -176,6 +209,8 @@ static void naive_attention_backward(const naive_call *c)
             for (int64_t d = 0; d < wide; d++)
                 c->out[2][naive_row(a.v, b, j, h / a.share) + d] += p[j] * keep * grad[d];
         }
+        if (flash) /* of all keys, though these may be some */
+            sum = naive_dot(grad, c->in[4] + naive_row(dy, b, i, h), wide);
         for (int64_t j = 0; j < keys; j++)
             for (int64_t d = 0; d < width; d++) {
                 const double ds = p[j] * (dp[j] - sum) / sqrt((double)width);

@@ -121,13 +121,19 @@ static void naive_top_k_backward(const naive_call *c)
     }
 }
 
-/* Where choice i of `indices` stands once all are sorted by expert, equal ones in order. */
-static int64_t naive_position(const double *indices, int64_t n, int64_t i)
+/* Where choice i of the indices stands once all are sorted by expert, equal ones in order: among
+ * all, or in the part of its expert. */
+static int64_t naive_position(const naive_call *c, int64_t rows, int64_t i)
 {
+    const double *indices = c->in[1];
+    const int64_t n = naive_size(&c->in_type[1]), parts = c->args->members;
+    const int64_t each = parts > 0 ? c->args->experts / parts : 0;
+    const int64_t part = parts > 0 ? (int64_t)indices[i] / each : 0;
     int64_t before = 0;
     for (int64_t j = 0; j < n; j++)
-        before += indices[j] < indices[i] || (indices[j] == indices[i] && j < i);
-    return before;
+        if (parts == 0 || (int64_t)indices[j] / each == part)
+            before += indices[j] < indices[i] || (indices[j] == indices[i] && j < i);
+    return parts > 0 ? part * (rows / parts) + before : before;
 }
 
 static void naive_dispatch(const naive_call *c)
@@ -136,7 +142,7 @@ static void naive_dispatch(const naive_call *c)
                   k = naive_columns(&c->in_type[1]), rows = c->out_type[0].dim[0];
     naive_zero(c->out[0], rows * columns);
     for (int64_t i = 0; i < n; i++) {
-        const int64_t to = naive_position(c->in[1], n, i);
+        const int64_t to = naive_position(c, rows, i);
         const double score = c->n_in > 2 ? c->in[2][i] : 1;
         for (int64_t j = 0; j < columns && to < rows; j++)
             c->out[0][to * columns + j] = score * c->in[0][i / k * columns + j];
@@ -155,7 +161,7 @@ static void naive_combine(const naive_call *c)
     const bool products = c->args->op == ORR_OP_MUL;
     naive_zero(c->out[0], naive_size(&c->out_type[0]));
     for (int64_t i = 0; i < n; i++) {
-        const int64_t from = naive_position(c->in[1], n, i), t = i / k;
+        const int64_t from = naive_position(c, rows, i), t = i / k;
         const double score = !products && c->n_in > 2 ? c->in[2][i] : 1;
         for (int64_t j = 0; j < columns && from < rows; j++)
             if (products)

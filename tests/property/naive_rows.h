@@ -64,9 +64,17 @@ static double naive_lse(const double *x, int64_t n, int64_t step)
     double most = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++)
         most = fmax(most, x[i * step]);
+    if (isinf(most))
+        return most;
     for (int64_t i = 0; i < n; i++)
         sum += exp(x[i * step] - most);
     return most + log(sum);
+}
+
+/* Columns that are no padding. */
+static int64_t naive_words(const naive_call *c, int64_t columns)
+{
+    return c->args->count > 0 ? c->args->count : c->args->count < 0 ? 0 : columns;
 }
 
 static void naive_cross_entropy(const naive_call *c)
@@ -76,8 +84,9 @@ static void naive_cross_entropy(const naive_call *c)
     for (int64_t i = 0; i < rows; i++) {
         const int64_t target = (int64_t)c->in[1][i] - c->args->begin;
         const bool here = target >= 0 && target < columns;
+        const int64_t words = naive_words(c, columns);
         const double lse = merges ? naive_lse(c->in[2] + i, c->in_type[2].dim[0], rows)
-                                  : naive_lse(c->in[0] + i * columns, columns, 1);
+                                  : naive_lse(c->in[0] + i * columns, words, 1);
         const double share = merges ? lse / c->args->members : sliced ? 0 : lse;
         c->out[0][i] = share - (here ? c->in[0][i * columns + target] : 0);
         c->out[1][i] = lse;
@@ -90,7 +99,8 @@ static void naive_cross_entropy_backward(const naive_call *c)
     const double *pick = c->in[3], *sum = c->n_in > 4 ? c->in[4] : c->in[3];
     for (int64_t i = 0; i < rows; i++) {
         const int64_t target = (int64_t)c->in[1][i] - c->args->begin;
-        for (int64_t j = 0; j < columns; j++)
+        naive_zero(c->out[0] + i * columns, columns);
+        for (int64_t j = 0; j < naive_words(c, columns); j++)
             c->out[0][i * columns + j] =
                 exp(c->in[0][i * columns + j] - c->in[2][i]) * sum[i] - (j == target ? pick[i] : 0);
     }

@@ -29,6 +29,10 @@ static const naive_kernel NAIVE[ORR_OPS] = {
     [ORR_OP_BATCH_NORM] = naive_batch_norm,
     [ORR_OP_BATCH_NORM_BACKWARD] = naive_batch_norm_backward,
     [ORR_OP_ROTARY] = naive_rotary,
+    [ORR_OP_TUNE] = naive_tune,
+    [ORR_OP_MERGE] = naive_merge,
+    [ORR_OP_CACHE] = naive_cache,
+    [ORR_OP_SPLICE] = naive_splice,
     [ORR_OP_SWIGLU] = naive_swiglu,
     [ORR_OP_SWIGLU_BACKWARD] = naive_swiglu_backward,
     [ORR_OP_GELU] = naive_gelu,
@@ -207,7 +211,7 @@ static bool naive_advance(naive_rank *rank, bool forward_only)
     return false;
 }
 
-static void naive_run(naive_rank *ranks, uint32_t n, bool forward_only)
+static inline void naive_run(naive_rank *ranks, uint32_t n, bool forward_only)
 {
     for (uint32_t r = 0; r < n; r++)
         ranks[r].next = 0;

@@ -8,20 +8,84 @@
 
 /* Rotary positions, activations, arithmetic on elements, layouts, dtypes. */
 
+/* f(d) of op/rotary.c. */
+static double naive_wave(const orr_op_args *args, int64_t pair, int64_t n)
+{
+    const double base = fabs(args->value), f = pow(base, -2.0 * (double)pair / (double)n);
+    const double turns = (double)args->context * f / (2 * M_PI);
+    if (args->stretch <= 0 || turns > (double)args->high)
+        return f;
+    if (turns < (double)args->low)
+        return f / (double)args->stretch;
+    if (args->low >= args->high)
+        return f;
+    const double s = (turns - (double)args->low) / (double)(args->high - args->low);
+    return (1 - s) * f / (double)args->stretch + s * f;
+}
+
+/* Of a picture's patch: by its column for the first half of the pairs, by its row for the others.
+ */
+static double naive_patch_angle(const orr_op_args *args, int64_t patch, int64_t pair, int64_t n)
+{
+    const int64_t side = args->size, quarter = n / 4;
+    if (patch >= side * side)
+        return 0;
+    const int64_t at = pair < quarter ? patch % side : patch / side;
+    return (double)(at + 1) * pow(fabs(args->value), -4.0 * (double)(pair % quarter) / (double)n);
+}
+
 static void naive_rotary(const naive_call *c)
 {
     const orr_type *x = &c->in_type[0];
     const int64_t n = naive_columns(x), half = n / 2, heads = x->dim[x->rank - 2],
                   tokens = x->dim[x->rank - 3];
-    const double base = fabs(c->args->value), sign = c->args->value < 0 ? -1 : 1;
+    const double sign = c->args->value < 0 ? -1 : 1;
     for (int64_t r = 0; r < naive_rows(x); r++)
         for (int64_t d = 0; d < half; d++) {
-            const double position = (double)(c->args->offset + r / heads % tokens);
-            const double angle = sign * position * pow(base, -2.0 * (double)d / (double)n);
-            const double a = c->in[0][r * n + d], b = c->in[0][r * n + d + half];
-            c->out[0][r * n + d] = a * cos(angle) - b * sin(angle);
-            c->out[0][r * n + d + half] = b * cos(angle) + a * sin(angle);
+            const int64_t token = r / heads % tokens;
+            const double turned =
+                c->args->size > 0 ? naive_patch_angle(c->args, token, d, n)
+                                  : (double)(c->args->offset + token) * naive_wave(c->args, d, n);
+            const int64_t i = r * n + (c->args->interleaved ? 2 * d : d),
+                          j = i + (c->args->interleaved ? 1 : half);
+            const double angle = sign * turned, a = c->in[0][i], b = c->in[0][j];
+            c->out[0][i] = a * cos(angle) - b * sin(angle);
+            c->out[0][j] = b * cos(angle) + a * sin(angle);
         }
+}
+
+static void naive_tune(const naive_call *c)
+{
+    const orr_type *x = &c->in_type[0];
+    const int64_t row = x->dim[x->rank - 1] * x->dim[x->rank - 2], tokens = x->dim[x->rank - 3];
+    for (int64_t i = 0; i < naive_size(x); i++) {
+        const int64_t position = c->args->offset + i / row % tokens;
+        const double steps = floor((double)(position + 1) / (double)c->args->window);
+        c->out[0][i] = c->in[0][i] * (1 + c->args->value * log(steps + 1));
+    }
+}
+
+/* Rows of x behind those of the cache that were there. */
+static void naive_cache(const naive_call *c)
+{
+    const orr_type *cache = &c->in_type[0], *x = &c->in_type[1];
+    const int64_t row = x->dim[2] * x->dim[3];
+    memcpy(c->out[0], c->in[0], (size_t)naive_size(cache) * sizeof(double));
+    for (int64_t i = 0; i < naive_size(x); i++) {
+        const int64_t sample = i / row / x->dim[1], token = c->args->offset + i / row % x->dim[1];
+        c->out[0][(sample * cache->dim[1] + token) * row + i % row] = c->in[1][i];
+    }
+}
+
+static void naive_splice(const naive_call *c)
+{
+    const int64_t columns = naive_columns(&c->in_type[0]);
+    int64_t picture = 0;
+    for (int64_t r = 0; r < naive_rows(&c->in_type[0]); r++) {
+        const bool seen = (int64_t)c->in[1][r] == c->args->begin;
+        const double *from = seen ? c->in[2] + picture++ * columns : c->in[0] + r * columns;
+        memcpy(c->out[0] + r * columns, from, (size_t)columns * sizeof(double));
+    }
 }
 
 static double naive_logistic(double x)
@@ -33,11 +97,16 @@ static double naive_normal(double x)
     return (1 + erf(x / sqrt(2))) / 2;
 }
 
-static double naive_activate(uint8_t op, double x)
+static double naive_tanh_of_gelu(double x)
+{
+    return tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+}
+
+static double naive_activate(uint8_t op, bool by_tanh, double x)
 {
     switch (op) {
     case ORR_OP_GELU:
-        return x * naive_normal(x);
+        return by_tanh ? x * (1 + naive_tanh_of_gelu(x)) / 2 : x * naive_normal(x);
     case ORR_OP_RELU:
         return x > 0 ? x : 0;
     case ORR_OP_SILU:
@@ -48,10 +117,13 @@ static double naive_activate(uint8_t op, double x)
 }
 
 /* Of RELU and SIGMOID by y, of others by x. */
-static double naive_slope(uint8_t op, double at)
+static double naive_slope(uint8_t op, bool by_tanh, double at)
 {
+    const double t = naive_tanh_of_gelu(at);
     switch (op) {
     case ORR_OP_GELU:
+        if (by_tanh)
+            return (1 + t) / 2 + at * (1 - t * t) / 2 * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * at * at);
         return naive_normal(at) + at * exp(-at * at / 2) / sqrt(2 * M_PI);
     case ORR_OP_RELU:
         return at > 0;
@@ -66,7 +138,7 @@ static double naive_slope(uint8_t op, double at)
     static void name(const naive_call *c)                                                          \
     {                                                                                              \
         for (int64_t i = 0; i < naive_size(&c->in_type[0]); i++)                                   \
-            c->out[0][i] = naive_activate(operator, c->in[0][i]);                                  \
+            c->out[0][i] = naive_activate(operator, c->args->tanh, c->in[0][i]);                   \
     }
 NAIVE_ACTIVATION(naive_gelu, ORR_OP_GELU)
 NAIVE_ACTIVATION(naive_relu, ORR_OP_RELU)
@@ -76,7 +148,7 @@ NAIVE_ACTIVATION(naive_sigmoid_op, ORR_OP_SIGMOID)
 static void naive_activation_backward(const naive_call *c)
 {
     for (int64_t i = 0; i < naive_size(&c->in_type[0]); i++)
-        c->out[0][i] = c->in[0][i] * naive_slope(c->args->op, c->in[1][i]);
+        c->out[0][i] = c->in[0][i] * naive_slope(c->args->op, c->args->tanh, c->in[1][i]);
 }
 
 /* Where element i of y finds its gate and its up: two tensors, or halves of the rows of one. */
@@ -96,7 +168,7 @@ static void naive_swiglu(const naive_call *c)
 {
     for (int64_t i = 0; i < naive_size(&c->out_type[0]); i++) {
         const naive_gate g = naive_gate_of(c, 0, naive_columns(&c->out_type[0]), i);
-        c->out[0][i] = naive_activate(ORR_OP_SILU, g.gate[g.gate_at]) * g.up[g.up_at];
+        c->out[0][i] = naive_activate(ORR_OP_SILU, false, g.gate[g.gate_at]) * g.up[g.up_at];
     }
 }
 
@@ -105,8 +177,8 @@ static void naive_swiglu_backward(const naive_call *c)
     for (int64_t i = 0; i < naive_size(&c->in_type[0]); i++) {
         const naive_gate g = naive_gate_of(c, 1, naive_columns(&c->in_type[0]), i);
         const double gate = g.gate[g.gate_at], up = g.up[g.up_at], dy = c->in[0][i];
-        c->out[0][g.gate_at] = dy * up * naive_slope(ORR_OP_SILU, gate);
-        c->out[c->n_out > 1 ? 1 : 0][g.up_at] = dy * naive_activate(ORR_OP_SILU, gate);
+        c->out[0][g.gate_at] = dy * up * naive_slope(ORR_OP_SILU, false, gate);
+        c->out[c->n_out > 1 ? 1 : 0][g.up_at] = dy * naive_activate(ORR_OP_SILU, false, gate);
     }
 }
 
