@@ -26,7 +26,8 @@ typedef enum orr_model_kind {
 } orr_model_kind;
 typedef enum orr_norm_kind { ORR_NORM_RMS, ORR_NORM_LAYER } orr_norm_kind;
 typedef enum orr_activation_kind {
-    ORR_ACTIVATION_SWIGLU, ORR_ACTIVATION_GELU, ORR_ACTIVATION_RELU
+    ORR_ACTIVATION_SWIGLU, ORR_ACTIVATION_GELU, ORR_ACTIVATION_RELU,
+    ORR_ACTIVATION_GELU_TANH /* GPT-2's: src/op/activation.c */
 } orr_activation_kind;
 typedef enum orr_position_kind {
     ORR_POSITION_ROTARY, ORR_POSITION_LEARNED, ORR_POSITION_ALIBI, ORR_POSITION_NONE
@@ -100,6 +101,15 @@ typedef struct orr_model {
     uint32_t layers, hidden, ffn, heads, kv_heads, head_dim, vocab;
     uint32_t context;      /* tokens                                                            */
     double   rope_theta;
+    double   rope_factor;  /* positions stretched, wave by wave (Llama 3.1, 4): 0: not; see
+                            * src/op/rotary.c; negative: in a way that cannot be run (YaRN, ...)  */
+    double   rope_low, rope_high; /* waves longer than rope_context / low are stretched by all of the
+                            * factor, shorter than rope_context / high not at all                */
+    uint32_t rope_context; /* tokens that the model was trained on before                        */
+    bool     rope_interleaved; /* columns 2i and 2i + 1 are a pair (Llama 4, GGUF), not i and i + D / 2 */
+    uint32_t tuned_floor;  /* Llama 4: queries of layers without positions grow with their position p:
+                            * times 1 + tuned_scale ln(floor((p + 1) / tuned_floor) + 1); 0: not   */
+    double   tuned_scale;
     uint8_t  norm, activation, position;
     double   norm_epsilon;
     bool     tied;         /* embedding and head share weights                                   */
@@ -219,6 +229,16 @@ typedef struct orr_workload {
     bool     lora_all;    /* adapters on every linear layer, else on attention's               */
     const orr_expert_load *load; /* NULL: even                                                 */
     uint32_t images;      /* a sample: of models with a vision encoder                          */
+    uint32_t cache;       /* PREFILL with a prompt: tokens of a sample that caches have room for: tapes
+                           * as an engine runs them, where `prompt` tokens are computed behind those
+                           * that are cached (how many is known when it runs), and their keys and
+                           * values go through CACHE into the inputs "key cache" and "value cache"
+                           * (B, cache, G, W). 0: as simulated                                    */
+    bool     all_logits;  /* PREFILL with a prompt: of every token, not of the last alone        */
+    bool     real;        /* what an engine runs (with `cache` always): experts have room for whoever
+                           * comes and are told how many did, pictures stand among the tokens, and
+                           * what cannot be run is UNSUPPORTED. Else as simulated: as much work as
+                           * there is on average                                                  */
 } orr_workload;
 
 #ifdef __cplusplus

@@ -103,6 +103,7 @@ orr_status orr_config_read(const orr_yaml *root, orr_arena *arena, const orr_mod
     for (size_t t = 0; t < ORR_CONFIG_TABLES && row->tables[t].keys != NULL; t++)
         for (size_t i = 0; i < row->tables[t].n; i++)
             ORR_TRY(read_key(root, &row->tables[t].keys[i], row->architecture, model, err));
+    orr_config_rope(root, model);
     if (row->finish != NULL)
         ORR_TRY(row->finish(root, model, err));
     ORR_TRY(orr_model_complete(model, root, err));

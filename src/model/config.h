@@ -26,6 +26,9 @@ typedef struct orr_config_row {
 } orr_config_row;
 const orr_config_row *orr_config_rows(size_t *ret_n);
 
+/* How positions are stretched, where a file says so. */
+void orr_config_rope(const orr_yaml *root, orr_model *model);
+
 /* The value at a path; NULL: not there, or null. */
 const orr_yaml *orr_config_find(const orr_yaml *root, const char *path);
 

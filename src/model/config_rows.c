@@ -49,8 +49,8 @@ static const orr_config_key MIXTRAL[] = {
 };
 static const orr_config_key QWEN3_MOE[] = {
     U32("intermediate_size", ffn),         NEED("moe_intermediate_size", moe.expert_ffn),
-    NEED("num_experts", moe.experts),      NEED("num_experts_per_tok", moe.top_k),
-    U32("decoder_sparse_step", moe.every),
+    U32("num_experts", moe.experts),       NEED("num_experts_per_tok", moe.top_k),
+    U32("decoder_sparse_step", moe.every), U32("num_local_experts", moe.experts), /* since version 5 */
 };
 static const orr_config_key DEEPSEEK[] = {
     NEED("intermediate_size", ffn),         NEED("moe_intermediate_size", moe.expert_ffn),
@@ -80,15 +80,13 @@ static const orr_config_key GPT2[] = {
     BOOL("tie_word_embeddings", tied),
 };
 static const orr_config_key IN_TEXT[] = {DECODER("text_config.")};
-static const orr_config_key LLAMA4[] = {
-    NEED("text_config.intermediate_size", moe.expert_ffn),
-    U32("text_config.intermediate_size_mlp", ffn),
-    NEED("text_config.num_local_experts", moe.experts),
-    NEED("text_config.num_experts_per_tok", moe.top_k),
-    U32("text_config.interleave_moe_layer_step", moe.every),
-    U32("text_config.attention_chunk_size", chunk),
-    U32("text_config.no_rope_layer_interval", global_every),
-};
+#define LLAMA4_TEXT(in)                                                                            \
+    NEED(in "intermediate_size", moe.expert_ffn), U32(in "intermediate_size_mlp", ffn),            \
+        NEED(in "num_local_experts", moe.experts), NEED(in "num_experts_per_tok", moe.top_k),      \
+        U32(in "interleave_moe_layer_step", moe.every), U32(in "attention_chunk_size", chunk),     \
+        U32(in "no_rope_layer_interval", global_every)
+static const orr_config_key LLAMA4[] = {LLAMA4_TEXT("text_config.")};
+static const orr_config_key LLAMA4_ALONE[] = {LLAMA4_TEXT("")};
 static const orr_config_key LLAMA4_VISION[] = {
     NEED("vision_config.num_hidden_layers", vision.layers),
     NEED("vision_config.hidden_size", vision.hidden),
@@ -144,6 +142,44 @@ static uint32_t length_of(const orr_yaml *root, const char *path)
     return value != NULL && value->kind == ORR_YAML_LIST ? value->n : 0;
 }
 
+static double number_at(const orr_yaml *root, const char *path, double otherwise)
+{
+    const orr_yaml *value = orr_config_find(root, path);
+    double number;
+    return value != NULL && orr_yaml_number(value, &number, NULL) == ORR_OK ? number : otherwise;
+}
+
+/* transformers, modeling_rope_utils.py: "rope_scaling", and since version 5 "rope_parameters". */
+static void read_rope(const orr_yaml *rope, orr_model *m)
+{
+    const double factor = number_at(rope, "factor", 0);
+    const bool named = orr_config_find(rope, "rope_type") != NULL;
+    const char *type = named ? "rope_type" : "type";
+    if (is_word(rope, type, "default") || orr_config_find(rope, type) == NULL)
+        return;
+    m->rope_factor = factor > 0 ? factor : -1;
+    m->rope_low = number_at(rope, "low_freq_factor", 1);
+    m->rope_high = number_at(rope, "high_freq_factor", 1);
+    const double context = number_at(rope, "original_max_position_embeddings", 0);
+    const bool linear =
+        is_word(rope, type, "linear"); /* all waves: longer than a context of none */
+    if (!linear && context >= 1 && context <= ORR_MODEL_MOST_TOKENS)
+        m->rope_context = (uint32_t)context;
+    if (!linear && (!is_word(rope, type, "llama3") || m->rope_context == 0))
+        m->rope_factor = -1;
+}
+
+void orr_config_rope(const orr_yaml *root, orr_model *m)
+{
+    static const char *const paths[] = {"rope_scaling", "rope_parameters",
+                                        "text_config.rope_scaling", "text_config.rope_parameters"};
+    for (size_t i = 0; i < COUNT(paths); i++) {
+        const orr_yaml *rope = orr_config_find(root, paths[i]);
+        if (rope != NULL && rope->kind == ORR_YAML_MAP && rope->n > 0)
+            read_rope(rope, m);
+    }
+}
+
 /* A window that slides in every layer, where there is one. */
 static orr_status finish_mistral(const orr_yaml *root, orr_model *m, orr_error *err)
 {
@@ -176,6 +212,8 @@ static orr_status finish_qwen3(const orr_yaml *root, orr_model *m, orr_error *er
 
 static orr_status finish_qwen3_moe(const orr_yaml *root, orr_model *m, orr_error *err)
 {
+    if (m->moe.experts == 0)
+        return orr_yaml_fail(root, ORR_INVALID, err, "a Qwen3MoeForCausalLM needs 'num_experts'");
     if (length_of(root, "mlp_only_layers") > 0)
         return unsupported(root, "mlp_only_layers", "single layers without experts", err);
     if (m->moe.every <= 1)
@@ -199,6 +237,7 @@ static orr_status finish_deepseek_v3(const orr_yaml *root, orr_model *m, orr_err
     ORR_TRY(finish_deepseek(root, m, err));
     m->moe.router = ORR_ROUTER_SIGMOID;
     m->moe.router_bias = true;
+    m->rope_interleaved = is_true(root, "rope_interleave", true);
     return ORR_OK;
 }
 
@@ -217,7 +256,8 @@ static orr_status finish_gpt2(const orr_yaml *root, orr_model *m, orr_error *err
     if (m->ffn == 0)
         m->ffn = 4 * m->hidden;
     m->norm = ORR_NORM_LAYER;
-    m->activation = ORR_ACTIVATION_GELU;
+    m->activation = is_word(root, "activation_function", "gelu") ? ORR_ACTIVATION_GELU
+                                                                 : ORR_ACTIVATION_GELU_TANH;
     m->position = ORR_POSITION_LEARNED;
     m->positions = m->context;
     m->norm_bias = m->qkv_bias = m->output_bias = m->mlp_bias = true;
@@ -225,20 +265,41 @@ static orr_status finish_gpt2(const orr_yaml *root, orr_model *m, orr_error *err
     return ORR_OK;
 }
 
-static orr_status finish_llama4(const orr_yaml *root, orr_model *m, orr_error *err)
+/* Older files say 4 for true. */
+static void tune(const orr_yaml *text, orr_model *m)
 {
-    orr_vision *v = &m->vision;
+    static const char path[] = "attn_temperature_tuning";
+    if (is_word(text, path, "false") || is_word(text, path, "0"))
+        return;
+    const double floor = number_at(text, "floor_scale", 8192);
+    m->tuned_floor = floor >= 1 && floor <= ORR_MODEL_MOST_TOKENS ? (uint32_t)floor : 0;
+    m->tuned_scale = number_at(text, "attn_scale", 0.1);
+}
+
+/* Without pictures its keys stand at the top. */
+static orr_status finish_llama4_alone(const orr_yaml *text, orr_model *m, orr_error *err)
+{
     (void)err;
     m->moe.router = ORR_ROUTER_SIGMOID;
     m->moe.scales_input = true;
     m->moe.shared = 1;
-    m->qk_norm = is_true(root, "text_config.use_qk_norm", true) ? 2 : 0;
+    m->qk_norm = is_true(text, "use_qk_norm", true) ? 2 : 0;
+    m->rope_interleaved = true;
+    tune(text, m);
     if (m->moe.every <= 1)
         m->ffn = 0;
     if (m->chunk == 0)
         m->chunk = 8192;
     if (m->global_every == 0)
         m->global_every = 4;
+    return ORR_OK;
+}
+
+static orr_status finish_llama4(const orr_yaml *root, orr_model *m, orr_error *err)
+{
+    orr_vision *v = &m->vision;
+    const orr_yaml *text = orr_config_find(root, "text_config");
+    ORR_TRY(finish_llama4_alone(text != NULL ? text : root, m, err));
     v->biases = v->class_token = true;
     v->tiles = 16;
     if (v->patch > 0) /* two by two patches make a token */
@@ -294,6 +355,7 @@ static const orr_config_row ROWS[] = {
      5e5,
      {TABLE(IN_TEXT), TABLE(LLAMA4), TABLE(LLAMA4_VISION)},
      finish_llama4},
+    {"Llama4ForCausalLM", 1e-5, 5e5, {TABLE(PLAIN), TABLE(LLAMA4_ALONE)}, finish_llama4_alone},
     {"MllamaForConditionalGeneration",
      1e-5,
      5e5,

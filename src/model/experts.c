@@ -41,20 +41,30 @@ static routed route(orr_draft *draft, orr_value x)
     return (routed){out[0], out[1]};
 }
 
-/* A product of each row with the weights of its expert; `slicing` of every expert's weights. */
-static orr_value expert_linear(orr_draft *draft, orr_value x, int64_t in, int64_t out,
-                               orr_slicing slicing, const char *name)
+/* A product of each row with the weights of its expert; `slicing` of every expert's weights;
+ * `counts` ORR_NONE: all have as many rows. */
+static orr_value expert_linear(orr_draft *draft, orr_value x, orr_value counts, int64_t in,
+                               int64_t out, orr_slicing slicing, const char *name)
 {
     orr_value w, scale_w, scale_x;
     orr_write_weight(draft, ORR_DIMS(draft->job->model->moe.experts, in, out),
                      slicing == ORR_BY_ROW ? 1 : 2, ORR_AXIS_ETP, false, name, &w, &scale_w);
+    const bool gated = draft->job->model->activation == ORR_ACTIVATION_SWIGLU;
+    if (slicing == ORR_BY_COLUMN)
+        orr_draft_form(draft, w, &(orr_form){.dim = 2, .joined = gated ? 2 : 1});
     if (w != ORR_NONE)
         draft->layouts.of[w].by[0] = draft->job->how.experts;
     orr_write_operand(draft, x, &x, &scale_x);
     const orr_op_args args = {.size = orr_write_scale_block(draft)};
-    const orr_value operands[] = {x, w, scale_x, scale_w};
-    return orr_draft_call(draft, ORR_OP_GROUPED_MATMUL, &args, name, scale_x == ORR_NONE ? 2 : 4,
-                          operands);
+    orr_value operands[5] = {x, w};
+    uint32_t n = 2;
+    if (counts != ORR_NONE)
+        operands[n++] = counts;
+    if (scale_x != ORR_NONE) {
+        operands[n++] = scale_x;
+        operands[n++] = scale_w;
+    }
+    return orr_draft_call(draft, ORR_OP_GROUPED_MATMUL, &args, name, n, operands);
 }
 
 /* Rows that the fullest rank has: all ranks are given as many. */
@@ -67,20 +77,34 @@ static int64_t sorted_rows(const orr_job_shape *job)
     return most * parts;
 }
 
+/* How rows are laid on one device. As they are run, the sharding pass makes parts of them, with
+ * room for all (shard_rules_other.c). */
+static orr_op_args laid(const orr_job_shape *job)
+{
+    const orr_moe *moe = &job->model->moe;
+    if (!job->real)
+        return (orr_op_args){.count = sorted_rows(job)};
+    return (orr_op_args){
+        .count = job->samples * job->tokens * moe->top_k, .experts = moe->experts, .members = 1};
+}
+
 static orr_value experts(orr_draft *draft, orr_value x, const routed *r)
 {
     const orr_job_shape *job = draft->job;
     const orr_moe *moe = &job->model->moe;
     const bool gated = job->model->activation == ORR_ACTIVATION_SWIGLU;
-    const orr_op_args rows = {.count = sorted_rows(job)};
-    orr_value y = moe->scales_input
-                      ? ORR_CALL(draft, DISPATCH, &rows, "dispatch", x, r->indices, r->scores)
-                      : ORR_CALL(draft, DISPATCH, &rows, "dispatch", x, r->indices);
+    const orr_op_args rows = laid(job);
+    const orr_value in[] = {x, r->indices, r->scores};
+    orr_value out[ORR_CALL_OUT];
+    orr_draft_call_all(draft, ORR_OP_DISPATCH, &rows, "dispatch", moe->scales_input ? 3 : 2, in,
+                       out);
     draft->tag = ORR_WEIGHT_EXPERT;
-    y = expert_linear(draft, y, job->model->hidden, (gated ? 2 : 1) * (int64_t)moe->expert_ffn,
-                      ORR_BY_COLUMN, "expert_gate_up");
+    orr_value y =
+        expert_linear(draft, out[0], out[1], job->model->hidden,
+                      (gated ? 2 : 1) * (int64_t)moe->expert_ffn, ORR_BY_COLUMN, "expert_gate_up");
     y = orr_write_activation(draft, y, moe->expert_ffn);
-    y = expert_linear(draft, y, moe->expert_ffn, job->model->hidden, ORR_BY_ROW, "expert_down");
+    y = expert_linear(draft, y, out[1], moe->expert_ffn, job->model->hidden, ORR_BY_ROW,
+                      "expert_down");
     draft->tag = ORR_WEIGHT_DENSE;
     return moe->scales_input ? ORR_CALL(draft, COMBINE, &rows, "combine", y, r->indices)
                              : ORR_CALL(draft, COMBINE, &rows, "combine", y, r->indices, r->scores);

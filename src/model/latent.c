@@ -4,12 +4,6 @@
  * and k is turned by position, and that of k is one for all heads. */
 #include "model/transformer.h"
 
-static orr_value turned(orr_draft *draft, orr_value x, const char *name)
-{
-    return ORR_CALL(draft, ROTARY, (&(orr_op_args){.value = draft->job->model->rope_theta}), name,
-                    x);
-}
-
 static orr_value up(orr_draft *draft, orr_value x, int64_t in, int64_t width, const char *name)
 {
     const orr_job_shape *job = draft->job;
@@ -45,7 +39,7 @@ static orr_value queries(orr_draft *draft, orr_value x)
     orr_write_split(draft, up(draft, x, in, width, "q_up"), ORR_DIMS(mla->nope_dim, mla->rope_dim),
                     part);
     const orr_op_args last = {.dim = 3};
-    return ORR_CALL(draft, CONCAT, &last, "q", part[0], turned(draft, part[1], "q_rope"));
+    return ORR_CALL(draft, CONCAT, &last, "q", part[0], orr_write_rotary(draft, part[1], "q_rope"));
 }
 
 /* The turned part of k, for all heads: as a head of its own, then one for each. */
@@ -53,7 +47,7 @@ static orr_value shared_key(orr_draft *draft, orr_value x)
 {
     const orr_job_shape *job = draft->job;
     const int64_t width = job->model->mla.rope_dim;
-    const orr_value one = turned(
+    const orr_value one = orr_write_rotary(
         draft, orr_write_view(draft, x, ORR_DIMS(job->samples, job->tokens, 1, width)), "k_rope");
     const orr_value flat = orr_write_view(draft, one, ORR_DIMS(job->samples, job->tokens, width));
     const orr_op_args each = {.dim = 2, .count = job->model->heads};

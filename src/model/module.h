@@ -6,12 +6,14 @@
 #include <orrery/model.h>
 #include <orrery/op.h>
 
+#include "model/shard.h"
+
 /* Modules: what a model is a row of (embedding, layers, head), each as a tape of one micro-batch
  * on one rank, already sharded: collectives are calls like others. A kind of module is built
  * once, whatever the number of layers.
  *
  * A tape is that of any rank: what differs from rank to rank (where its rows of a table begin,
- * which position its first token has) is left at 0. A SEND along CP is a turn of a ring: a rank
+ * which position its first token has) is left at 0, and orr_module_own() fills it in. A SEND along CP is a turn of a ring: a rank
  * gives its keys or values to the next, and has those of the one before. `overlap` of a call:
  * Megatron-LM runs it beside a product, or the plan says so; a plan's overlap_tp, transfers cut
  * in pieces, is not on the tape. Weights of products in 8 bits or fewer have that dtype on the
@@ -43,15 +45,38 @@ typedef struct orr_module_kernel {
     double flops, read_bytes, write_bytes; /* of a chain */
 } orr_module_kernel;
 
+/* A dim that is not sliced into equal pieces of one tensor. */
+typedef struct orr_form {
+    uint8_t  dim;
+    uint8_t  joined;  /* > 1: so many tensors side by side (gates and ups), each of which is sliced   */
+    uint32_t copies;  /* > 1: so many slices share a group of heads: `lead` columns of it are dealt to
+                       * them, and each has the `shared` ones behind these (key and value)           */
+    int64_t  lead, shared;
+    int64_t  real;    /* > 0: without what pads it to equal slices                                   */
+} orr_form;
+
+/* How a value lies on ranks: of what no call makes, and of what comes in and goes out. */
+typedef struct orr_holding {
+    orr_value  value;
+    orr_type   whole;  /* on one device, without padding and copies */
+    orr_layout layout;
+    orr_form   form;
+} orr_holding;
+
 typedef struct orr_module {
     uint8_t     kind;    /* orr_module_kind                                             */
     const char *name;
     const orr_tape *tape; /* forward; then, unless it is inference, recomputation and backward   */
     orr_value   in, out;  /* what comes from the module before, and goes to the next; ORR_NONE   */
     orr_value   grad_in, grad_out; /* the gradient that it gives back, and the one that it gets  */
+    orr_value   loss, loss_seed;   /* of each token, and the derivative of what is minimised by it;
+                                    * or ORR_NONE                                               */
     bool        recomputed; /* what its backward pass needs is computed again (full)            */
     const orr_module_kernel *kernels; /* shape (tape->n_calls): where elementwise work is fused; or
                                        * NULL: every call is a kernel                           */
+    const orr_holding *holdings;      /* shape (n_holdings): what orr_module_ownership() goes by  */
+    uint32_t    n_holdings;
+    uint32_t    members[ORR_AXES]; /* of each axis; 1 where this module is on all alike           */
 } orr_module;
 /* orr_work_of_call() of the kernel that runs at the call. false, *ret as it was: none does, another
  * call's kernel has done it. */

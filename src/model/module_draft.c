@@ -24,15 +24,18 @@ static bool reach(orr_draft *draft)
     const uint32_t room = n + n / 2 + 64;
     orr_layout *of = orr_arena_array(draft->tape.arena, orr_layout, room);
     bool *fixed = orr_arena_array(draft->tape.arena, bool, room);
-    if (of == NULL || fixed == NULL) {
+    orr_form *forms = orr_arena_array(draft->tape.arena, orr_form, room);
+    if (of == NULL || fixed == NULL || forms == NULL) {
         orr_draft_fail(draft, orr_fail_memory(draft->err));
         return false;
     }
     if (draft->room > 0) {
         memcpy(of, draft->layouts.of, draft->room * sizeof *of);
         memcpy(fixed, draft->layouts.fixed, draft->room * sizeof *fixed);
+        memcpy(forms, draft->forms, draft->room * sizeof *forms);
     }
     draft->layouts = (orr_layouts){.of = of, .fixed = fixed};
+    draft->forms = forms;
     draft->room = room;
     return true;
 }
@@ -131,6 +134,12 @@ orr_value orr_draft_lay(orr_draft *draft, orr_value value, const orr_layout *lay
         draft->layouts.fixed[value] = true;
     }
     return value;
+}
+
+void orr_draft_form(orr_draft *draft, orr_value value, const orr_form *form)
+{
+    if (draft->status == ORR_OK && value != ORR_NONE && reach(draft))
+        draft->forms[value] = *form;
 }
 
 const orr_type *orr_draft_type(const orr_draft *draft, orr_value value)

@@ -21,6 +21,7 @@ typedef struct orr_job_shape {
     bool     dropout;             /* GPT-3 as it was trained first; no later family has it     */
     bool     trained;             /* a backward pass follows                                   */
     bool     serves;              /* tokens are generated: no loss, the last one's logits      */
+    bool     real;                /* an engine runs it: see orr_workload                       */
     double   imbalance;           /* of experts                                                */
     const struct orr_job_shape *outer; /* of a vision encoder's: the model's                   */
 } orr_job_shape;
@@ -42,6 +43,7 @@ typedef struct orr_draft {
     const orr_job_shape *job;
     orr_tape    tape;
     orr_layouts layouts;
+    orr_form   *forms;            /* by value                                                  */
     uint32_t    room;
     orr_value   in, out;          /* of the module                                             */
     orr_value   loss;             /* what it gives to the step's loss                          */
@@ -86,6 +88,8 @@ void orr_draft_call_all(orr_draft *draft, orr_op op, const orr_op_args *args, co
                         uint32_t n_in, const orr_value *in, orr_value *ret_out);
 /* The value shall lie so. */
 orr_value orr_draft_lay(orr_draft *draft, orr_value value, const orr_layout *layout);
+/* A dim of the value is sliced in a way of its own. */
+void orr_draft_form(orr_draft *draft, orr_value value, const orr_form *form);
 const orr_type *orr_draft_type(const orr_draft *draft, orr_value value);
 /* First failure: the caller's, or the one that there is. */
 void orr_draft_fail(orr_draft *draft, orr_status status);

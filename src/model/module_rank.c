@@ -63,6 +63,17 @@ static orr_status insert_again(orr_tape *tape, orr_arena *arena, orr_error *err)
     return ORR_OK;
 }
 
+/* Is it merged with what another piece of a ring gave? */
+static bool is_merged(const orr_tape *tape, orr_value value)
+{
+    for (uint32_t c = 0; c < tape->n_calls; c++) {
+        const orr_tape_call *call = &tape->calls[c];
+        if (call->op == ORR_OP_MERGE && (call->in[0] == value || call->in[2] == value))
+            return true;
+    }
+    return false;
+}
+
 /* What is not kept whatever the plan says, and what selective recomputation drops.
  *
  * Gathered slices of the sequence, and keys and values of other slices of the context, are gathered
@@ -77,19 +88,14 @@ static bool drops(void *ctx, const orr_tape *tape, orr_value value)
     const bool slices = call->args.axis == ORR_AXIS_TP || call->args.axis == ORR_AXIS_CP;
     if (call->op == ORR_OP_ALL_GATHER || call->op == ORR_OP_SEND)
         return slices;
-    return plan->recompute == ORR_RECOMPUTE_SELECTIVE && call->op == ORR_OP_ATTENTION &&
-           value != call->out[0];
-}
-
-static bool is_ring_sum(const orr_tape_call *call)
-{
-    return call->op == ORR_OP_ADD && call->pass == ORR_PASS_FORWARD &&
-           strcmp(call->name, ORR_RING) == 0;
+    const bool core = call->op == ORR_OP_ATTENTION || call->op == ORR_OP_MERGE;
+    return plan->recompute == ORR_RECOMPUTE_SELECTIVE && core &&
+           (value != call->out[0] || is_merged(tape, value));
 }
 
 /* In a ring a rank gets as much as it gives: the gradient's way back stands as a SEND too. The
- * backward pass of a piece reads the output of all of them together: what the piece gave is not
- * kept. */
+ * backward pass of a piece reads what all of them gave together, output and logsumexp: what the
+ * piece gave is not kept. */
 static orr_status turn_rings(orr_tape *tape, orr_error *err)
 {
     orr_value *whole = orr_arena_array(tape->arena, orr_value, tape->n_values);
@@ -97,16 +103,16 @@ static orr_status turn_rings(orr_tape *tape, orr_error *err)
         return orr_fail_memory(err);
     for (orr_value v = 0; v < tape->n_values; v++)
         whole[v] = v;
-    for (uint32_t c = tape->n_calls; c-- > 0;) /* sums before what they are of */
-        if (is_ring_sum(&tape->calls[c]))
-            for (uint32_t i = 0; i < 2; i++)
-                whole[tape->calls[c].in[i]] = whole[tape->calls[c].out[0]];
+    for (uint32_t c = tape->n_calls; c-- > 0;) /* the whole before what it is of */
+        for (uint32_t i = 0; i < 4 && tape->calls[c].op == ORR_OP_MERGE; i++)
+            whole[tape->calls[c].in[i]] = whole[tape->calls[c].out[i % 2]];
     for (uint32_t c = 0; c < tape->n_calls; c++) {
         orr_tape_call *call = &tape->calls[c];
         if (call->op == ORR_OP_RECV)
             call->op = ORR_OP_SEND;
         if (call->op == ORR_OP_ATTENTION_BACKWARD && call->args.flash)
-            call->in[4] = whole[call->in[4]];
+            for (uint32_t i = 4; i < 6; i++)
+                call->in[i] = whole[call->in[i]];
     }
     return ORR_OK;
 }
@@ -129,8 +135,7 @@ static orr_status differentiate(orr_tape *tape, const orr_draft *draft, const or
             continue;
         outputs[n] = local[ends[i]];
         ORR_TRY(seed_of(tape, outputs[n], &seeds[n], err));
-        if (i == 0)
-            module->grad_out = seeds[n];
+        *(i == 0 ? &module->grad_out : &module->loss_seed) = seeds[n];
         n++;
     }
     if (draft->in != ORR_NONE)
@@ -153,6 +158,46 @@ static orr_value share_of(const orr_value *local, orr_value value)
     return value == ORR_NONE ? ORR_NONE : local[value];
 }
 
+/* Dims of one device, without padding and copies. */
+static orr_type whole_of(const orr_draft *draft, orr_value value)
+{
+    const orr_form *form = &draft->forms[value];
+    orr_type whole = draft->tape.values[value].type;
+    if (form->copies > 1) {
+        const int64_t slices = draft->job->how.members[ORR_AXIS_TP];
+        whole.dim[form->dim] = slices / form->copies * (form->lead + form->shared);
+    }
+    if (form->real > 0)
+        whole.dim[form->dim] = form->real;
+    return whole;
+}
+
+static bool is_held(const orr_draft *draft, orr_value value)
+{
+    return draft->tape.values[value].made_by == ORR_NONE || value == draft->in ||
+           value == draft->out || value == draft->loss;
+}
+
+static orr_status hold(const orr_draft *draft, const orr_layouts *layouts, const orr_value *local,
+                       orr_arena *arena, orr_module *module, orr_error *err)
+{
+    uint32_t n = 0;
+    for (orr_value v = 0; v < draft->tape.n_values; v++)
+        n += is_held(draft, v);
+    orr_holding *holdings = orr_arena_array(arena, orr_holding, n);
+    if (holdings == NULL)
+        return orr_fail_memory(err);
+    module->holdings = holdings;
+    for (orr_value v = 0; v < draft->tape.n_values; v++)
+        if (is_held(draft, v))
+            holdings[module->n_holdings++] = (orr_holding){.value = local[v],
+                                                           .whole = whole_of(draft, v),
+                                                           .layout = layouts->of[v],
+                                                           .form = draft->forms[v]};
+    memcpy(module->members, draft->job->how.members, sizeof module->members);
+    return ORR_OK;
+}
+
 orr_status orr_module_of_rank(const orr_draft *draft, orr_arena *arena, orr_module *module,
                               orr_error *err)
 {
@@ -169,7 +214,9 @@ orr_status orr_module_of_rank(const orr_draft *draft, orr_arena *arena, orr_modu
     module->tape = tape;
     module->in = share_of(local, draft->in);
     module->out = share_of(local, draft->out);
-    module->grad_in = module->grad_out = ORR_NONE;
+    module->loss = share_of(local, draft->loss);
+    module->grad_in = module->grad_out = module->loss_seed = ORR_NONE;
+    ORR_TRY(hold(draft, &layouts, local, arena, module, err));
     if (job->trained)
         ORR_TRY(differentiate(tape, draft, local, module, arena, err));
     return job->fused ? orr_module_fuse(module, arena, err) : ORR_OK;

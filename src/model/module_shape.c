@@ -80,6 +80,8 @@ static orr_status set_tokens(orr_job_shape *job, orr_error *err)
     if (w->task == ORR_TASK_PREFILL && w->prompt > 0) {
         job->tokens = job->keys = w->prompt;
         job->serves = true;
+        if (w->cache > 0 && job->how.members[ORR_AXIS_CP] > 1)
+            return orr_fail(err, ORR_UNSUPPORTED, "a cache is not sliced by context (cp)");
     }
     if (w->task == ORR_TASK_DECODE) {
         job->keys = (w->prompt > 0 ? w->prompt : job->tokens) + 1;
@@ -89,6 +91,12 @@ static orr_status set_tokens(orr_job_shape *job, orr_error *err)
             return orr_fail(
                 err, ORR_UNSUPPORTED,
                 "context parallelism slices prompts, not the one token of a decoding step");
+    }
+    if (job->serves && w->cache > 0) {
+        if (w->cache < job->tokens)
+            return orr_fail(err, ORR_INVALID, "%lld tokens do not fit into a cache of %u",
+                            (long long)job->tokens, w->cache);
+        job->keys = w->cache;
     }
     const uint32_t slices = job->how.members[ORR_AXIS_TP] * job->how.members[ORR_AXIS_CP];
     const bool divides = job->tokens % slices == 0;
@@ -123,6 +131,27 @@ static orr_status check_slices(const orr_job_shape *job, orr_error *err)
     return must_divide(m->kv_heads, "heads of keys and values", tp, "slices (tp)", err);
 }
 
+/* What is counted, and cannot be run. */
+static orr_status check_real(const orr_job_shape *job, orr_error *err)
+{
+    const orr_model *m = job->model;
+    const char *what = NULL;
+    if (m->kind != ORR_MODEL_TRANSFORMER)
+        return ORR_OK;
+    if (m->position == ORR_POSITION_ALIBI)
+        what = "positions as slopes (ALiBi)";
+    else if (m->sinks)
+        what = "attention sinks";
+    else if (m->sliding && m->chunk > 0 && m->chunk < job->keys)
+        what = "windows that slide";
+    else if (m->rope_factor < 0 && m->position == ORR_POSITION_ROTARY)
+        what = "this scaling of rotary positions";
+    else if (m->cross_layers > 0 && job->serves)
+        what = "cross-attention to pictures, while tokens are generated,";
+    return what == NULL ? ORR_OK
+                        : orr_fail(err, ORR_UNSUPPORTED, "%s: %s cannot be run", m->name, what);
+}
+
 static double imbalance_of(const orr_job_shape *job)
 {
     const orr_expert_load *load = job->workload->load;
@@ -147,7 +176,10 @@ orr_status orr_job_shape_of(const orr_model *model, const orr_plan *plan,
     job.dropout = job.trained && is_dropped(model, plan);
     job.how = sharding_of(plan, job.trained);
     ORR_TRY(check_slices(&job, err));
+    job.real = workload->real || workload->cache > 0;
     ORR_TRY(set_tokens(&job, err));
+    if (job.real)
+        ORR_TRY(check_real(&job, err));
     job.imbalance = imbalance_of(&job);
     *ret = job;
     return ORR_OK;

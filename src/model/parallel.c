@@ -129,8 +129,8 @@ static orr_axis_layout stage_layout(const orr_plan *plan)
 {
     const orr_digit pipeline = digit_of(plan, ORR_AXIS_PP);
     const uint32_t inside = pipeline.stride, all = (uint32_t)orr_plan_ranks(plan);
-    return layout_of((orr_digit){inside, 1}, (orr_digit){all / inside / pipeline.size,
-                                                         inside * pipeline.size});
+    return layout_of((orr_digit){inside, 1},
+                     (orr_digit){all / inside / pipeline.size, inside * pipeline.size});
 }
 
 static orr_axis_layout space_of(const orr_plan *plan, orr_axis axis)
@@ -200,6 +200,12 @@ void orr_plan_members_of(const orr_plan *plan, orr_axis axis, uint32_t rank, uin
         first = 0;
     for (uint32_t i = 0; i < l.size; i++)
         ret[i] = orr_layout_rank(&l, at.base, first + i * l.stride);
+}
+
+uint32_t orr_plan_member(const orr_plan *plan, orr_axis axis, uint32_t rank)
+{
+    const orr_axis_layout l = orr_plan_layout(plan, axis);
+    return spot_of(&l, rank).index / l.stride % l.size;
 }
 
 /* Groups are numbered by their first ranks, which come before the others. */

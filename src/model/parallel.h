@@ -16,6 +16,8 @@ uint32_t        orr_plan_rank_at(const orr_plan *plan, const orr_coordinates *at
 
 /* Ranks of the group of `rank` along an axis, in order. `ret`: shape (orr_plan_group_size()). */
 void orr_plan_members_of(const orr_plan *plan, orr_axis axis, uint32_t rank, uint32_t *ret);
+/* Which member of its group along the axis a rank is. */
+uint32_t orr_plan_member(const orr_plan *plan, orr_axis axis, uint32_t rank);
 /* All groups of an axis, as a grouping over orr_plan_ranks(). PP groups hold the stages of a
  * pipeline in order. */
 orr_status orr_plan_grouping(const orr_plan *plan, orr_axis axis, orr_arena *arena,

@@ -3,6 +3,8 @@
  * (Naumov et al., arXiv 1906.00091, section 4). A micro-batch is that of all replicas: each looks
  * up what its tables are asked for, then bags go to where their samples are. B: samples of all
  * replicas, F tables, C columns of each. */
+#include "model/recommend.h"
+
 #include "model/transformer.h"
 
 static int64_t all_samples(const orr_draft *draft)
@@ -39,16 +41,55 @@ typedef struct tables {
     bool whole;                   /* a table is on one replica: else its rows are spread  */
 } tables;
 
+static orr_table_share block_of(const orr_dlrm *d, uint32_t replicas, uint32_t replica)
+{
+    orr_table_share s = {.count = (d->n_tables + replicas - 1) / replicas};
+    s.first = replica * s.count < d->n_tables ? replica * s.count : d->n_tables;
+    s.n = d->n_tables - s.first < s.count ? d->n_tables - s.first : s.count;
+    for (uint32_t i = s.first; i < s.first + s.n; i++) {
+        s.rows += d->rows[i];
+        s.lookups += orr_dlrm_pooling(d, i);
+    }
+    return s;
+}
+
+orr_table_share orr_table_share_of(const orr_dlrm *d, uint32_t replicas, uint32_t replica)
+{
+    orr_table_share share = block_of(d, replicas, replica);
+    const int64_t own = share.lookups;
+    for (uint32_t r = 0; r < replicas; r++) {
+        const orr_table_share other = block_of(d, replicas, r);
+        share.padded |= other.lookups != own;
+        share.rows = other.rows > share.rows ? other.rows : share.rows;
+        share.lookups = other.lookups > share.lookups ? other.lookups : share.lookups;
+    }
+    share.rows += share.padded;
+    return share;
+}
+
+/* As an engine has them: all replicas alike the fullest. */
+static tables real_tables_of(const orr_draft *draft)
+{
+    const int64_t replicas = draft->job->how.members[ORR_AXIS_DP];
+    const orr_table_share s = orr_table_share_of(&draft->job->model->dlrm, (uint32_t)replicas, 0);
+    return (tables){.rows = s.rows * replicas,
+                    .lookups = s.lookups * replicas,
+                    .count = s.count * replicas,
+                    .whole = true};
+}
+
 /* Where there are no fewer tables than replicas each has whole ones, and the fullest as many as are
- * counted here; else every table's rows are spread. */
+ * counted here; else every table's rows are spread. Rows and lookups are those of the mean. */
 static tables tables_of(const orr_draft *draft)
 {
     const orr_dlrm *d = &draft->job->model->dlrm;
     const int64_t replicas = draft->job->how.members[ORR_AXIS_DP];
     tables t = {.count = d->n_tables, .whole = d->n_tables >= replicas};
+    if (draft->job->real && t.whole)
+        return real_tables_of(draft);
     for (uint32_t i = 0; i < d->n_tables; i++) {
         t.rows += d->rows[i];
-        t.lookups += d->pooling[i] > 0 ? d->pooling[i] : 1;
+        t.lookups += orr_dlrm_pooling(d, i);
     }
     if (t.whole)
         t.count = (t.count + replicas - 1) / replicas * replicas;
@@ -68,8 +109,7 @@ static orr_value bags(orr_draft *draft, const tables *t)
         orr_draft_weight(draft, ORR_DIMS(t->rows, d->dim), 0, ORR_AXIS_DP, "tables");
     draft->tag = ORR_WEIGHT_DENSE;
     const int64_t ids = (b * t->lookups + replicas - 1) / replicas * replicas;
-    const orr_value which =
-        orr_draft_input(draft, ORR_DTYPE_INT64, ORR_DIMS(ids), &spread, "ids");
+    const orr_value which = orr_draft_input(draft, ORR_DTYPE_INT64, ORR_DIMS(ids), &spread, "ids");
     const orr_value offsets =
         orr_draft_input(draft, ORR_DTYPE_INT64, ORR_DIMS(b, t->count), &owned, "offsets");
     const orr_op_args args = {.count = t->lookups * 1024 / t->count};
@@ -126,6 +166,11 @@ void orr_write_recommendation(orr_draft *draft)
     const orr_layout samples = by_sample(draft);
     const tables t = tables_of(draft);
     int64_t columns = 0;
+    if (draft->job->real && !t.whole)
+        orr_draft_fail(draft, orr_fail(draft->err, ORR_UNSUPPORTED,
+                                       "%u tables on %u replicas: tables whose rows are spread are "
+                                       "simulated, not run",
+                                       d->n_tables, draft->job->how.members[ORR_AXIS_DP]));
     const orr_value features = orr_draft_input(draft, draft->job->stream,
                                                ORR_DIMS(b, d->dense_features), &samples, "dense");
     const orr_value sums = real_tables(draft, bags(draft, &t), &t);

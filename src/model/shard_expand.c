@@ -7,49 +7,75 @@ static orr_axis first_axis(orr_axis_set set)
     return (orr_axis)__builtin_ctz(set);
 }
 
-/* Of a chunked context, slices that share no chunk do not meet. */
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b > 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Of a chunked context, slices that share no chunk do not meet: a chunk begins at most
+ * tokens - gcd(tokens, window) behind the beginning of a slice. */
 static uint32_t pieces_of(const orr_shard_pass *pass, const orr_shard_site *site)
 {
     const uint32_t members = pass->how->members[first_axis(site->ring)];
     const int64_t tokens = orr_shard_in(site, 1)->dim[1] / members, window = site->args.window;
     if (site->args.mask != ORR_MASK_CHUNKED || window / tokens >= members)
         return members;
-    return (uint32_t)((window + tokens - 1) / tokens);
+    const int64_t behind = window - common_divisor(tokens, window);
+    const int64_t pieces = (behind + tokens - 1) / tokens + 1;
+    return pieces < members ? (uint32_t)pieces : members;
+}
+
+/* `both`: outputs and logsumexps of the pieces so far, and then of the next one. */
+static orr_status merge(orr_shard_pass *pass, orr_value *both, orr_error *err)
+{
+    orr_value made[ORR_CALL_OUT];
+    ORR_TRY(orr_tape_call_op(pass->rank, ORR_OP_MERGE, NULL, both, 4, ORR_RING, made, err));
+    both[0] = made[0];
+    both[1] = made[1];
+    return ORR_OK;
 }
 
 /* Ring attention (Liu et al., arXiv 2310.01889): a rank's queries meet its own keys and values
- * while those of the rank before are under way; n - 1 times what came is passed on. With causal
- * masks each rank has a piece of the context's first and of its second half, so that of every pair
- * of slices half is seen: as a causal mask of one slice says, here for each of them (Llama 3, arXiv
- * 2407.21783, section 3.3.2, has the same halves). What the pieces give is added up; the weights of
- * that sum, from their logsumexps, are left out. */
+ * while those of the rank before are under way; n - 1 times what came is passed on. What the pieces
+ * give is weighed by their logsumexps.
+ *
+ * A rank's tokens are neighbours, and what it sees of which piece is said by positions that are
+ * filled in when the rank is known. The tape has the causal mask of one slice for each of them: on
+ * average half of every pair of slices is seen, and where each rank has a piece of the context's
+ * first and of its second half, that is what all see (Llama 3, arXiv 2407.21783, section 3.3.2). */
 orr_status orr_shard_ring(orr_shard_pass *pass, const orr_shard_site *site, const orr_value *in,
                           orr_value *ret_out)
 {
     const orr_axis axis = first_axis(site->ring);
-    const uint32_t members = pieces_of(pass, site);
-    orr_value k = in[1], v = in[2], sum = ORR_NONE, out[ORR_CALL_OUT];
-    for (uint32_t i = 0; i < members; i++) {
+    const uint32_t pieces = pieces_of(pass, site);
+    orr_value k = in[1], v = in[2], both[2 * ORR_CALL_OUT];
+    if (!site->args.flash)
+        return orr_fail(pass->err, ORR_UNSUPPORTED,
+                        "%s: a ring weighs its pieces by what flash attention keeps: flash=on, or "
+                        "cp_kind=all_gather",
+                        site->call->name);
+    for (uint32_t i = 0; i < pieces; i++) {
         orr_value next_k = ORR_NONE, next_v = ORR_NONE;
-        if (i + 1 < members) {
+        if (i + 1 < pieces) {
             ORR_TRY(orr_shard_collective(pass, ORR_OP_SEND, axis, 0, 0, true, "keys", k, &next_k));
             ORR_TRY(
                 orr_shard_collective(pass, ORR_OP_SEND, axis, 0, 0, true, "values", v, &next_v));
         }
         const orr_value piece[] = {in[0], k, v};
         ORR_TRY(orr_tape_call_op(pass->rank, ORR_OP_ATTENTION, &site->args, piece, 3,
-                                 site->call->name, out, pass->err));
-        if (sum == ORR_NONE)
-            sum = out[0];
-        else
-            ORR_TRY(orr_tape_call_op(pass->rank, ORR_OP_ADD, NULL, (const orr_value[]){sum, out[0]},
-                                     2, ORR_RING, &sum, pass->err));
+                                 site->call->name, &both[i == 0 ? 0 : 2], pass->err));
+        if (i > 0)
+            ORR_TRY(merge(pass, both, pass->err));
         k = next_k;
         v = next_v;
     }
-    out[0] = sum;
-    for (uint32_t i = 0; i < site->call->n_out; i++)
-        ret_out[i] = out[i];
+    ret_out[0] = both[0];
+    ret_out[1] = both[1];
     return ORR_OK;
 }
 

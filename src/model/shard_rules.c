@@ -65,8 +65,10 @@ static orr_status grouped_matmul(orr_shard_site *site, orr_error *err)
     x->by[0] |= experts;
     x->routed = experts;
     x->by[1] = k;
-    for (uint32_t i = 2; i < site->call->n_in; i++)
-        site->need[i] = (orr_layout){.by = {i == 2 && site->call->n_in != 4 ? experts : 0}};
+    for (uint32_t i = 2; i < site->call->n_in; i++) {
+        const orr_axis_set counts = i == 2 && site->call->n_in != 4 ? experts : 0;
+        site->need[i] = (orr_layout){.by = {counts}, .routed = counts};
+    }
     site->give[0] = *x;
     site->give[0].by[1] = n;
     site->give[0].partial = k;
@@ -82,6 +84,7 @@ static orr_status attention(orr_shard_site *site, orr_error *err)
     q->partial = 0;
     q->by[3] = 0;
     site->ring = q->by[1] & site->need[1].by[1] & site->pass->how->ring;
+    site->args.slices = q->by[1];
     for (uint32_t i = 1; i < 3; i++) {
         site->need[i] = *q;
         site->need[i].by[1] = site->ring;
@@ -97,6 +100,17 @@ static orr_status attention(orr_shard_site *site, orr_error *err)
         const int64_t queries = orr_shard_in(site, 0)->dim[1];
         site->args.offset += (queries - queries / parts) / 2;
     }
+    return ORR_OK;
+}
+
+/* x (..., S, H, D): positions go with S. */
+static orr_status positioned(orr_shard_site *site)
+{
+    const orr_type *x = orr_shard_in(site, 0);
+    site->need[0].partial = 0;
+    *by_last(&site->need[0], x) = 0;
+    site->args.slices = site->need[0].by[x->rank - 3];
+    site->give[0] = site->need[0];
     return ORR_OK;
 }
 
@@ -172,8 +186,16 @@ static orr_status embedding(orr_shard_site *site, orr_error *err)
     site->give[0] = site->need[1];
     *by_last(&site->give[0], y) = table->by[1];
     site->give[0].partial = table->by[0];
+    site->args.slices = table->by[0];
     if (table->by[0] != 0)
         site->args.count = 0;
+    return ORR_OK;
+}
+
+static orr_status all_whole(orr_shard_site *site)
+{
+    for (uint32_t i = 0; i < site->call->n_in; i++)
+        site->need[i] = (orr_layout){0};
     return ORR_OK;
 }
 
@@ -183,6 +205,7 @@ static orr_status cross_entropy(orr_shard_site *site, orr_error *err)
     (void)err;
     site->need[0].partial = 0;
     site->vocabulary = *by_last(&site->need[0], orr_shard_in(site, 0));
+    site->args.slices = site->vocabulary;
     site->need[1] = first_dims(&site->need[0], orr_shard_in(site, 1));
     site->give[0] = site->give[1] = site->need[1];
     return ORR_OK;
@@ -195,18 +218,20 @@ orr_status orr_shard_rule(orr_shard_site *site, orr_error *err)
     case ORR_OP_FAMILY_MATMUL:
         return op == ORR_OP_GROUPED_MATMUL ? grouped_matmul(site, err) : matmul(site, err);
     case ORR_OP_FAMILY_ATTENTION:
-        return op == ORR_OP_ATTENTION ? attention(site, err) : along_last(site, err);
+        if (op == ORR_OP_ATTENTION)
+            return attention(site, err);
+        return op == ORR_OP_TUNE ? positioned(site) : along_last(site, err);
     case ORR_OP_FAMILY_NORM:
         return op == ORR_OP_BATCH_NORM ? orr_shard_other_rule(site, err) : along_last(site, err);
     case ORR_OP_FAMILY_ROTARY:
-        return along_last(site, err);
+        return positioned(site);
     case ORR_OP_FAMILY_ACTIVATION:
     case ORR_OP_FAMILY_ELEMENTWISE:
     case ORR_OP_FAMILY_CAST:
     case ORR_OP_FAMILY_COPY:
         return elementwise(site, err);
     case ORR_OP_FAMILY_EMBEDDING:
-        return embedding(site, err);
+        return op == ORR_OP_SPLICE ? all_whole(site) : embedding(site, err);
     case ORR_OP_FAMILY_LOSS:
         return cross_entropy(site, err);
     case ORR_OP_FAMILY_LAYOUT:

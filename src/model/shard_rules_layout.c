@@ -148,6 +148,13 @@ static orr_status expand(orr_shard_site *site)
     return ORR_OK;
 }
 
+/* What is written into a cache lies as that does. */
+static orr_status cache(orr_shard_site *site)
+{
+    site->need[1] = site->give[0] = site->need[0];
+    return ORR_OK;
+}
+
 orr_status orr_shard_layout_rule(orr_shard_site *site, orr_error *err)
 {
     switch (site->call->op) {
@@ -161,6 +168,8 @@ orr_status orr_shard_layout_rule(orr_shard_site *site, orr_error *err)
         return concat(site);
     case ORR_OP_EXPAND:
         return expand(site);
+    case ORR_OP_CACHE:
+        return cache(site);
     default:
         return along_dim(site);
     }

@@ -47,9 +47,19 @@ static orr_axis_set rows_by(const orr_shard_site *site, const orr_layout *tokens
     return how->experts | (differ ? how->expert_slices : 0);
 }
 
-static int64_t rows_of(const orr_shard_site *site, const orr_layout *tokens)
+/* Sorted rows of the rank. As they are run: a part for each rank that has experts, with room for
+ * all of the rank's tokens in each, which go to no more of a part's experts than it has. */
+static void set_rows(orr_shard_site *site, const orr_type *indices, const orr_layout *tokens)
 {
-    return site->call->args.count / orr_shard_parts(site->pass->how, orr_layout_axes(tokens));
+    const orr_sharding *how = site->pass->how;
+    const int64_t slices = orr_shard_parts(how, orr_layout_axes(tokens));
+    orr_op_args *args = &site->args;
+    args->count /= slices;
+    if (args->members == 0)
+        return;
+    args->members = (uint32_t)orr_shard_parts(how, how->experts);
+    const int64_t choices = indices->dim[indices->rank - 1], each = args->experts / args->members;
+    args->count = args->count / choices * (choices < each ? choices : each) * args->members;
 }
 
 /* x (..., D), indices (..., K)[, scores]: sorted (T x K, D). */
@@ -59,8 +69,8 @@ static orr_status dispatch(orr_shard_site *site, orr_error *err)
     ORR_TRY(cut_tokens(site, orr_shard_in(site, 0), tokens, err));
     for (uint32_t i = 1; i < site->call->n_in; i++)
         site->need[i] = *tokens;
-    site->args.count = rows_of(site, tokens);
-    site->give[0] = (orr_layout){.by = {rows_by(site, tokens)}};
+    set_rows(site, orr_shard_in(site, 1), tokens);
+    site->give[0] = site->give[1] = (orr_layout){.by = {rows_by(site, tokens)}};
     site->alike = true;
     return ORR_OK;
 }
@@ -72,7 +82,7 @@ static orr_status combine(orr_shard_site *site, orr_error *err)
     ORR_TRY(cut_tokens(site, orr_shard_in(site, 1), tokens, err));
     for (uint32_t i = 2; i < site->call->n_in; i++)
         site->need[i] = *tokens;
-    site->args.count = rows_of(site, tokens);
+    set_rows(site, orr_shard_in(site, 1), tokens);
     site->need[0] = (orr_layout){.by = {rows_by(site, tokens)}};
     site->give[0] = *tokens;
     site->alike = true;

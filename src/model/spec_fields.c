@@ -52,7 +52,7 @@ static const char *const KINDS[] = {
 #undef NAME_
 };
 static const char *const NORMS[] = {"rms", "layer"};
-static const char *const ACTIVATIONS[] = {"swiglu", "gelu", "relu"};
+static const char *const ACTIVATIONS[] = {"swiglu", "gelu", "relu", "gelu_tanh"};
 static const char *const POSITIONS[] = {"rotary", "learned", "alibi", "none"};
 static const char *const ROUTERS[] = {"softmax", "sigmoid"};
 static const char *const QK_NORMS[] = {"none", "learned", "weightless"};
@@ -106,7 +106,8 @@ static const orr_spec_field DLRM[] = {
     WIDTH("dense_features", dlrm.dense_features),
     WIDTH("dim", dlrm.dim),
     LIST("rows", ORR_SPEC_I64S, dlrm.rows, dlrm.n_tables, ORR_TABLES_MAX, INT64_C(1) << 40),
-    LIST("pooling", ORR_SPEC_U32S, dlrm.pooling, dlrm.n_tables, ORR_TABLES_MAX, ORR_MODEL_MOST_WIDTH),
+    LIST("pooling", ORR_SPEC_U32S, dlrm.pooling, dlrm.n_tables, ORR_TABLES_MAX,
+         ORR_MODEL_MOST_WIDTH),
     LIST("bottom", ORR_SPEC_U32S, dlrm.bottom, dlrm.n_bottom, ORR_MLP_LAYERS, ORR_MODEL_MOST_WIDTH),
     LIST("top", ORR_SPEC_U32S, dlrm.top, dlrm.n_top, ORR_MLP_LAYERS, ORR_MODEL_MOST_WIDTH),
     LAYERS("cross_layers", dlrm.cross_layers),
@@ -137,6 +138,13 @@ static const orr_spec_field FIELDS[] = {
     U32("extra_tokens", extra_tokens, ORR_MODEL_MOST_TOKENS),
     U32("context", context, ORR_MODEL_MOST_TOKENS),
     NUMBER("rope_theta", rope_theta),
+    NUMBER("rope_factor", rope_factor),
+    NUMBER("rope_low", rope_low),
+    NUMBER("rope_high", rope_high),
+    U32("rope_context", rope_context, ORR_MODEL_MOST_TOKENS),
+    BOOL("rope_interleaved", rope_interleaved),
+    U32("tuned_floor", tuned_floor, ORR_MODEL_MOST_TOKENS),
+    NUMBER("tuned_scale", tuned_scale),
     WORD("norm", norm, NORMS),
     NUMBER("norm_epsilon", norm_epsilon),
     WORD("activation", activation, ACTIVATIONS),

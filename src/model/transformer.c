@@ -63,18 +63,29 @@ void orr_write_weight(orr_draft *draft, orr_dims dims, uint32_t dim, orr_axis ax
     *ret_scale = orr_draft_scale(draft, name);
 }
 
+/* `dim` of the value is what comes out of the layer. */
+static void form_columns(orr_draft *draft, orr_value value, const orr_linear *l, uint8_t dim)
+{
+    orr_form form = l->form;
+    form.dim = dim;
+    orr_draft_form(draft, value, &form);
+}
+
 static orr_value product(orr_draft *draft, orr_value x, const orr_linear *l)
 {
     orr_value w, scale_w, scale_x = ORR_NONE;
-    const uint8_t tag = draft->tag;
+    const uint8_t tag = draft->tag, columns = l->turned ? 0 : 1;
     draft->tag = l->tag;
-    orr_write_weight(draft, ORR_DIMS(l->in, l->out), l->slicing == ORR_BY_ROW ? 0 : 1,
+    orr_write_weight(draft, l->turned ? ORR_DIMS(l->out, l->in) : ORR_DIMS(l->in, l->out),
+                     l->slicing == ORR_BY_ROW ? 1u - columns : columns,
                      l->slicing == ORR_BY_NONE ? ORR_AXIS_NONE : ORR_AXIS_TP, l->exact, l->name, &w,
                      &scale_w);
+    form_columns(draft, w, l, columns);
     draft->tag = tag;
     if (!l->exact)
         orr_write_operand(draft, x, &x, &scale_x);
-    const orr_op_args args = {.size = scale_x == ORR_NONE ? 0 : orr_write_scale_block(draft)};
+    const orr_op_args args = {.transpose_b = l->turned,
+                              .size = scale_x == ORR_NONE ? 0 : orr_write_scale_block(draft)};
     const orr_value in[] = {x, w, scale_x, scale_w};
     return orr_draft_call(draft, ORR_OP_MATMUL, &args, l->name, scale_x == ORR_NONE ? 2 : 4, in);
 }
@@ -93,6 +104,7 @@ static orr_value adapter(orr_draft *draft, orr_value x, const orr_linear *l)
     const orr_value b =
         orr_draft_weight(draft, ORR_DIMS(rank, l->out), 1,
                          l->slicing == ORR_BY_COLUMN ? ORR_AXIS_TP : ORR_AXIS_NONE, "lora_b");
+    form_columns(draft, b, l, 1);
     draft->frozen = frozen;
     const orr_value down = ORR_CALL(draft, MATMUL, NULL, "lora_a", x, a);
     const orr_layout stream = orr_draft_stream(draft);
@@ -119,6 +131,7 @@ orr_value orr_write_linear(orr_draft *draft, orr_value x, const orr_linear *l)
         return y;
     const orr_axis axis = l->slicing == ORR_BY_COLUMN ? ORR_AXIS_TP : ORR_AXIS_NONE;
     const orr_value bias = orr_draft_weight(draft, ORR_DIMS(l->out), 0, axis, l->name);
+    form_columns(draft, bias, l, 0);
     return ORR_CALL(draft, BIAS, NULL, l->name, y, bias);
 }
 

@@ -17,7 +17,9 @@ typedef struct orr_linear {
     bool        bias;
     bool        exact;    /* never in 8 bits: routers and heads                                */
     bool        adapted;  /* LoRA puts an adapter beside it                                    */
+    bool        turned;   /* weights (out, in): an engine has one tensor for embedding and head */
     uint8_t     tag;      /* orr_weight_tag */
+    orr_form    form;     /* of what comes out; `dim` is not said                              */
 } orr_linear;
 orr_value orr_write_linear(orr_draft *draft, orr_value x, const orr_linear *linear);
 /* The operand of a product: quantised where products are in 8 bits or fewer, else as it is with
@@ -51,6 +53,8 @@ orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_sight *si
 /* Queries of the stream, keys and values of the pictures' tokens. */
 orr_value orr_write_cross_attention(orr_draft *draft, orr_value x);
 orr_value orr_write_latent_attention(orr_draft *draft, orr_value x);
+/* x (B, S, H, W), turned by its tokens' positions. */
+orr_value orr_write_rotary(orr_draft *draft, orr_value x, const char *name);
 /* q (B, S, H, W), k and v (B, T, G, W): (B, S, H, W of v). Keys of tokens before these are in
  * the cache. */
 orr_value orr_write_core(orr_draft *draft, orr_value q, orr_value k, orr_value v,

@@ -2,10 +2,32 @@
 /* Attention with heads that share keys and values; the core that all kinds of attention have. */
 #include "model/transformer.h"
 
-static orr_value rotary(orr_draft *draft, orr_value x, const char *name)
+orr_value orr_write_rotary(orr_draft *draft, orr_value x, const char *name)
 {
-    return ORR_CALL(draft, ROTARY, (&(orr_op_args){.value = draft->job->model->rope_theta}), name,
-                    x);
+    const orr_job_shape *job = draft->job;
+    const orr_model *m = job->model;
+    const bool picture = job->outer != NULL, stretched = m->rope_factor > 0;
+    const orr_op_args args = {.value = m->rope_theta,
+                              .interleaved = m->rope_interleaved,
+                              .stretch = stretched ? (float)m->rope_factor : 0,
+                              .low = stretched ? (float)m->rope_low : 0,
+                              .high = stretched ? (float)m->rope_high : 0,
+                              .context = stretched ? m->rope_context : 0,
+                              .size = picture ? m->vision.image / m->vision.patch : 0};
+    return ORR_CALL(draft, ROTARY, &args, name, x);
+}
+
+/* Queries of layers without positions, where there are some beyond those that it leaves as they
+ * are. Only the last of tuned_floor tokens is changed: that is no work to speak of. */
+static orr_value tuned(orr_draft *draft, orr_value q, const orr_sight *sight)
+{
+    const orr_job_shape *job = draft->job;
+    const orr_model *m = job->model;
+    const int64_t reach = job->keys + (job->real ? 1 : 0);
+    if (sight->rotary || m->tuned_floor == 0 || reach <= m->tuned_floor)
+        return q;
+    const orr_op_args args = {.window = m->tuned_floor, .value = m->tuned_scale};
+    return ORR_CALL(draft, TUNE, &args, "q", q);
 }
 
 /* Each head is a row. */
@@ -30,24 +52,33 @@ static orr_value positioned(orr_draft *draft, orr_value x, const orr_sight *sigh
     if (m->qk_norm == 1)
         x = head_norm(draft, x, name);
     if (turns)
-        x = rotary(draft, x, name);
+        x = orr_write_rotary(draft, x, name);
     /* Llama 4: after the turn, and only there. */
     return m->qk_norm == 2 && turns ? weightless_norm(draft, x, name) : x;
 }
 
-/* Keys and values of tokens that were there before: this step's are among them. */
+/* Where the first of this step's tokens stands: known when it runs, or behind all others. */
+static int64_t first_position(const orr_job_shape *job)
+{
+    return job->workload->cache > 0 ? 0 : job->keys - job->tokens;
+}
+
+/* Keys and values of tokens that were there before, and this step's behind them. */
 static orr_value cached(orr_draft *draft, orr_value fresh, const orr_sight *sight, const char *name)
 {
     const orr_job_shape *job = draft->job;
-    if (job->keys == job->tokens || draft->status != ORR_OK || sight->all)
+    const bool kept = job->keys > job->tokens || (job->workload->cache > 0 && job->serves);
+    if (!kept || draft->status != ORR_OK || sight->all)
         return fresh;
     const orr_type *type = orr_draft_type(draft, fresh);
     const orr_layout heads = {
         .by = {0, orr_draft_axes(draft, ORR_AXIS_CP, ORR_AXIS_NONE),
                type->dim[2] > 1 ? orr_draft_axes(draft, ORR_AXIS_TP, ORR_AXIS_NONE) : 0}};
-    return orr_draft_input(draft, (orr_dtype)type->dtype,
-                           ORR_DIMS(type->dim[0], job->keys, type->dim[2], type->dim[3]), &heads,
-                           name);
+    const orr_value cache = orr_draft_input(
+        draft, (orr_dtype)type->dtype,
+        ORR_DIMS(type->dim[0], job->keys, type->dim[2], type->dim[3]), &heads, name);
+    const orr_op_args args = {.offset = first_position(job)};
+    return ORR_CALL(draft, CACHE, &args, name, cache, fresh);
 }
 
 /* A window that slides has as many pairs as chunks of twice its width. */
@@ -58,7 +89,7 @@ orr_value orr_write_core(orr_draft *draft, orr_value q, orr_value k, orr_value v
     const int64_t window = (int64_t)job->model->chunk * (job->model->sliding ? 2 : 1);
     orr_op_args args = {.mask = ORR_MASK_CAUSAL,
                         .flash = job->plan->flash == ORR_SWITCH_ON,
-                        .offset = job->keys - job->tokens,
+                        .offset = first_position(job),
                         .value = job->dropout ? ORR_DROPOUT : 0};
     if (sight->all) {
         args.mask = ORR_MASK_NONE;
@@ -79,6 +110,16 @@ static int64_t groups_of(const orr_job_shape *job)
     return job->model->kv_heads < slices ? slices : job->model->kv_heads;
 }
 
+/* Of what gives so many columns of each head of a group, and then those of its key and value. */
+static orr_form form_of(const orr_job_shape *job, int64_t lead, int64_t shared)
+{
+    const uint32_t groups = job->model->kv_heads, slices = job->how.members[ORR_AXIS_TP];
+    if (groups >= slices)
+        return (orr_form){0};
+    const int64_t heads = job->model->heads / groups;
+    return (orr_form){.copies = slices / groups, .lead = heads * lead, .shared = shared};
+}
+
 /* One product for q, k and v, a group of heads with its key and value behind another, as
  * Megatron-LM lays them: slices of it are whole groups. v stays a part of what the product gave,
  * which is kept with it, though q and k have been turned since: as there. */
@@ -94,12 +135,13 @@ orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_sight *si
                                                          .out = (heads + 2 * groups) * w,
                                                          .slicing = ORR_BY_COLUMN,
                                                          .bias = m->qkv_bias,
-                                                         .adapted = true});
+                                                         .adapted = true,
+                                                         .form = form_of(job, w, 2 * w)});
     orr_value part[ORR_CALL_OUT];
     orr_write_split(draft, orr_write_view(draft, qkv, ORR_DIMS(b, s, groups, (each + 2) * w)),
                     ORR_DIMS(each * w, w, w), part);
     orr_value q = orr_write_view(draft, part[0], ORR_DIMS(b, s, heads, w));
-    q = positioned(draft, q, sight, "q");
+    q = tuned(draft, positioned(draft, q, sight, "q"), sight);
     const orr_value k = positioned(draft, part[1], sight, "k");
     const orr_value y = orr_write_core(draft, q, k, part[2], sight);
     return orr_write_linear(draft, orr_write_view(draft, y, ORR_DIMS(b, s, heads * w)),
@@ -132,7 +174,8 @@ static orr_value of_pictures(orr_draft *draft, int64_t tokens, orr_value *ret)
                                                         .in = m->hidden,
                                                         .out = 2 * g * w,
                                                         .slicing = ORR_BY_COLUMN,
-                                                        .adapted = true});
+                                                        .adapted = true,
+                                                        .form = form_of(job, 0, 2 * w)});
     orr_value part[ORR_CALL_OUT];
     orr_write_split(draft, orr_write_view(draft, kv, ORR_DIMS(b, tokens, g, 2 * w)), ORR_DIMS(w, w),
                     part);

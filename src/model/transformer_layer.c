@@ -7,6 +7,8 @@ orr_value orr_write_activation(orr_draft *draft, orr_value x, int64_t ffn)
     switch (draft->job->model->activation) {
     case ORR_ACTIVATION_GELU:
         return ORR_CALL(draft, GELU, NULL, "gelu", x);
+    case ORR_ACTIVATION_GELU_TANH:
+        return ORR_CALL(draft, GELU, (&(orr_op_args){.tanh = true}), "gelu", x);
     case ORR_ACTIVATION_RELU:
         return ORR_CALL(draft, RELU, NULL, "relu", x);
     default:
@@ -29,7 +31,8 @@ orr_value orr_write_mlp(orr_draft *draft, orr_value x, int64_t ffn)
                                                         .in = m->hidden,
                                                         .out = gated ? 2 * ffn : ffn,
                                                         .slicing = ORR_BY_COLUMN,
-                                                        .bias = m->mlp_bias});
+                                                        .bias = m->mlp_bias,
+                                                        .form = {.joined = gated ? 2 : 1}});
     return orr_write_linear(draft, orr_write_activation(draft, up, ffn),
                             &(orr_linear){.name = "down",
                                           .in = ffn,
@@ -108,21 +111,40 @@ static int64_t vocabulary(const orr_draft *draft)
     return padded(draft, draft->job->model->vocab);
 }
 
+/* Pictures among the tokens: rows of all pictures of all samples, in the places of a token that
+ * whoever runs it knows. Which place is the next one's is seen where all tokens are. */
+static orr_value spliced(orr_draft *draft, orr_value x, orr_value tokens)
+{
+    const orr_job_shape *job = draft->job;
+    const orr_model *m = job->model;
+    const orr_layout whole = {0};
+    if (!job->real || !job->serves || orr_images_of(job) == 0 || m->cross_layers > 0 ||
+        m->vision.layers == 0 || job->workload->task == ORR_TASK_DECODE)
+        return x;
+    const int64_t rows =
+        job->samples * orr_images_of(job) * m->vision.tiles * (int64_t)m->vision.tokens;
+    const orr_value pictures =
+        orr_draft_input(draft, job->stream, ORR_DIMS(rows, m->hidden), &whole, "pictures");
+    return ORR_CALL(draft, SPLICE, NULL, "pictures", orr_draft_lay(draft, x, &whole), tokens,
+                    pictures);
+}
+
 static orr_value token_embedding(orr_draft *draft, orr_value table)
 {
     const orr_layout stream = orr_draft_stream(draft);
-    const orr_value x =
-        ORR_CALL(draft, EMBEDDING, NULL, "embedding", table, ids(draft, "tokens", false));
-    return orr_draft_lay(draft, x, &stream);
+    const orr_value tokens = ids(draft, "tokens", false);
+    const orr_value x = ORR_CALL(draft, EMBEDDING, NULL, "embedding", table, tokens);
+    return orr_draft_lay(draft, spliced(draft, x, tokens), &stream);
 }
 
 void orr_write_embedding(orr_draft *draft)
 {
     const orr_model *m = draft->job->model;
+    const int64_t rows = (int64_t)m->vocab + m->extra_tokens;
     draft->tag = m->tied ? ORR_WEIGHT_TIED : ORR_WEIGHT_DENSE;
-    const orr_value tokens = orr_draft_weight(
-        draft, ORR_DIMS(padded(draft, (int64_t)m->vocab + m->extra_tokens), m->hidden), 0,
-        ORR_AXIS_TP, "embedding");
+    const orr_value tokens = orr_draft_weight(draft, ORR_DIMS(padded(draft, rows), m->hidden), 0,
+                                              ORR_AXIS_TP, "embedding");
+    orr_draft_form(draft, tokens, &(orr_form){.real = rows});
     draft->tag = ORR_WEIGHT_DENSE;
     orr_value x = token_embedding(draft, tokens);
     if (m->positions > 0) {
@@ -140,14 +162,16 @@ static orr_value loss(orr_draft *draft, orr_value logits)
 {
     if (orr_dtype_bytes(draft->job->stream) < 4)
         logits = ORR_CALL(draft, CAST, (&(orr_op_args){.dtype = ORR_DTYPE_FP32}), "logits", logits);
-    return ORR_CALL(draft, CROSS_ENTROPY, NULL, "loss", logits, ids(draft, "targets", false));
+    const int64_t words = draft->job->model->vocab;
+    const orr_op_args args = {.count = vocabulary(draft) > words ? words : 0};
+    return ORR_CALL(draft, CROSS_ENTROPY, &args, "loss", logits, ids(draft, "targets", false));
 }
 
 /* Serving, only the last token's logits are asked for. */
 static orr_value last_token(orr_draft *draft, orr_value x)
 {
     const orr_job_shape *job = draft->job;
-    if (!job->serves || job->tokens == 1)
+    if (!job->serves || job->tokens == 1 || job->workload->all_logits)
         return x;
     const orr_op_args args = {.dim = 1, .begin = job->tokens - 1, .count = 1};
     return ORR_CALL(draft, SLICE, &args, "last token", x);
@@ -168,7 +192,10 @@ void orr_write_head(orr_draft *draft)
                                        .slicing = ORR_BY_COLUMN,
                                        .bias = m->head_bias,
                                        .exact = true,
-                                       .tag = m->tied ? ORR_WEIGHT_TIED : ORR_WEIGHT_DENSE});
+                                       .turned = m->tied && draft->job->real,
+                                       .tag = m->tied ? ORR_WEIGHT_TIED : ORR_WEIGHT_DENSE,
+                                       .form = {.real = m->vocab}});
+    orr_draft_form(draft, logits, &(orr_form){.dim = 2, .real = m->vocab});
     if (draft->job->serves)
         draft->out = logits;
     else
@@ -181,6 +208,8 @@ static orr_value borrowed(orr_draft *draft, orr_dims dims, uint32_t dim, const c
     orr_layout layout = {0};
     layout.by[dim] = orr_draft_axes(draft, ORR_AXIS_TP, ORR_AXIS_NONE);
     const orr_value table = orr_draft_input(draft, draft->job->stream, dims, &layout, name);
+    orr_draft_form(draft, table,
+                   &(orr_form){.dim = (uint8_t)dim, .real = draft->job->model->vocab});
     draft->shared[draft->n_shared++] = table;
     return table;
 }

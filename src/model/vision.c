@@ -51,6 +51,8 @@ orr_status orr_vision_job_of(const orr_job_shape *job, orr_arena *arena, const o
     model->activation = ORR_ACTIVATION_GELU;
     model->position = v->aspect_ratios > 0 ? ORR_POSITION_LEARNED : ORR_POSITION_ROTARY;
     model->rope_theta = 1e4;
+    model->rope_factor = 0;
+    model->rope_interleaved = true;
     model->norm_bias = model->mlp_bias = true;
     model->qkv_bias = model->output_bias = v->biases;
     model->qk_norm = 0;
@@ -83,14 +85,16 @@ static orr_value weight(orr_draft *draft, orr_dims dims, const char *name)
     return orr_draft_weight(draft, dims, 0, ORR_AXIS_NONE, name);
 }
 
-/* One token more before the patches of each tile. */
+/* One token more before the patches of each tile (Llama 3.2), or behind them (Llama 4). */
 static orr_value with_class_token(orr_draft *draft, orr_value x, int64_t tiles, int64_t width)
 {
     const orr_op_args each = {.dim = 0, .count = tiles}, join = {.dim = 1};
     const orr_value token = ORR_CALL(draft, EXPAND, &each, "class token",
                                      weight(draft, ORR_DIMS(width), "class token"));
-    return ORR_CALL(draft, CONCAT, &join, "class token",
-                    orr_write_view(draft, token, ORR_DIMS(tiles, 1, width)), x);
+    const orr_value one = orr_write_view(draft, token, ORR_DIMS(tiles, 1, width));
+    return draft->job->model->vision.aspect_ratios > 0
+               ? ORR_CALL(draft, CONCAT, &join, "class token", one, x)
+               : ORR_CALL(draft, CONCAT, &join, "class token", x, one);
 }
 
 /* A row of a table by the picture's aspect ratio, that holds `each` x Dv, times a gate. */
@@ -158,8 +162,7 @@ static orr_value joined(orr_draft *draft, orr_value x, int64_t *ret_tokens, int6
     if (v->adapter_ffn == 0 || out * out != v->tokens || out * each != side)
         return x;
     if (v->class_token)
-        x = ORR_CALL(draft, SLICE, (&(orr_op_args){.dim = 1, .begin = 1, .count = side * side}),
-                     "patches", x);
+        x = ORR_CALL(draft, SLICE, (&(orr_op_args){.dim = 1, .count = side * side}), "patches", x);
     const orr_op_args swap = {.dim = 2, .to_dim = 3};
     x = orr_write_view(draft, x, ORR_DIMS(n, out, each, out, each * width));
     x = ORR_CALL(draft, TRANSPOSE, &swap, "shuffle", x);

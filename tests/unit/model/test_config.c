@@ -34,6 +34,10 @@ static void assert_like(const char *text, const char *name)
     assert_int_equal(got->context, want->context);
     assert_true(got->rope_theta == want->rope_theta || want->position != ORR_POSITION_ROTARY);
     assert_true(got->norm_epsilon == want->norm_epsilon);
+    assert_true(got->rope_factor == want->rope_factor && got->rope_low == want->rope_low);
+    assert_true(got->rope_high == want->rope_high && got->rope_context == want->rope_context);
+    assert_int_equal(got->tuned_floor, want->tuned_floor);
+    assert_true(got->tuned_scale == want->tuned_scale);
     assert_int_equal(got->norm, want->norm);
     assert_int_equal(got->activation, want->activation);
     assert_int_equal(got->position, want->position);
@@ -56,13 +60,17 @@ static void llama(void **state)
                 "\"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"vocab_size\": 128256, "
                 "\"max_position_embeddings\": 131072, \"rope_theta\": 500000.0, "
                 "\"rms_norm_eps\": 1e-05, \"tie_word_embeddings\": false, \"head_dim\": null, "
-                "\"rope_scaling\": {\"factor\": 8.0}, \"attention_bias\": false}",
+                "\"rope_scaling\": {\"factor\": 8.0, \"low_freq_factor\": 1.0, "
+                "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192, "
+                "\"rope_type\": \"llama3\"}, \"attention_bias\": false}",
                 "llama3.1-8b");
     assert_like("{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 2048, "
                 "\"intermediate_size\": 8192, \"num_hidden_layers\": 16, "
                 "\"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"head_dim\": 64, "
                 "\"vocab_size\": 128256, \"max_position_embeddings\": 131072, "
-                "\"rope_parameters\": {\"rope_theta\": 500000.0}, \"rms_norm_eps\": 1e-05, "
+                "\"rope_parameters\": {\"rope_theta\": 500000.0, \"factor\": 32.0, "
+                "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"rope_type\": \"llama3\", "
+                "\"original_max_position_embeddings\": 8192}, \"rms_norm_eps\": 1e-05, "
                 "\"tie_word_embeddings\": true}",
                 "llama3.2-1b");
 }
@@ -81,6 +89,23 @@ static void llama_with_biases(void **state)
     assert_int_equal(part_of(m, "mlp").each, 3 * 64 * 256 + 2 * 256 + 64);
 }
 
+#define STRETCHED(rope)                                                                            \
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 64, "                            \
+    "\"intermediate_size\": 256, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "           \
+    "\"vocab_size\": 100, \"max_position_embeddings\": 128, \"rope_scaling\": " rope "}"
+
+static void positions_are_stretched(void **state)
+{
+    (void)state;
+    const orr_model *m = config(STRETCHED("{\"type\": \"linear\", \"factor\": 4.0}"));
+    assert_true(m->rope_factor == 4 && m->rope_context == 0 && m->rope_low > 0);
+    assert_true(config(STRETCHED("null"))->rope_factor == 0);
+    assert_true(config(STRETCHED("{\"rope_type\": \"default\"}"))->rope_factor == 0);
+    /* Known to be there, and to be something else. */
+    assert_true(config(STRETCHED("{\"rope_type\": \"yarn\", \"factor\": 4.0}"))->rope_factor < 0);
+    assert_true(config(STRETCHED("{\"rope_type\": \"llama3\", \"factor\": 4.0}"))->rope_factor < 0);
+}
+
 #define LLAMA4(text)                                                                               \
     "{\"architectures\": [\"Llama4ForConditionalGeneration\"], \"text_config\": {"                 \
     "\"hidden_size\": 5120, \"intermediate_size\": 8192, \"intermediate_size_mlp\": 16384, "       \
@@ -95,11 +120,24 @@ static void llama4(void **state)
 {
     (void)state;
     assert_like(LLAMA4("\"num_local_experts\": 16, \"interleave_moe_layer_step\": 1, "
-                       "\"max_position_embeddings\": 10485760, \"use_qk_norm\": true"),
+                       "\"max_position_embeddings\": 10485760, \"use_qk_norm\": true, "
+                       "\"rope_scaling\": {\"factor\": 16.0, \"low_freq_factor\": 1.0, "
+                       "\"high_freq_factor\": 1.0, \"original_max_position_embeddings\": 8192, "
+                       "\"rope_type\": \"llama3\"}"),
                 "llama4-scout");
     assert_like(LLAMA4("\"num_local_experts\": 128, \"interleave_moe_layer_step\": 2, "
                        "\"max_position_embeddings\": 1048576, \"use_qk_norm\": false"),
                 "llama4-maverick");
+    const orr_model *plain = config(LLAMA4("\"num_local_experts\": 4, "
+                                           "\"max_position_embeddings\": 1024, "
+                                           "\"attn_temperature_tuning\": false"));
+    const orr_model *early = config(LLAMA4("\"num_local_experts\": 4, "
+                                           "\"max_position_embeddings\": 1024, "
+                                           "\"attn_temperature_tuning\": 4, "
+                                           "\"floor_scale\": 16, \"attn_scale\": 0.5"));
+    assert_int_equal(plain->tuned_floor, 0);
+    assert_int_equal(early->tuned_floor, 16);
+    assert_true(early->tuned_scale == 0.5 && early->rope_interleaved);
 }
 
 #define MLLAMA(layers)                                                                             \
@@ -107,6 +145,8 @@ static void llama4(void **state)
     "\"hidden_size\": 4096, \"intermediate_size\": 14336, \"num_hidden_layers\": 40, "             \
     "\"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"vocab_size\": 128256, "            \
     "\"max_position_embeddings\": 131072, \"rope_theta\": 500000.0, \"rms_norm_eps\": 1e-05, "     \
+    "\"rope_scaling\": {\"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "    \
+    "\"original_max_position_embeddings\": 8192, \"rope_type\": \"llama3\"}, "                     \
     "\"cross_attention_layers\": " layers "}, \"vision_config\": {\"hidden_size\": 1280, "         \
     "\"intermediate_size\": 5120, \"num_hidden_layers\": 32, \"num_global_layers\": 8, "           \
     "\"attention_heads\": 16, \"image_size\": 560, \"patch_size\": 14, \"max_num_tiles\": 4, "     \
@@ -191,7 +231,7 @@ static void gpt2(void **state)
     assert_int_equal(size_of(m).total, 1557611200); /* what the checkpoint of GPT-2 XL holds */
     assert_like("{\"architectures\": [\"GPT2LMHeadModel\"], \"n_embd\": 12288, \"n_layer\": 96, "
                 "\"n_head\": 96, \"n_positions\": 2048, \"vocab_size\": 50257, "
-                "\"layer_norm_epsilon\": 1e-05}",
+                "\"layer_norm_epsilon\": 1e-05, \"activation_function\": \"gelu\"}",
                 "gpt3-175b");
 }
 
@@ -231,7 +271,8 @@ static void what_is_wrong_is_named(void **state)
     assert_config_refused(
         "{\n  \"architectures\": [\"MambaForCausalLM\"]\n}", ORR_UNSUPPORTED,
         "config.json:2:21: the architecture 'MambaForCausalLM' is not known; known: "
-        "LlamaForCausalLM, Llama4ForConditionalGeneration, MllamaForConditionalGeneration, "
+        "LlamaForCausalLM, Llama4ForConditionalGeneration, Llama4ForCausalLM, "
+        "MllamaForConditionalGeneration, "
         "MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
         "Qwen3MoeForCausalLM, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, GPT2LMHeadModel, "
         "GptOssForCausalLM");
@@ -256,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llama),
         cmocka_unit_test(llama_with_biases),
+        cmocka_unit_test(positions_are_stretched),
         cmocka_unit_test(llama4),
         cmocka_unit_test(llama_vision),
         cmocka_unit_test(mixtures),
