@@ -11,6 +11,7 @@
 #include <orrery/ensemble.h>
 #include <orrery/fit.h>
 #include <orrery/graph.h>
+#include <orrery/kernel.h>
 #include <orrery/machine.h>
 #include <orrery/memory_plan.h>
 #include <orrery/model.h>

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+static orr_cuda_api api;
+static const char *missing; /* what could not be opened, or NULL */
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+
+/* A name that the header has renamed ("cuMemAlloc_v2") is asked for as the header calls it. */
+#define TEXT_(name) #name
+#define NAME_(name) TEXT_(name)
+
+static void *open_first(const char *const *names)
+{
+    void *library = NULL;
+    for (; library == NULL && *names != NULL; names++)
+        library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
+static void open_blas(void)
+{
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                        "libcublasLt.so.11", "libcublasLt.so", NULL};
+    void *blas = open_first(names);
+    if (blas == NULL)
+        return;
+    api.blas = true;
+#define FIND_(name) api.blas &= (api.name = (__typeof__(name) *)dlsym(blas, NAME_(name))) != NULL;
+    ORR_CUDA_BLAS_MAP(FIND_)
+#undef FIND_
+}
+
+static void open_all(void)
+{
+    static const char *const names[] = {"libcuda.so.1", "libcuda.so", NULL};
+    void *driver = open_first(names);
+    if (driver == NULL) {
+        missing = "no CUDA driver (libcuda.so.1)";
+        return;
+    }
+#define FIND_(name)                                                                                \
+    if ((api.name = (__typeof__(name) *)dlsym(driver, NAME_(name))) == NULL)                       \
+        missing = "the CUDA driver is too old: it has no " NAME_(name);
+    ORR_CUDA_DRIVER_MAP(FIND_)
+#undef FIND_
+    if (missing == NULL)
+        open_blas();
+}
+
+orr_status orr_cuda_api_open(const orr_cuda_api **ret, orr_error *err)
+{
+    (void)pthread_once(&opened, open_all);
+    if (missing != NULL)
+        return orr_fail(err, ORR_UNSUPPORTED, "no GPU: %s", missing);
+    *ret = &api;
+    return ORR_OK;
+}
+
+orr_status orr_cuda_check(const orr_cuda_api *cuda, CUresult result, const char *what,
+                          orr_error *err)
+{
+    const char *text = NULL;
+    if (result == CUDA_SUCCESS)
+        return ORR_OK;
+    if (cuda->cuGetErrorString(result, &text) != CUDA_SUCCESS || text == NULL)
+        text = "unknown error";
+    return orr_fail(err, result == CUDA_ERROR_OUT_OF_MEMORY ? ORR_NO_MEMORY : ORR_UNSUPPORTED,
+                    "%s: %s", what, text);
+}

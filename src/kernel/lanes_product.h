@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The product of lanes.h for one level: included once for each kind, with
+ *   LEVEL     attributes of a function of that level
+ *   AT(name)  the name at that level
+ *   NUMBERS   of a vector
+ *   TILES(X)  X(vectors, rows, fewer rows) of the tiles whose sums fit the registers, wide ones
+ * first, the last one of 16 lanes or fewer STEP(c, a, b)  c += a b */
+
+#ifndef UNROLL
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 24")
+#endif
+#endif
+
+typedef float AT(vec) __attribute__((vector_size(NUMBERS * 4)));
+#define V    AT(vec)
+#define HERE static inline __attribute__((always_inline)) LEVEL
+typedef int32_t AT(bits) __attribute__((vector_size(NUMBERS * 4)));
+
+/* By way of integers: adding to zeros would cost an addition, and change pairs. */
+HERE V AT(spread)(const float *p)
+{
+    int32_t bits;
+    __builtin_memcpy(&bits, p, sizeof bits);
+    return (V)((AT(bits)){0} + bits);
+}
+HERE V AT(get)(const float *p)
+{
+    V v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* `wide` and `high` are constants where it is inlined: then the sums are registers. */
+HERE void AT(tile)(const orr_product *p, int64_t row, int64_t lane, const int wide, const int high)
+{
+    V sum[24];
+    const float *a = p->a + row * p->a_row, *b = p->b + lane;
+    float *c = p->c + row * p->c_row + lane;
+    UNROLL
+    for (int i = 0; i < high; i++) {
+        UNROLL
+        for (int j = 0; j < wide; j++)
+            sum[i * wide + j] = p->add ? AT(get)(c + i * p->c_row + j * NUMBERS) : (V){0};
+    }
+    const int64_t a_row = p->a_row, a_step = p->a_step, b_row = p->b_row;
+    for (int64_t k = p->depth; k > 0; k--, a += a_step, b += b_row) {
+        V of_b[4];
+        UNROLL
+        for (int j = 0; j < wide; j++)
+            of_b[j] = AT(get)(b + j * NUMBERS);
+        UNROLL
+        for (int i = 0; i < high; i++) {
+            const V of_a = AT(spread)(a + i * a_row);
+            UNROLL
+            for (int j = 0; j < wide; j++)
+                STEP(sum[i * wide + j], of_a, of_b[j]);
+        }
+    }
+    UNROLL
+    for (int i = 0; i < high; i++) {
+        UNROLL
+        for (int j = 0; j < wide; j++)
+            __builtin_memcpy(c + i * p->c_row + j * NUMBERS, &sum[i * wide + j], sizeof(V));
+    }
+}
+
+/* All lanes that tiles of this width take, and each time all rows: high tiles, then lower ones. */
+#define STRIP_(wide, high, low)                                                                    \
+    for (; p->lanes - lane >= (wide)*NUMBERS; lane += (wide)*NUMBERS) {                            \
+        int64_t row = 0;                                                                           \
+        for (; p->rows - row >= (high); row += (high))                                             \
+            AT(tile)(p, row, lane, wide, high);                                                    \
+        for (; p->rows - row >= (low); row += (low))                                               \
+            AT(tile)(p, row, lane, wide, low);                                                     \
+        for (; row < p->rows; row++)                                                               \
+            AT(tile)(p, row, lane, wide, 1);                                                       \
+    }
+
+LEVEL static void AT(product)(const orr_product *p)
+{
+    int64_t lane = 0;
+    TILES(STRIP_)
+}
+
+#undef STRIP_
+#undef V
+#undef HERE

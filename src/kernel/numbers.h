@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_KERNEL_NUMBERS_H
+#define ORR_KERNEL_NUMBERS_H
+
+#include <orrery/kernel.h>
+
+/* Numbers of every dtype to and from fp32. Integers round to nearest and stay within their range;
+ * of FP4, that shares bytes, single numbers only. */
+
+/* Bytes of a number; FP4: 1, and it is not for those that count bytes. */
+static inline int64_t orr_number_bytes(orr_dtype dtype)
+{
+    return dtype == ORR_DTYPE_FP4 ? 1 : (int64_t)orr_dtype_bytes(dtype);
+}
+
+/* `n` numbers, `stride` bytes apart (0: the same one). */
+void orr_strided_read(orr_dtype dtype, const void *from, int64_t stride, int64_t n, float *ret);
+void orr_strided_write(orr_dtype dtype, const float *from, int64_t n, int64_t stride, void *to);
+
+/* E4M3 of the OCP 8-bit floating point specification 1.0: to nearest, ties to even; beyond 448 it
+ * stays there. */
+float orr_of_fp8(uint8_t bits);
+uint8_t orr_to_fp8(float value);
+/* E2M1 of OCP Microscaling 1.0, in the low nibble; beyond 6 it stays there. */
+float orr_of_fp4(uint8_t bits);
+uint8_t orr_to_fp4(float value);
+
+#endif /* ORR_KERNEL_NUMBERS_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_KERNEL_ROW_H
+#define ORR_KERNEL_ROW_H
+
+#include <orrery/kernel.h>
+
+/* Rows of weights in every format of orr_row_format, to and from fp32, and numbers of every dtype.
+ * `n`: numbers of the row, a whole number of blocks. Results are the same at every level of the
+ * CPU. */
+void orr_row_read(orr_row_format format, const void *row, int64_t n, float *ret);
+/* Of numbers from .. from + n - 1 of the row; `from` is a multiple of 32. */
+void orr_row_read_from(orr_row_format format, const void *row, int64_t from, int64_t n, float *ret);
+/* `ret` has orr_row_format_bytes() bytes. Of numbers that are not finite only FP32, FP16 and BF16
+ * keep any. */
+void orr_row_write(orr_row_format format, const float *values, int64_t n, void *ret);
+
+/* Row `i` of a table in pieces; no check of `i`. */
+const void *orr_row_at(const orr_rows *rows, int64_t i);
+
+/* FP32, FP16, BF16 and FP64, one number behind another. */
+void orr_numbers_read(orr_dtype dtype, const void *from, int64_t n, float *ret);
+void orr_numbers_write(orr_dtype dtype, const float *from, int64_t n, void *ret);
+
+static inline float orr_of_bf16(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    __builtin_memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+/* Ties to even; what is not a number stays so. */
+static inline uint16_t orr_to_bf16(float value)
+{
+    uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float orr_of_fp16(uint16_t bits);
+uint16_t orr_to_fp16(float value);
+
+#endif /* ORR_KERNEL_ROW_H */

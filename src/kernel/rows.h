@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_KERNEL_ROWS_H
+#define ORR_KERNEL_ROWS_H
+
+#include <orrery/kernel.h>
+
+#include "base/workers.h"
+
+/* Kernels that go through tensors row by row compute in fp32, a chunk at a time: numbers of another
+ * dtype, or with gaps between them, are read into a buffer of the first cache and written from one.
+ * Beside what memory takes, that costs next to nothing.
+ *
+ * A walk is several tensors seen as rows of the same columns. Its parts are added, then it is
+ * merged: dims that all parts see as one become one. */
+enum { ORR_PARTS = 8, ORR_CHUNK = 1024 };
+typedef struct orr_part {
+    char *data; /* NULL: an output that no one wants                           */
+    uint8_t dtype;
+    int64_t stride[ORR_TYPE_DIMS]; /* bytes from one index of a dim to the next; 0: all the same  */
+} orr_part;
+typedef struct orr_walk {
+    uint32_t rank; /* at least 1; the last dim is the columns                     */
+    int64_t dim[ORR_TYPE_DIMS];
+    uint32_t n;
+    orr_part part[ORR_PARTS];
+} orr_walk;
+
+orr_walk orr_walk_over(const orr_type *dims);
+/* An operand whose dims are those of the walk, or its last ones, or 1 where they differ. Returns
+ * its number. */
+uint32_t orr_walk_add(orr_walk *walk, const orr_operand *operand);
+/* One that has a number for each row: all dims of the walk but the last. */
+uint32_t orr_walk_add_each_row(orr_walk *walk, const orr_operand *operand);
+/* `apart`: so many of the last dims stay as they are. */
+void orr_walk_merge(orr_walk *walk, uint32_t apart);
+
+static inline int64_t orr_walk_columns(const orr_walk *walk)
+{
+    return walk->dim[walk->rank - 1];
+}
+int64_t orr_walk_rows(const orr_walk *walk);
+
+/* A row of it: byte offsets of all parts. */
+typedef struct orr_cursor {
+    int64_t at[ORR_TYPE_DIMS], offset[ORR_PARTS];
+} orr_cursor;
+void orr_walk_to(const orr_walk *walk, int64_t row, orr_cursor *cursor);
+void orr_walk_next(const orr_walk *walk, orr_cursor *cursor);
+
+/* `n` numbers of the cursor's row of part p, from column `from` on: in place, or in `buffer`. */
+const float *orr_walk_read(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+                           int64_t n, float *buffer);
+/* Where to write them: then orr_walk_write() what stands there. */
+float *orr_walk_room(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+                     float *buffer);
+void orr_walk_write(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+                    int64_t n, const float *values);
+/* The number of the row in a part that has one for each. */
+float orr_walk_read_one(const orr_walk *walk, uint32_t p, const orr_cursor *cursor);
+void orr_walk_write_one(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, float value);
+/* The same of indices: INT32 or INT64. */
+int64_t orr_walk_read_index(const orr_walk *walk, uint32_t p, const orr_cursor *cursor);
+/* A tensor of INT32 or INT64, by row-major index. */
+typedef struct orr_indices {
+    const orr_operand *of;
+    int64_t n;
+    bool wide, dense;
+} orr_indices;
+orr_indices orr_indices_of(const orr_operand *operand);
+int64_t orr_index_at(const orr_indices *indices, int64_t i);
+
+/* Kernels on elements. Of a span of up to ORR_CHUNK elements, outputs may be where inputs are. */
+typedef struct orr_span {
+    const float *in[ORR_PARTS];
+    float *out[ORR_PARTS];
+    int64_t n, index; /* index: of the first element, row-major */
+} orr_span;
+typedef void orr_each_body(const void *ctx, const orr_span *span);
+/* The first `n_in` parts of the walk are inputs, the others outputs. */
+void orr_each(orr_walk *walk, uint32_t n_in, bool accumulate, orr_each_body *body, const void *ctx,
+              orr_workers *workers);
+
+/* Output 0 is input 0. */
+void orr_each_same(const void *ctx, const orr_span *span);
+
+/* Pieces of up to `each` of `n`, and the pieces' ends: body(ctx, begin, end), for every piece.
+ * Pieces do not depend on the number of threads. */
+typedef void orr_rows_body(void *ctx, int64_t begin, int64_t end);
+void orr_rows_split(int64_t n, int64_t each, orr_rows_body *body, void *ctx, orr_workers *workers);
+/* Rows that make a piece of about 64 Ki elements. */
+static inline int64_t orr_rows_of_piece(int64_t columns)
+{
+    const int64_t rows = columns > 0 ? 65536 / columns : 1;
+    return rows > 0 ? rows : 1;
+}
+
+#endif /* ORR_KERNEL_ROWS_H */
