@@ -23,7 +23,9 @@
 #include <orrery/sim.h>
 #include <orrery/status.h>
 #include <orrery/step.h>
+#include <orrery/text.h>
 #include <orrery/trace.h>
+#include <orrery/weights.h>
 #include <orrery/whatif.h>
 #include <orrery/workers.h>
 

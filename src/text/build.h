@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TEXT_BUILD_H
+#define ORR_TEXT_BUILD_H
+
+#include <orrery/text.h>
+
+#include "io/json.h"
+#include "text/split.h"
+
+/* What a tokenizer is made of, whatever file it was read from; a reader fills this and calls
+ * orr_tokenizer_build(). */
+
+/* How pieces of text become tokens. Pairs of neighbours are merged, the best first, then leftmost.
+ */
+typedef enum orr_text_algorithm {
+    ORR_TEXT_SCORES, /* SentencePiece: characters; a pair that is a piece, the highest score first
+                      */
+    ORR_TEXT_RANKS, /* tiktoken: bytes; a pair that is a piece, the lowest rank first; id is rank */
+    ORR_TEXT_MERGES, /* a list of pairs, the first first */
+    ORR_TEXT_BYTES /* no merges: a token for each byte                                           */
+} orr_text_algorithm;
+
+/* Numbers of SentencePiece's ModelProto.SentencePiece.Type, and of GGUF's token_type. */
+typedef enum orr_piece_kind {
+    ORR_PIECE_NORMAL = 1,
+    ORR_PIECE_UNKNOWN,
+    ORR_PIECE_CONTROL, /* text only where special tokens are asked for */
+    ORR_PIECE_USER,    /* is this token wherever it stands in text      */
+    ORR_PIECE_UNUSED,
+    ORR_PIECE_BYTE     /* "<0x0A>" */
+} orr_piece_kind;
+
+typedef struct orr_piece {
+    orr_text text; /* as it stands in text: bytes, with U+2581 for SentencePiece's space. Empty: no
+                      piece */
+    float    score;
+    uint8_t  kind; /* orr_piece_kind */
+} orr_piece;
+
+typedef struct orr_merge {
+    uint32_t left, right, merged; /* ids */
+} orr_merge;
+
+/* Where a space is put before the text (of SCORES, and MERGES of characters). */
+typedef enum orr_text_prefix {
+    ORR_PREFIX_NEVER,
+    ORR_PREFIX_FIRST, /* the text's beginning                                  */
+    ORR_PREFIX_ALWAYS /* that, and behind each special token                   */
+} orr_text_prefix;
+
+typedef struct orr_tokenizer_parts {
+    uint8_t kind;        /* orr_tokenizer_kind   */
+    uint8_t algorithm;   /* orr_text_algorithm   */
+    uint8_t split;       /* orr_split            */
+    uint8_t prefix;      /* orr_text_prefix      */
+    bool    spaces;      /* are written U+2581   */
+    bool    prefix_unless_there; /* no prefix where a space (U+2581) already begins the text */
+    bool    fold_spaces; /* those at both ends go, several become one (remove_extra_whitespaces) */
+    bool    byte_level;  /* MERGES of bytes, else of characters */
+    bool    byte_fallback; /* characters that are no piece become BYTE pieces */
+    bool    fuse_unknown;  /* several in a row are one token                  */
+    bool    whole_first;   /* a piece of text that is a token needs no merges */
+    bool    normal_form_c; /* text must be in Unicode's NFC                   */
+    const orr_piece *pieces; /* shape (n) */
+    uint32_t n;
+    const orr_merge *merges; /* shape (n_merges) */
+    const orr_text (
+        *merge_texts)[2]; /* instead of merges, or NULL: what is merged, as it stands in pieces */
+    uint32_t n_merges;
+    int32_t  unknown, bos, eos, pad; /* -1: none */
+    int32_t  stop[ORR_STOP_TOKENS];  /* beside eos, and eot by its name */
+    uint32_t n_stop;
+    bool     adds_bos;
+} orr_tokenizer_parts;
+
+/* Everything is copied. INVALID: ids beyond the pieces; PARSE: merges of what is no piece; LIMIT:
+ * more than 2^24 pieces. */
+orr_status orr_tokenizer_build(const orr_tokenizer_parts *parts, orr_tokenizer **ret,
+                               orr_error *err) ORR_MUST_CHECK;
+/* For those who write one; lives as long as the tokenizer. */
+const orr_tokenizer_parts *orr_tokenizer_parts_of(const orr_tokenizer *tokenizer);
+/* More tokens at which to stop, before others use the tokenizer; known ones and those beyond the
+ * room are passed over. */
+void orr_tokenizer_add_stop(orr_tokenizer *tokenizer, int32_t token);
+/* Id of a piece, -1: none. */
+int32_t orr_tokenizer_find(const orr_tokenizer *tokenizer, const char *text, size_t len);
+
+/* From the bytes of files. `path` is for errors. */
+orr_status orr_sentencepiece_read(const void *bytes, size_t len, orr_tokenizer **ret,
+                                  orr_error *err) ORR_MUST_CHECK;
+/* `split` NONE: by the number of lines, 200,000 and more are Llama 4's. */
+orr_status orr_tiktoken_read(const void *bytes, size_t len, orr_split split, orr_tokenizer **ret,
+                             orr_error *err) ORR_MUST_CHECK;
+/* `config`, `generation`: of tokenizer_config.json and generation_config.json, or empty. */
+orr_status orr_tokenizer_json_read(orr_text json, orr_text config, orr_text generation,
+                                   orr_tokenizer **ret, orr_error *err) ORR_MUST_CHECK;
+
+/* The arrays of a GGUF file, by the names of its keys: tokenizer.ggml.model "llama" (with scores)
+ * or "gpt2" (with merges "left right" and pre), tokens, token_type. Errors: UNSUPPORTED: another
+ * model or pre-tokenizer, by name; PARSE. */
+typedef struct orr_tokenizer_gguf {
+    orr_text model, pre;
+    const orr_text *tokens;  /* shape (n) */
+    const float    *scores;  /* shape (n), or NULL */
+    const int32_t  *types;   /* shape (n), or NULL: all are NORMAL */
+    uint32_t        n;
+    const orr_text *merges;  /* shape (n_merges) */
+    uint32_t        n_merges;
+    int32_t bos, eos, eot, pad, unknown; /* -1: none */
+    bool    adds_bos, adds_space;        /* true by default for "llama" */
+} orr_tokenizer_gguf;
+orr_status orr_tokenizer_from_gguf(const orr_tokenizer_gguf *gguf, orr_tokenizer **ret,
+                                   orr_error *err) ORR_MUST_CHECK;
+
+/* GPT-2's way to write bytes as printable characters: text of a token in tokenizer.json and GGUF to
+ * its bytes, in place sizes: `ret` has room for text.n. False: it is not written so. And back: room
+ * for 2 x len. */
+bool   orr_byte_level_decode(orr_text text, char *ret, size_t *ret_len);
+size_t orr_byte_level_encode(const char *bytes, size_t len, char *ret);
+
+#endif /* ORR_TEXT_BUILD_H */

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TEXT_UNICODE_H
+#define ORR_TEXT_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Classes of code points that the patterns of tokenizers speak of: general categories (\p{Lu} ...,
+ * marks and numbers as a whole), and white space (\s). */
+typedef enum orr_unicode_class {
+    ORR_UNICODE_OTHER,
+    ORR_UNICODE_UPPER, /* Lu */
+    ORR_UNICODE_LOWER, /* Ll */
+    ORR_UNICODE_TITLE, /* Lt */
+    ORR_UNICODE_MODIFIER, /* Lm */
+    ORR_UNICODE_LETTER,   /* Lo */
+    ORR_UNICODE_MARK,     /* M  */
+    ORR_UNICODE_NUMBER,   /* N  */
+    ORR_UNICODE_SPACE,
+    ORR_UNICODE_CLASSES
+} orr_unicode_class;
+
+/* The character at at[0 .. left), left > 0; a byte that begins none is one of its own, of code
+ * UINT32_MAX and no class. */
+typedef struct orr_character {
+    uint32_t code;
+    uint8_t  class, len;
+    bool     may_change; /* when brought into NFC: alone or with what stands before it */
+} orr_character;
+orr_character orr_character_at(const char *at, size_t left);
+
+/* Runs of code points that are alike: where it begins, times 32; 16 where they may change; the
+ * class. */
+extern const uint32_t orr_unicode_runs[];
+extern const uint32_t orr_unicode_runs_n;
+
+#endif /* ORR_TEXT_UNICODE_H */

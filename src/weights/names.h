@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_WEIGHTS_NAMES_H
+#define ORR_WEIGHTS_NAMES_H
+
+#include "weights/recipe.h"
+
+/* Architectures that differ in the names of their tensors: Hugging Face's name and GGUF's. */
+#define ORR_ARCHITECTURE_MAP(X)                                                                    \
+    X(LLAMA, "LlamaForCausalLM", "llama") X(MISTRAL, "MistralForCausalLM", "llama")          \
+    X(MIXTRAL, "MixtralForCausalLM", "llama") X(LLAMA4, "Llama4ForCausalLM", "llama4")       \
+    X(QWEN2, "Qwen2ForCausalLM", "qwen2") X(QWEN2_MOE, "Qwen2MoeForCausalLM", "qwen2moe")    \
+    X(QWEN3, "Qwen3ForCausalLM", "qwen3") X(QWEN3_MOE, "Qwen3MoeForCausalLM", "qwen3moe")    \
+    X(DEEPSEEK, "DeepseekV3ForCausalLM", "deepseek2") X(GPT2, "GPT2LMHeadModel", "gpt2")
+typedef enum orr_architecture {
+#define ORR_ARCHITECTURE_ENUM_(name, hugging_face, gguf) ORR_ARCHITECTURE_##name,
+    ORR_ARCHITECTURE_MAP(ORR_ARCHITECTURE_ENUM_)
+#undef ORR_ARCHITECTURE_ENUM_
+    ORR_ARCHITECTURES
+} orr_architecture;
+/* By the model's shape. UNSUPPORTED: none. */
+orr_status  orr_architecture_of(const orr_model *model, orr_architecture *ret,
+                                orr_error *err) ORR_MUST_CHECK;
+const char *orr_architecture_name(orr_architecture architecture);
+const char *orr_architecture_gguf(orr_architecture architecture);
+
+/* Names of tensors, without ".weight" and ".bias". NULL: there is none. Those of a layer stand
+ * behind `layer`, %u in which is the layer's number. */
+typedef struct orr_names {
+    const char *embedding, *positions, *final_norm, *layer;
+    const char *attention_norm, *mlp_norm;
+    const char *q, *k, *v, *qkv; /* qkv: all queries, all keys, all values in one             */
+    const char *q_norm, *k_norm, *attention_out;
+    const char *q_down, *q_down_norm, *q_up, *kv_down, *kv_down_norm, *kv_up; /* latent        */
+    const char *gate, *up, *down;
+    const char *router, *router_bias;  /* the bias: its whole name                             */
+    const char *expert_gate, *expert_up, *expert_down; /* with %u: a tensor for each expert    */
+    const char *experts_gate_up, *experts_down; /* whole names: all of them, input-major       */
+    const char *shared_gate, *shared_up, *shared_down, *shared_weight;
+    const char *next_embedding_norm, *next_hidden_norm, *next_mix, *next_norm; /* MTP          */
+    bool input_major;                  /* weights of products are (K, N)                       */
+    bool interleaved;                  /* rotary pairs are columns 2i and 2i + 1               */
+} orr_names;
+extern const orr_names orr_names_hugging_face[ORR_ARCHITECTURES];
+extern const orr_names orr_names_gguf[ORR_ARCHITECTURES];
+
+struct orr_naming {
+    const orr_model   *model;
+    const orr_weights *weights; /* NULL: to be written */
+    const orr_names   *names;
+    uint8_t     architecture; /* orr_architecture */
+    bool        gguf;
+    const char *stem;   /* before the names: "model." */
+    const char *head;   /* "lm_head" with what stands before it */
+};
+
+/* The recipe of a parameter of a module; false: it has none of this name. */
+bool orr_recipe_of_layer(const orr_naming *naming, const orr_weight_key *key, orr_recipe *recipe);
+bool orr_recipe_of_vision(const orr_naming *naming, const orr_weight_key *key, orr_recipe *recipe);
+
+/* Parts that both have. "<stem><layer with its number><name><end>", in the recipe's arena; NULL: of no
+ * name. */
+const char *orr_recipe_name(orr_recipe *recipe, const char *stem, const char *layer, uint32_t number,
+                            const char *name, const char *end);
+static inline const char *orr_recipe_end(uint32_t nth)
+{
+    return nth > 0 ? ".bias" : ".weight";
+}
+/* One tensor that is the parameter: a vector, a table, or the weights (in, out) of a product. */
+void orr_recipe_whole(orr_recipe *recipe, orr_recipe_kind kind, const char *name, int64_t rows,
+                      int64_t columns, bool input_major);
+/* Weights (in, out) of a linear layer; nth > 0: its bias. */
+void orr_recipe_linear(orr_recipe *recipe, const char *name, uint32_t nth, int64_t in, int64_t out,
+                       bool input_major);
+/* Groups of heads: queries, then the key and the value that they share; nth > 0: their biases. */
+typedef struct orr_heads {
+    const char *q, *k, *v, *qkv; /* whole names; of one tensor (qkv) or three (qkv NULL)        */
+    int64_t heads, groups, width, hidden;
+    uint32_t nth;
+    bool input_major, turned;    /* turned: see below                                           */
+} orr_heads;
+void orr_recipe_qkv(orr_recipe *recipe, const orr_heads *heads, bool to_interleaved);
+/* `count` rows, a head's columns, whose rotary pairs the file has as halves and the parameter side
+ * by side, or (`to_interleaved` false) the other way round. */
+void orr_recipe_turned(orr_recipe *recipe, uint32_t tensor, int64_t from, int64_t count,
+                       bool to_interleaved);
+
+#endif /* ORR_WEIGHTS_NAMES_H */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "weights/recipe.h"
+
+#include <string.h>
+
+void orr_recipe_begin(orr_recipe *recipe, orr_recipe_kind kind, int64_t matrices, int64_t rows,
+                      int64_t columns)
+{
+    recipe->kind = (uint8_t)kind;
+    recipe->matrices = matrices;
+    recipe->rows = rows;
+    recipe->columns = columns;
+}
+
+/* Room for one more, in the arena; the old array is left behind. */
+static void *grow(orr_recipe *recipe, void *old, uint32_t n, uint32_t *room, size_t bytes)
+{
+    if (n < *room)
+        return old;
+    const uint32_t more = *room == 0 ? 8 : 2 * *room;
+    void *at = orr_arena_alloc(recipe->arena, more, bytes, 16);
+    if (at == NULL) {
+        recipe->failed = true;
+        return NULL;
+    }
+    if (n > 0)
+        memcpy(at, old, n * bytes);
+    *room = more;
+    return at;
+}
+
+static void set_dims(const orr_recipe *recipe, orr_recipe_tensor *t, int64_t matrices)
+{
+    if (matrices > 0)
+        t->dim[t->rank++] = matrices;
+    if (recipe->kind == ORR_RECIPE_VECTOR) {
+        t->dim[t->rank++] = t->rows;
+        return;
+    }
+    t->dim[t->rank++] = t->input_major ? t->columns : t->rows;
+    t->dim[t->rank++] = t->input_major ? t->rows : t->columns;
+}
+
+bool orr_recipe_fits(const orr_recipe_tensor *tensor, const orr_weight *weight)
+{
+    return weight != NULL && tensor->rank == weight->rank &&
+           memcmp(tensor->dim, weight->dim, tensor->rank * sizeof *tensor->dim) == 0;
+}
+
+/* What metadata say of a model may be anything: nothing as large as they say is made before the
+ * tensors agree. */
+static void hold_against_weights(orr_recipe *recipe, const orr_recipe_tensor *t)
+{
+    if (recipe->weights != NULL)
+        recipe->hollow |= !orr_recipe_fits(t, orr_weights_find(recipe->weights, t->name));
+}
+
+uint32_t orr_recipe_tensor_add(orr_recipe *recipe, const char *name, int64_t matrices, int64_t rows,
+                               bool input_major)
+{
+    if (recipe->hollow)
+        return 0;
+    orr_recipe_tensor *list = recipe->failed || name == NULL
+                                  ? NULL
+                                  : grow(recipe, recipe->tensors, recipe->n_tensors,
+                                         &recipe->room_tensors, sizeof *recipe->tensors);
+    if (list == NULL) {
+        recipe->failed = true;
+        return 0;
+    }
+    recipe->tensors = list;
+    orr_recipe_tensor *t = &list[recipe->n_tensors];
+    *t = (orr_recipe_tensor){.name = name,
+                             .rows = rows,
+                             .columns = recipe->columns,
+                             .input_major = input_major && recipe->kind != ORR_RECIPE_VECTOR};
+    set_dims(recipe, t, matrices);
+    hold_against_weights(recipe, t);
+    return recipe->n_tensors++;
+}
+
+void orr_recipe_portion_add(orr_recipe *recipe, uint32_t tensor, int64_t matrix, int64_t from,
+                            int64_t count)
+{
+    orr_portion *list = recipe->failed || recipe->hollow
+                            ? NULL
+                            : grow(recipe, recipe->portions, recipe->n_portions,
+                                   &recipe->room_portions, sizeof *recipe->portions);
+    if (list == NULL)
+        return;
+    recipe->portions = list;
+    list[recipe->n_portions++] = (orr_portion){tensor, matrix, from, count};
+}
