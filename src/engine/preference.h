@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_ENGINE_PREFERENCE_H
+#define ORR_ENGINE_PREFERENCE_H
+
+/* Direct preference optimisation of one pair of answers (Rafailov et al., arXiv 2305.18290, eq. 7):
+ *
+ *   margin = beta ((log p(chosen) - log r(chosen)) - (log p(rejected) - log r(rejected)))
+ *   loss   = -log sigmoid(margin) + nll (-log p(chosen) / |chosen|)
+ *
+ * p: the model, r: the reference. Llama 3 adds the second term with nll 0.2 (arXiv 2407.21783,
+ * section 4.1.4). Sets derivatives by minus log p of a token of either answer. */
+typedef struct orr_preference {
+    double chosen, rejected;                     /* log p          */
+    double chosen_reference, rejected_reference; /* log r          */
+    double tokens;                               /* of the chosen  */
+} orr_preference;
+typedef struct orr_preference_loss {
+    double loss, margin;
+    double by_chosen, by_rejected;
+} orr_preference_loss;
+orr_preference_loss orr_preference_loss_of(const orr_preference *pair, double beta, double nll);
+
+#endif /* ORR_ENGINE_PREFERENCE_H */

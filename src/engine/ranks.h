@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_ENGINE_RANKS_H
+#define ORR_ENGINE_RANKS_H
+
+#include <stdbool.h>
+
+#include "io/transport.h"
+
+/* Ranks as processes. The caller is rank 0; the others are forked from it, so nothing that has
+ * threads may stand yet. Under mpirun or Slurm (with MPI built in) the processes are there already,
+ * and `n` must be their number or 0.
+ *
+ * body runs in each; in forked ones the process ends with it. When one fails or dies, the others'
+ * exchanges fail too, all end, and the first cause is what the caller gets: "rank 2: ..." or "rank
+ * 2 was killed by signal 9". SIGINT and SIGTERM end all. */
+typedef enum orr_ranks_kind {
+    ORR_RANKS_AUTO,
+    ORR_RANKS_SHM,
+    ORR_RANKS_TCP,
+    ORR_RANKS_MPI
+} orr_ranks_kind;
+typedef orr_status orr_ranks_body(void *ctx, orr_transport *transport, orr_error *err);
+orr_status orr_ranks_run(uint32_t n, orr_ranks_kind kind, int64_t deadline_ns, orr_ranks_body *body,
+                         void *ctx, orr_error *err) ORR_MUST_CHECK;
+/* Rank of this process among those that mpirun or Slurm started, and how many; false: neither did.
+ */
+bool orr_ranks_started(uint32_t *ret_rank, uint32_t *ret_n);
+
+#endif /* ORR_ENGINE_RANKS_H */

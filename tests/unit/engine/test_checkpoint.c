@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "small_training.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/philox.h"
+#include "engine/checkpoint.h"
+
+/* A tensor (4, 6) whose columns two ranks have a half of each, and one (5) that both have. */
+enum { ROWS = 4, COLUMNS = 3, N = ROWS * COLUMNS, OTHER = 5 };
+
+typedef struct half {
+    float master[N], m[N], v[N], other[OTHER], other_m[OTHER], other_v[OTHER], gradient[N];
+    orr_parameter parameters[2];
+} half;
+
+static float whole_at(int part, int64_t row, int64_t column)
+{
+    return (float)(1000 * part + 10 * row + column);
+}
+
+static void fill_half(half *h, int64_t rank)
+{
+    float *parts[] = {h->master, h->m, h->v}, *others[] = {h->other, h->other_m, h->other_v};
+    *h = (half){.parameters[0].type = {.dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {ROWS, COLUMNS}}};
+    for (int part = 0; part < 3; part++) {
+        for (int64_t i = 0; i < N; i++)
+            parts[part][i] = whole_at(part, i / COLUMNS, rank * COLUMNS + i % COLUMNS);
+        for (int64_t i = 0; i < OTHER; i++)
+            others[part][i] = (float)(-part - i);
+    }
+    orr_parameter *p = &h->parameters[0], *q = &h->parameters[1];
+    p->name = "wide";
+    p->place = 3;
+    p->own.whole = (orr_type){.dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {ROWS, 2 * COLUMNS}};
+    p->own.by[0] = (orr_share){.n = 1, .piece = {{.count = ROWS}}};
+    p->own.by[1] = (orr_share){.n = 1, .piece = {{.whole = rank * COLUMNS, .count = COLUMNS}}};
+    p->n = N;
+    p->shard_begin = 2; /* the first two are another rank's, of those that share shards */
+    p->shard_n = N - 2;
+    p->master = h->master + 2;
+    p->m = h->m + 2;
+    p->v = h->v + 2;
+    p->gradient = h->gradient;
+    *q = (orr_parameter){.name = "small",
+                         .place = 4,
+                         .nth = 1,
+                         .n = OTHER,
+                         .shard_n = OTHER,
+                         .type = {.dtype = ORR_DTYPE_FP32, .rank = 1, .dim = {OTHER}},
+                         .master = h->other,
+                         .m = h->other_m,
+                         .v = h->other_v};
+    q->own.whole = q->type;
+    q->own.by[0] = (orr_share){.n = 1, .piece = {{.count = OTHER}}};
+}
+
+static orr_checkpoint_facts facts(uint32_t rank, uint32_t ranks, const char *plan)
+{
+    return (orr_checkpoint_facts){
+        .model = "small", .plan = plan, .seed = 42, .rank = rank, .ranks = ranks};
+}
+
+static void save_both(const char *folder, half halves[2], int64_t step)
+{
+    orr_error err;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        orr_checkpointer *c;
+        const orr_checkpoint_facts f = facts(rank, 2, "tp=2");
+        fill_half(&halves[rank], rank);
+        assert_int_equal(orr_checkpointer_new(folder, &f, halves[rank].parameters, 2, &c, &err),
+                         ORR_OK);
+        if (orr_checkpointer_save(c, step, &err) != ORR_OK ||
+            orr_checkpointer_wait(c, &err) != ORR_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(orr_checkpointer_written(c), step);
+        orr_checkpointer_free(c);
+    }
+    assert_int_equal(orr_checkpoint_commit(folder, step, &err), ORR_OK);
+}
+
+static void what_was_saved_comes_back(void **state)
+{
+    orr_error err;
+    orr_checkpoint *c;
+    half halves[2], back;
+    save_both(*state, halves, 7);
+    assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_OK);
+    assert_int_equal(c->step, 7);
+    assert_int_equal(c->seed, 42);
+    assert_int_equal(c->ranks, 2);
+    fill_half(&back, 1);
+    memset(back.master, 0, sizeof back.master);
+    memset(back.v, 0, sizeof back.v);
+    memset(back.other_m, 0, sizeof back.other_m);
+    const orr_checkpoint_facts f = facts(1, 2, "tp=2");
+    assert_int_equal(orr_checkpoint_restore(c, &f, back.parameters, 2, &err), ORR_OK);
+    assert_memory_equal(back.master + 2, halves[1].master + 2, (N - 2) * sizeof(float));
+    assert_memory_equal(back.v + 2, halves[1].v + 2, (N - 2) * sizeof(float));
+    assert_memory_equal(back.other_m, halves[1].other_m, sizeof back.other_m);
+    assert_true(back.master[0] == 0 && back.master[1] == 0); /* of the other shard */
+    orr_checkpoint_close(c);
+}
+
+static void another_plan_puts_it_together(void **state)
+{
+    orr_error err;
+    orr_checkpoint *c;
+    half halves[2], back;
+    float whole[2 * N];
+    save_both(*state, halves, 1);
+    assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_OK);
+    assert_int_equal(orr_checkpoint_whole(c, "3.wide.0", "mean", whole, (int64_t)2 * N, &err),
+                     ORR_OK);
+    for (int64_t row = 0; row < ROWS; row++)
+        for (int64_t column = 0; column < 2 * COLUMNS; column++) {
+            const bool lost = row == 0 && column % COLUMNS < 2; /* of shards that were not saved */
+            assert_true(whole[row * 2 * COLUMNS + column] == (lost ? 0 : whole_at(1, row, column)));
+        }
+    fill_half(&back, 0);
+    back.parameters[0].own.by[1].piece[0].whole = 2; /* columns 2, 3 and 4 */
+    const orr_checkpoint_facts f = facts(0, 1, "dp=1");
+    assert_int_equal(orr_checkpoint_restore(c, &f, back.parameters, 2, &err), ORR_OK);
+    for (int64_t i = COLUMNS; i < N; i++)
+        assert_true(back.master[i] == whole_at(0, i / COLUMNS, 2 + i % COLUMNS));
+    assert_int_equal(orr_checkpoint_whole(c, "3.wide.0", "mean", whole, N, &err), ORR_INVALID);
+    assert_int_equal(orr_checkpoint_whole(c, "5.none.0", "mean", whole, N, &err), ORR_INVALID);
+    orr_checkpoint_close(c);
+}
+
+static void old_ones_go_and_the_one_before_stays(void **state)
+{
+    orr_error err;
+    half halves[2];
+    char path[128];
+    struct stat about;
+    for (int64_t step = 1; step <= 4; step++)
+        save_both(*state, halves, step);
+    for (int64_t step = 1; step <= 4; step++) {
+        (void)snprintf(path, sizeof path, "%s/step-%08lld", (const char *)*state, (long long)step);
+        assert_int_equal(stat(path, &about) == 0, step >= 3);
+    }
+    orr_checkpoint_remove(*state);
+    assert_int_not_equal(stat(*state, &about), 0);
+    orr_checkpoint *c;
+    assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_NOT_FOUND);
+}
+
+/* Every number of a checkpoint is its step. */
+static void write_until_killed(const char *folder)
+{
+    enum { MANY = 1 << 15 };
+    static float numbers[MANY];
+    orr_error err;
+    orr_checkpointer *c;
+    orr_parameter p = {.name = "all",
+                       .n = MANY,
+                       .shard_n = MANY,
+                       .master = numbers,
+                       .m = numbers,
+                       .v = numbers,
+                       .type = {.dtype = ORR_DTYPE_FP32, .rank = 1, .dim = {MANY}}};
+    const orr_checkpoint_facts f = facts(0, 1, "dp=1");
+    p.own.whole = p.type;
+    p.own.by[0] = (orr_share){.n = 1, .piece = {{.count = MANY}}};
+    if (orr_checkpointer_new(folder, &f, &p, 1, &c, &err) != ORR_OK)
+        _exit(1);
+    for (int64_t step = 1;; step++) {
+        for (int i = 0; i < MANY; i++)
+            numbers[i] = (float)step;
+        if (orr_checkpointer_save(c, step, &err) != ORR_OK)
+            _exit(1);
+        memset(numbers, 0xff, sizeof numbers); /* training goes on */
+        if (orr_checkpointer_wait(c, &err) != ORR_OK ||
+            orr_checkpoint_commit(folder, step, &err) != ORR_OK)
+            _exit(1);
+    }
+}
+
+static int64_t check_whole(const char *folder)
+{
+    enum { MANY = 1 << 15 };
+    static float numbers[MANY];
+    orr_error err;
+    orr_checkpoint *c;
+    const orr_status status = orr_checkpoint_open(folder, &c, &err);
+    if (status == ORR_NOT_FOUND)
+        return 0; /* killed before the first */
+    if (status != ORR_OK)
+        fail_msg("%s", err.text);
+    for (int part = 0; part < 3; part++) {
+        const char *const names[] = {"master", "mean", "square"};
+        if (orr_checkpoint_whole(c, "0.all.0", names[part], numbers, MANY, &err) != ORR_OK)
+            fail_msg("%s", err.text);
+        for (int i = 0; i < MANY; i++)
+            assert_true(numbers[i] == (float)c->step);
+    }
+    const int64_t step = c->step;
+    orr_checkpoint_close(c);
+    return step;
+}
+
+static void a_kill_leaves_the_last_one_whole(void **state)
+{
+    orr_random random = orr_random_of(11, 0);
+    int64_t most = 0;
+    for (int i = 0; i < 25; i++) {
+        char folder[128];
+        (void)snprintf(folder, sizeof folder, "%s/%d", (const char *)*state, i);
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            write_until_killed(folder);
+        const long us = 500 + (long)orr_random_below(&random, 60000);
+        nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+        int how;
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_true(WIFSIGNALED(how));
+        const int64_t step = check_whole(folder);
+        most = step > most ? step : most;
+    }
+    assert_true(most > 0); /* some came far enough to be worth the test */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_was_saved_comes_back, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(another_plan_puts_it_together, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(old_ones_go_and_the_one_before_stays, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_kill_leaves_the_last_one_whole, make_folder,
+                                        remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "small_training.h"
+
+#include <math.h>
+
+#include <orrery/engine.h>
+
+#include "base/alloc.h"
+#include "base/philox.h"
+#include "engine/clicks.h"
+
+static void auc_is_the_share_of_pairs_in_order(void **state)
+{
+    (void)state;
+    orr_random random = orr_random_of(5, 0);
+    orr_scored s[60];
+    for (int run = 0; run < 20; run++) {
+        double right = 0, pairs = 0;
+        for (int i = 0; i < 60; i++) /* few scores: many ties */
+            s[i] = (orr_scored){(float)orr_random_below(&random, 12),
+                                orr_random_below(&random, 3) == 0};
+        for (int i = 0; i < 60; i++)
+            for (int k = 0; k < 60; k++)
+                if (s[i].label > 0 && s[k].label == 0) {
+                    pairs++;
+                    right += s[i].score > s[k].score ? 1 : s[i].score == s[k].score ? 0.5 : 0;
+                }
+        assert_true(fabs(orr_auc(s, 60) - right / pairs) < 1e-12);
+    }
+    for (int i = 0; i < 60; i++)
+        s[i].label = 1;
+    assert_true(isnan(orr_auc(s, 60)));
+}
+
+/* As many fields as Criteo's lines have; `first` and `last` of the values. */
+static void put_line(FILE *to, int label, const char *number, const char *first, const char *last)
+{
+    (void)fprintf(to, "%d\t%s", label, number);
+    for (int i = 1; i < 13; i++)
+        (void)fprintf(to, "\t%d", i);
+    (void)fprintf(to, "\t%s", first);
+    for (int i = 1; i < 25; i++)
+        (void)fprintf(to, "\t%x", 1000 + i);
+    (void)fprintf(to, "\t%s\n", last);
+}
+
+static orr_dlrm criteo_shape(void)
+{
+    orr_dlrm d = {.dense_features = 13,
+                  .dim = 4,
+                  .n_tables = 26,
+                  .n_bottom = 1,
+                  .n_top = 1,
+                  .bottom = {4},
+                  .top = {1}};
+    for (int i = 0; i < 26; i++) {
+        d.rows[i] = 50 + i;
+        d.pooling[i] = i == 25 ? 3 : 1;
+    }
+    return d;
+}
+
+static void criteo_lines_are_read(void **state)
+{
+    char path[128];
+    orr_clicks *clicks;
+    orr_error err = {.text = ""};
+    float dense[13];
+    int64_t ids[28], again[28];
+    orr_click click = {dense, ids, 0}, other = {dense, again, 0};
+    orr_dlrm d = criteo_shape();
+    (void)snprintf(path, sizeof path, "%s/day_0", (const char *)*state);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 150; i++)
+        put_line(file, i % 2, i == 140 ? "-3" : "", i == 140 ? "ff" : "", "0a");
+    put_line(file, 1, "x", "1", "2");
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(orr_clicks_criteo(path, &d, &clicks, &err), ORR_OK);
+    assert_int_equal(clicks->n, 151);
+    assert_int_equal(clicks->fill(clicks, 140, &click, &err), ORR_OK);
+    assert_true(click.label == 0 && dense[0] == 0 && fabsf(dense[12] - logf(13)) < 1e-6F);
+    assert_int_equal(ids[0], 0xff % 50);
+    assert_int_equal(ids[1], 1001 % 51);
+    assert_int_equal(ids[25], 10);
+    assert_int_equal(clicks->fill(clicks, 3, &other, &err), ORR_OK);
+    assert_true(other.label == 1 && dense[0] == 0);
+    assert_int_equal(again[0], 0);
+    assert_memory_equal(&ids[25], &again[25],
+                        3 * sizeof *ids); /* of a value always the same rows */
+    assert_true(ids[26] != ids[25] || ids[27] != ids[25]);
+    assert_int_equal(clicks->fill(clicks, 150, &click, &err), ORR_PARSE);
+    assert_non_null(strstr(err.text, "line 151"));
+    orr_clicks_free(clicks);
+    d.n_tables = 3;
+    assert_int_equal(orr_clicks_criteo(path, &d, &clicks, &err), ORR_INVALID);
+    assert_int_equal(orr_clicks_criteo("/nowhere",
+                                       &(orr_dlrm){.dense_features = 13, .n_tables = 26}, &clicks,
+                                       &err),
+                     ORR_IO);
+}
+
+typedef struct run {
+    orr_arena *arena;
+    orr_model model;
+    orr_plan plan;
+    orr_workload workload;
+    orr_train_options options;
+    orr_train_result result;
+    orr_error err;
+} run;
+
+static void open_run(run *r, const char *plan, int64_t steps)
+{
+    *r = (run){.arena = orr_arena_new(0, 0)};
+    r->model = (orr_model){.name = "small", .title = "Small", .kind = ORR_MODEL_DLRM};
+    r->model.dlrm = (orr_dlrm){.dense_features = 4,
+                               .dim = 8,
+                               .n_tables = 5,
+                               .rows = {40, 300, 7, 90, 20},
+                               .pooling = {1, 3, 1, 0, 2},
+                               .n_bottom = 2,
+                               .bottom = {16, 8},
+                               .n_top = 2,
+                               .top = {16, 1}};
+    if (orr_plan_parse(plan, &r->plan, &r->err) != ORR_OK)
+        fail_msg("%s", r->err.text);
+    r->options = (orr_train_options){.model = &r->model,
+                                     .plan = &r->plan,
+                                     .workload = &r->workload,
+                                     .steps = steps,
+                                     .rate = 2e-2,
+                                     .seed = 3,
+                                     .threads = 1,
+                                     .rate_schedule = ORR_RATE_CONSTANT};
+}
+
+static void make_run(run *r)
+{
+    if (orr_train(&r->options, r->arena, &r->result, &r->err) != ORR_OK)
+        fail_msg("%s", r->err.text);
+}
+
+static double mean_auc(const run *r, int64_t from)
+{
+    double sum = 0;
+    for (int64_t i = from; i < r->result.steps; i++)
+        sum += r->result.history[i].auc;
+    return sum / (double)(r->result.steps - from);
+}
+
+static void clicks_are_learned(void **state)
+{
+    (void)state;
+    run r;
+    open_run(&r, "micro_batch=128", 200);
+    make_run(&r);
+    if (!(mean_auc(&r, 160) > 0.75))
+        fail_msg("AUC %.3f", mean_auc(&r, 160));
+    assert_int_equal(r.result.history[0].tokens, 128);
+    orr_arena_free(r.arena);
+}
+
+/* With sums in another order, and tables somewhere else. */
+static void tables_on_other_ranks_learn_the_same(void **state)
+{
+    (void)state;
+    run one, two;
+    open_run(&one, "micro_batch=32,batch=64", 6);
+    open_run(&two, "micro_batch=16,batch=64,dp=2", 6);
+    make_run(&one);
+    make_run(&two);
+    for (int i = 0; i < 6; i++) {
+        const orr_train_step *a = &one.result.history[i], *b = &two.result.history[i];
+        if (fabs(a->loss - b->loss) > 1e-4 || fabs(a->auc - b->auc) > 0.01)
+            fail_msg("step %d: loss %g and %g, AUC %g and %g", i + 1, a->loss, b->loss, a->auc,
+                     b->auc);
+    }
+    orr_arena_free(one.arena);
+    orr_arena_free(two.arena);
+}
+
+static void tables_go_on_to_the_same_bits(void **state)
+{
+    run whole, first, rest;
+    open_run(&whole, "micro_batch=16,dp=2", 6);
+    open_run(&first, "micro_batch=16,dp=2", 3);
+    open_run(&rest, "micro_batch=16,dp=2", 6);
+    make_run(&whole);
+    first.options.save = rest.options.save = *state;
+    make_run(&first);
+    rest.options.resume = true;
+    make_run(&rest);
+    assert_int_equal(rest.result.steps, 3);
+    for (int i = 0; i < 3; i++)
+        assert_memory_equal(&whole.result.history[3 + i].loss, &rest.result.history[i].loss,
+                            sizeof(double));
+    orr_arena_free(whole.arena);
+    orr_arena_free(first.arena);
+    orr_arena_free(rest.arena);
+}
+
+static void what_cannot_be_learned_says_so(void **state)
+{
+    (void)state;
+    run r;
+    open_run(&r, "micro_batch=8,precision=bf16", 2);
+    assert_int_equal(orr_train(&r.options, r.arena, &r.result, &r.err), ORR_UNSUPPORTED);
+    orr_arena_free(r.arena);
+    open_run(&r, "micro_batch=8,dp=8", 2);
+    int64_t bytes;
+    assert_int_equal(orr_train_measure(&r.options, &bytes, &r.err), ORR_UNSUPPORTED);
+    assert_non_null(strstr(r.err.text, "5 tables on 8 replicas"));
+    r.workload.task = ORR_TASK_SFT;
+    r.options.data = "talks.jsonl";
+    assert_int_equal(orr_train(&r.options, r.arena, &r.result, &r.err), ORR_UNSUPPORTED);
+    orr_arena_free(r.arena);
+}
+
+/* A step of training with the n-th allocation failing, for as many as there are. */
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    run r;
+    orr_status status = ORR_NO_MEMORY;
+    uint64_t nth = 1;
+    for (; status != ORR_OK && nth < 100000; nth += nth < 30 ? 1 : 1 + nth / 12) {
+        open_run(&r, "micro_batch=4", 1);
+        orr_alloc_fail_from(nth);
+        status = orr_train(&r.options, r.arena, &r.result, &r.err);
+        orr_alloc_fail_from(0);
+        if (status != ORR_OK && status != ORR_NO_MEMORY)
+            fail_msg("allocation %llu: %s", (unsigned long long)nth, r.err.text);
+        orr_arena_free(r.arena);
+    }
+    assert_int_equal(status, ORR_OK);
+    assert_true(nth > 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(auc_is_the_share_of_pairs_in_order),
+        cmocka_unit_test_setup_teardown(criteo_lines_are_read, make_folder, remove_folder),
+        cmocka_unit_test(clicks_are_learned),
+        cmocka_unit_test(tables_on_other_ranks_learn_the_same),
+        cmocka_unit_test_setup_teardown(tables_go_on_to_the_same_bits, make_folder, remove_folder),
+        cmocka_unit_test(what_cannot_be_learned_says_so),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
