@@ -19,6 +19,7 @@
 #include <orrery/op.h>
 #include <orrery/outcome.h>
 #include <orrery/plan.h>
+#include <orrery/replay.h>
 #include <orrery/report.h>
 #include <orrery/rescale.h>
 #include <orrery/sim.h>
