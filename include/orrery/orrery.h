@@ -14,6 +14,7 @@
 #include <orrery/graph.h>
 #include <orrery/kernel.h>
 #include <orrery/machine.h>
+#include <orrery/measure.h>
 #include <orrery/memory_plan.h>
 #include <orrery/model.h>
 #include <orrery/op.h>

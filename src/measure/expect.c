@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A training step before it is run: the programs of all its ranks, priced call by call, played. */
+#include <orrery/measure.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "engine/step.h"
+#include "measure/play.h"
+#include "measure/price.h"
+
+typedef struct expecting {
+    const orr_measured *measured;
+    const orr_train_options *job;
+    orr_plan plan;
+    const orr_model *model;
+    orr_arena *arena;
+    orr_engine_step **steps; /* shape (ranks) */
+    orr_played_rank *ranks;
+    uint8_t **basis; /* shape (ranks)(calls) */
+    uint32_t n;
+    orr_pricer pricer;
+    double crowd; /* threads for each core, at least 1 */
+    orr_error *err;
+} expecting;
+
+/* Of a rank: as training shares the cores out. The measured number next to it is what prices go by.
+ */
+static void set_threads(expecting *e)
+{
+    const uint32_t cores = e->measured->cores > 0 ? e->measured->cores : 1;
+    const uint32_t each = e->job->threads > 0 ? (uint32_t)e->job->threads
+                          : cores / e->n > 0  ? cores / e->n
+                                              : 1;
+    uint32_t best = 1;
+    for (uint32_t i = 0; i < e->measured->n_kernels; i++)
+        if (e->measured->kernels[i].threads <= each && e->measured->kernels[i].threads > best)
+            best = e->measured->kernels[i].threads;
+    e->pricer = (orr_pricer){.measured = e->measured, .threads = best};
+    e->crowd = (double)(each * e->n) / cores;
+    e->crowd = e->crowd < 1 ? 1 : e->crowd;
+}
+
+static orr_status draft_rank(expecting *e, uint32_t rank)
+{
+    orr_transport *transport = orr_arena_one(e->arena, orr_transport);
+    orr_backend *backend;
+    if (transport == NULL)
+        return orr_fail_memory(e->err);
+    *transport = (orr_transport){.rank = rank, .ranks = e->n, .name = "none"};
+    ORR_TRY(orr_backend_cpu(&backend, e->err));
+    const orr_step_source source = {.model = e->model,
+                                    .plan = &e->plan,
+                                    .workload = e->job->workload,
+                                    .transport = transport,
+                                    .backend = backend,
+                                    .seed = e->job->seed};
+    return orr_engine_step_draft(&source, &e->steps[rank], e->err);
+}
+
+/* Bytes that went by since a value was last touched, in this step or the one before: what is
+ * further back than the caches hold comes from memory. */
+typedef struct distances {
+    double *last; /* shape (values): bytes that had gone by then */
+    double gone, all, cache;
+} distances;
+
+static double touch(distances *d, const orr_tape *tape, orr_value v)
+{
+    const orr_value root = tape->values[v].view_of == ORR_NONE ? v : tape->values[v].view_of;
+    const double bytes = (double)orr_type_bytes(&tape->values[v].type);
+    const double since = d->last[root] < 0 ? d->all : d->gone - d->last[root];
+    d->gone += bytes;
+    d->last[root] = d->gone;
+    return since > d->cache ? bytes : 0;
+}
+
+static double all_bytes(const orr_tape *tape)
+{
+    double bytes = 0;
+    for (uint32_t c = 0; c < tape->n_calls; c++)
+        for (uint32_t k = 0; k < (uint32_t)tape->calls[c].n_in + tape->calls[c].n_out; k++) {
+            const orr_tape_call *call = &tape->calls[c];
+            const orr_value v = k < call->n_in ? call->in[k] : call->out[k - call->n_in];
+            bytes += (double)orr_type_bytes(&tape->values[v].type);
+        }
+    return bytes;
+}
+
+static orr_collective collective_of(uint8_t op)
+{
+    switch (op) {
+    case ORR_OP_ALL_REDUCE:
+        return ORR_COLL_ALL_REDUCE;
+    case ORR_OP_ALL_GATHER:
+        return ORR_COLL_ALL_GATHER;
+    case ORR_OP_REDUCE_SCATTER:
+        return ORR_COLL_REDUCE_SCATTER;
+    case ORR_OP_ALL_TO_ALL:
+        return ORR_COLL_ALL_TO_ALL;
+    case ORR_OP_BROADCAST:
+        return ORR_COLL_BROADCAST;
+    case ORR_OP_SEND:
+        return ORR_COLL_SEND;
+    case ORR_OP_RECV:
+        return ORR_COLL_RECV;
+    case ORR_OP_BARRIER:
+        return ORR_COLL_BARRIER;
+    default:
+        return ORR_COLL_UNKNOWN;
+    }
+}
+
+/* The larger side of what a member gives and gets. */
+static int64_t travelling_bytes(const orr_tape *tape, const orr_tape_call *call)
+{
+    int64_t most = 0;
+    for (uint32_t k = 0; k < (uint32_t)call->n_in + call->n_out; k++) {
+        const orr_value v = k < call->n_in ? call->in[k] : call->out[k - call->n_in];
+        const int64_t bytes = orr_type_bytes(&tape->values[v].type);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static int64_t price_call(expecting *e, const orr_program_source *s, uint32_t c, distances *d,
+                          uint8_t *basis)
+{
+    const orr_tape *tape = s->tape;
+    const orr_tape_call *call = &tape->calls[c];
+    double cold = 0;
+    for (uint32_t k = 0; k < call->n_in; k++)
+        cold += touch(d, tape, call->in[k]);
+    for (uint32_t k = 0; k < call->n_out; k++)
+        cold += touch(d, tape, call->out[k]);
+    if (s->calls != NULL && s->calls[c].skip)
+        return 0;
+    const orr_collective collective = collective_of(call->op);
+    if (collective != ORR_COLL_UNKNOWN && call->args.members > 1) {
+        *basis = ORR_BASIS_TABLE;
+        return orr_measured_transfer_ns(e->measured, collective, call->args.members,
+                                        travelling_bytes(tape, call));
+    }
+    const orr_price price =
+        orr_measured_price(&e->pricer, tape, c, cold, s->calls != NULL && s->calls[c].accumulate);
+    *basis = price.basis;
+    return (int64_t)(e->crowd * (double)price.ns);
+}
+
+static orr_status price_rank(expecting *e, uint32_t r)
+{
+    orr_played_rank *rank = &e->ranks[r];
+    rank->source = orr_engine_step_program(e->steps[r]);
+    const orr_tape *tape = rank->source.tape;
+    int64_t *ns = orr_arena_array(e->arena, int64_t, tape->n_calls);
+    distances d = {.last = orr_arena_array(e->arena, double, tape->n_values),
+                   .all = all_bytes(tape),
+                   .cache = (double)e->measured->cache_bytes /
+                            (e->n < e->measured->cores ? e->n : e->measured->cores)};
+    rank->end_ns = orr_arena_array(e->arena, int64_t, tape->n_calls);
+    e->basis[r] = orr_arena_array(e->arena, uint8_t, tape->n_calls);
+    if (ns == NULL || d.last == NULL || rank->end_ns == NULL || e->basis[r] == NULL)
+        return orr_fail_memory(e->err);
+    for (orr_value v = 0; v < tape->n_values; v++)
+        d.last[v] = -1;
+    for (uint32_t c = 0; c < tape->n_calls; c++)
+        ns[c] = price_call(e, &rank->source, c, &d, &e->basis[r][c]);
+    rank->ns = ns;
+    return ORR_OK;
+}
+
+static int by_ns(const void *a, const void *b)
+{
+    const orr_expected_op *x = a, *y = b;
+    if (x->ns != y->ns)
+        return x->ns < y->ns ? 1 : -1;
+    return x->op != y->op ? (x->op > y->op) - (x->op < y->op)
+                          : (x->pass > y->pass) - (x->pass < y->pass);
+}
+
+static orr_status sum_ops(expecting *e, orr_expected *ret)
+{
+    const orr_tape *tape = e->ranks[0].source.tape;
+    orr_expected_op *ops = orr_arena_array(e->arena, orr_expected_op, (size_t)ORR_OPS * ORR_PASSES);
+    uint32_t n = 0;
+    if (ops == NULL)
+        return orr_fail_memory(e->err);
+    for (uint32_t c = 0; c < tape->n_calls; c++) {
+        const orr_tape_call *call = &tape->calls[c];
+        uint32_t i = 0;
+        while (i < n && (ops[i].op != call->op || ops[i].pass != call->pass))
+            i++;
+        if (i == n)
+            ops[n++] = (orr_expected_op){.name = orr_op_of((orr_op)call->op)->name,
+                                         .op = call->op,
+                                         .pass = call->pass,
+                                         .basis = e->basis[0][c]};
+        ops[i].calls++;
+        ops[i].ns += e->ranks[0].ns[c];
+    }
+    qsort(ops, n, sizeof *ops, by_ns);
+    ret->ops = ops;
+    ret->n_ops = n;
+    return ORR_OK;
+}
+
+static orr_status expect(expecting *e, orr_expected *ret)
+{
+    for (uint32_t r = 0; r < e->n; r++) {
+        ORR_TRY(draft_rank(e, r));
+        ORR_TRY(price_rank(e, r));
+        const int64_t bytes = orr_engine_step_memory_of(e->steps[r]).total;
+        ret->peak_bytes = bytes > ret->peak_bytes ? bytes : ret->peak_bytes;
+    }
+    ORR_TRY(orr_play_ranks(&e->plan, e->ranks, e->n, e->n * e->pricer.threads >= e->measured->cores,
+                           e->arena, e->err));
+    for (uint32_t r = 0; r < e->n; r++)
+        ret->step_ns = e->ranks[r].span_ns > ret->step_ns ? e->ranks[r].span_ns : ret->step_ns;
+    return sum_ops(e, ret);
+}
+
+orr_status orr_expect(const orr_measured *measured, const orr_train_options *job, orr_arena *arena,
+                      orr_expected *ret, orr_error *err)
+{
+    static const orr_plan alone;
+    expecting e = {.measured = measured, .job = job, .arena = arena, .err = err};
+    orr_expected made = {0};
+    e.plan = orr_plan_completed(job->plan != NULL ? job->plan : &alone);
+    ORR_TRY(orr_plan_check(&e.plan, err));
+    ORR_TRY(orr_model_changed(job->model, &e.plan, arena, &e.model, err));
+    const uint64_t n = orr_plan_ranks(&e.plan);
+    if (n > 64)
+        return orr_fail(err, ORR_LIMIT, "%llu ranks on this machine are not expected",
+                        (unsigned long long)n);
+    e.n = (uint32_t)n;
+    e.steps = orr_arena_array(arena, orr_engine_step *, e.n);
+    e.ranks = orr_arena_array(arena, orr_played_rank, e.n);
+    e.basis = orr_arena_array(arena, uint8_t *, e.n);
+    if (e.steps == NULL || e.ranks == NULL || e.basis == NULL)
+        return orr_fail_memory(err);
+    set_threads(&e);
+    const orr_status status = expect(&e, &made);
+    for (uint32_t r = 0; r < e.n; r++)
+        orr_engine_step_free(e.steps[r]);
+    if (status == ORR_OK)
+        *ret = made;
+    return status;
+}

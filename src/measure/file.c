@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measurements as YAML: what was found out of the machine, then a line for each kernel and
+ * transfer. */
+#include <orrery/measure.h>
+
+#include <string.h>
+
+#include "io/output.h"
+#include "io/yaml.h"
+
+#define SCHEMA "orrery.machine/1"
+
+static void put_kernel(orr_output *out, const orr_measured_kernel *k)
+{
+    orr_output_printf(out, "  - [%s, %s, %u, %s, %u, %lld, %lld, %lld, %.9g, %.9g, %lld, %.3f]\n",
+                      orr_op_of((orr_op)k->op)->name, orr_dtype_name((orr_dtype)k->dtype), k->form,
+                      k->cold ? "true" : "false", k->threads, (long long)k->dim[0],
+                      (long long)k->dim[1], (long long)k->dim[2], k->flops, k->bytes,
+                      (long long)k->ns, k->spread);
+}
+
+orr_status orr_measured_save(const orr_measured *m, const char *path, orr_error *err)
+{
+    orr_output *out;
+    ORR_TRY(orr_output_open(path, &out, err));
+    orr_output_printf(
+        out,
+        "# Made by `orrery bench`.\nschema: " SCHEMA "\ncpu: '%s'\nisa: '%s'\nwhen: '%s'\n"
+        "cores: %u\nread_bytes_per_s: %.9g\ncopy_bytes_per_s: %.9g\nflops_fp32: %.9g\n"
+        "flops_bf16: %.9g\ncache_bytes: %lld\nbase_bytes: %lld\n",
+        m->cpu, m->isa, m->when, m->cores, m->read_bytes_per_s, m->copy_bytes_per_s, m->flops_fp32,
+        m->flops_bf16, (long long)m->cache_bytes, (long long)m->base_bytes);
+    orr_output_text(
+        out, "# operator, dtype, form, cold, threads, dims, FLOPs, bytes, ns, spread\nkernels:\n");
+    for (uint32_t i = 0; i < m->n_kernels; i++)
+        put_kernel(out, &m->kernels[i]);
+    orr_output_text(out, "# collective, ranks, bytes, ns\ntransfers:\n");
+    for (uint32_t i = 0; i < m->n_transfers; i++)
+        orr_output_printf(out, "  - [%s, %u, %lld, %lld]\n",
+                          orr_collective_name((orr_collective)m->transfers[i].collective),
+                          m->transfers[i].ranks, (long long)m->transfers[i].bytes,
+                          (long long)m->transfers[i].ns);
+    const orr_status status = orr_output_finish(out, err);
+    orr_output_close(out);
+    return status;
+}
+
+static orr_status find(const orr_yaml *map, const char *key, orr_yaml_kind kind,
+                       const orr_yaml **ret, orr_error *err)
+{
+    *ret = orr_yaml_find(map, key);
+    if (*ret == NULL || (*ret)->kind != kind)
+        return orr_yaml_fail(map, ORR_INVALID, err, "a machine file has '%s', %s", key,
+                             kind == ORR_YAML_LIST ? "a list" : "a value");
+    return ORR_OK;
+}
+
+static orr_status text(const orr_yaml *map, const char *key, const char **ret, orr_error *err)
+{
+    const orr_yaml *value;
+    ORR_TRY(find(map, key, ORR_YAML_SCALAR, &value, err));
+    *ret = value->text;
+    return ORR_OK;
+}
+
+static orr_status number(const orr_yaml *map, const char *key, double *ret, orr_error *err)
+{
+    const orr_yaml *value;
+    ORR_TRY(find(map, key, ORR_YAML_SCALAR, &value, err));
+    ORR_TRY(orr_yaml_number(value, ret, err));
+    return *ret >= 0 && *ret < 1e18
+               ? ORR_OK
+               : orr_yaml_fail(value, ORR_INVALID, err, "%s: from 0 to 1e18", key);
+}
+
+/* Column i of a row, a whole number. */
+static orr_status whole(const orr_yaml *row, uint32_t i, int64_t most, int64_t *ret, orr_error *err)
+{
+    ORR_TRY(orr_yaml_int(row->values[i], ret, err));
+    return *ret >= 0 && *ret <= most
+               ? ORR_OK
+               : orr_yaml_fail(row->values[i], ORR_INVALID, err, "from 0 to %lld", (long long)most);
+}
+
+static int named(const orr_yaml *value, int n, const char *(*name)(int))
+{
+    int i = 0;
+    while (i < n && (value->kind != ORR_YAML_SCALAR || strcmp(name(i), value->text) != 0))
+        i++;
+    return i;
+}
+static const char *op_name(int i)
+{
+    return orr_op_of((orr_op)i)->name;
+}
+static const char *dtype_name(int i)
+{
+    return orr_dtype_name((orr_dtype)i);
+}
+static const char *collective_name(int i)
+{
+    return orr_collective_name((orr_collective)i);
+}
+
+enum { KERNEL_COLUMNS = 12, TRANSFER_COLUMNS = 4, COLLECTIVES = ORR_COLL_RECV + 1 };
+
+static orr_status read_kernel(const orr_yaml *row, orr_measured_kernel *ret, orr_error *err)
+{
+    int64_t form, threads;
+    if (row->kind != ORR_YAML_LIST || row->n != KERNEL_COLUMNS)
+        return orr_yaml_fail(row, ORR_INVALID, err, "a kernel is a list of %d values",
+                             KERNEL_COLUMNS);
+    const int op = named(row->values[0], ORR_OPS, op_name);
+    const int dtype = named(row->values[1], ORR_DTYPES, dtype_name);
+    if (op == ORR_OPS || dtype == ORR_DTYPES)
+        return orr_yaml_fail(row, ORR_INVALID, err, "no such %s",
+                             op == ORR_OPS ? "operator" : "dtype");
+    ORR_TRY(whole(row, 2, 2, &form, err));
+    ORR_TRY(orr_yaml_bool(row->values[3], &ret->cold, err));
+    ORR_TRY(whole(row, 4, 65536, &threads, err));
+    for (uint32_t i = 0; i < 3; i++)
+        ORR_TRY(whole(row, 5 + i, INT64_MAX / 2, &ret->dim[i], err));
+    ORR_TRY(orr_yaml_number(row->values[8], &ret->flops, err));
+    ORR_TRY(orr_yaml_number(row->values[9], &ret->bytes, err));
+    ORR_TRY(whole(row, 10, INT64_MAX / 2, &ret->ns, err));
+    ORR_TRY(orr_yaml_number(row->values[11], &ret->spread, err));
+    ret->op = (uint8_t)op;
+    ret->dtype = (uint8_t)dtype;
+    ret->form = (uint8_t)form;
+    ret->threads = (uint32_t)threads;
+    return ORR_OK;
+}
+
+static orr_status read_transfer(const orr_yaml *row, orr_measured_transfer *ret, orr_error *err)
+{
+    int64_t ranks;
+    if (row->kind != ORR_YAML_LIST || row->n != TRANSFER_COLUMNS)
+        return orr_yaml_fail(row, ORR_INVALID, err, "a transfer is a list of %d values",
+                             TRANSFER_COLUMNS);
+    const int kind = named(row->values[0], COLLECTIVES, collective_name);
+    if (kind == COLLECTIVES)
+        return orr_yaml_fail(row, ORR_INVALID, err, "no such collective");
+    ORR_TRY(whole(row, 1, 1 << 24, &ranks, err));
+    ORR_TRY(whole(row, 2, INT64_MAX / 2, &ret->bytes, err));
+    ORR_TRY(whole(row, 3, INT64_MAX / 2, &ret->ns, err));
+    ret->collective = (uint8_t)kind;
+    ret->ranks = (uint32_t)ranks;
+    return ORR_OK;
+}
+
+static orr_status read_lists(const orr_yaml *document, orr_arena *arena, orr_measured *m,
+                             orr_error *err)
+{
+    const orr_yaml *kernels, *transfers;
+    ORR_TRY(find(document, "kernels", ORR_YAML_LIST, &kernels, err));
+    ORR_TRY(find(document, "transfers", ORR_YAML_LIST, &transfers, err));
+    orr_measured_kernel *k = orr_arena_array(arena, orr_measured_kernel, kernels->n);
+    orr_measured_transfer *t = orr_arena_array(arena, orr_measured_transfer, transfers->n);
+    if (k == NULL || t == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < kernels->n; i++)
+        ORR_TRY(read_kernel(kernels->values[i], &k[i], err));
+    for (uint32_t i = 0; i < transfers->n; i++)
+        ORR_TRY(read_transfer(transfers->values[i], &t[i], err));
+    m->kernels = k;
+    m->n_kernels = kernels->n;
+    m->transfers = t;
+    m->n_transfers = transfers->n;
+    return ORR_OK;
+}
+
+orr_status orr_measured_load(const char *path, orr_arena *arena, orr_measured *ret, orr_error *err)
+{
+    const orr_yaml *document;
+    orr_measured m = {0};
+    const char *schema;
+    double cores, cache, base;
+    ORR_TRY(orr_yaml_load(path, arena, &document, err));
+    if (document->kind != ORR_YAML_MAP)
+        return orr_yaml_fail(document, ORR_INVALID, err, "a machine file is a map");
+    ORR_TRY(text(document, "schema", &schema, err));
+    if (strcmp(schema, SCHEMA) != 0)
+        return orr_yaml_fail(document, ORR_UNSUPPORTED, err,
+                             "a machine file of %.60s; known: " SCHEMA, schema);
+    ORR_TRY(text(document, "cpu", &m.cpu, err));
+    ORR_TRY(text(document, "isa", &m.isa, err));
+    ORR_TRY(text(document, "when", &m.when, err));
+    ORR_TRY(number(document, "cores", &cores, err));
+    ORR_TRY(number(document, "read_bytes_per_s", &m.read_bytes_per_s, err));
+    ORR_TRY(number(document, "copy_bytes_per_s", &m.copy_bytes_per_s, err));
+    ORR_TRY(number(document, "flops_fp32", &m.flops_fp32, err));
+    ORR_TRY(number(document, "flops_bf16", &m.flops_bf16, err));
+    ORR_TRY(number(document, "cache_bytes", &cache, err));
+    ORR_TRY(number(document, "base_bytes", &base, err));
+    m.cores = cores < 65536 ? (uint32_t)cores : 65536;
+    m.cache_bytes = (int64_t)cache;
+    m.base_bytes = (int64_t)base;
+    ORR_TRY(read_lists(document, arena, &m, err));
+    *ret = m;
+    return ORR_OK;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "measure/play.h"
+
+#include <string.h>
+
+#include "model/parallel.h"
+
+enum { LANES = ORR_LANES_MAX, RANKS_MAX = 64 };
+
+/* One rank under way. */
+typedef struct walker {
+    uint32_t next[LANES]; /* place in the lane's list */
+    uint32_t n[LANES];
+    uint32_t *calls[LANES];  /* of each lane, in order */
+    uint32_t *waits, *first; /* of call c: waits[first[c]] .. waits[first[c + 1] - 1] */
+    int64_t free_ns[LANES], core_ns;
+    uint32_t *meeting; /* shape (calls): which one of its axis it is */
+} walker;
+
+typedef struct playing {
+    const orr_plan *plan;
+    orr_played_rank *ranks;
+    walker *walkers;
+    uint32_t n;
+    bool shared;
+    orr_arena *arena;
+    orr_error *err;
+    uint32_t members[RANKS_MAX];
+} playing;
+
+uint32_t orr_send_to(const orr_tape_call *call)
+{
+    return call->op == ORR_OP_SEND && call->args.begin > 0 ? (uint32_t)call->args.begin - 1
+                                                           : ORR_NONE;
+}
+uint32_t orr_recv_from(const orr_tape_call *call)
+{
+    return call->op == ORR_OP_RECV && call->args.count > 0 ? (uint32_t)call->args.count - 1
+                                                           : ORR_NONE;
+}
+
+static uint8_t lane_of(const orr_program_source *s, uint32_t c)
+{
+    const orr_tape_call *call = &s->tape->calls[c];
+    return s->calls != NULL     ? s->calls[c].lane
+           : call->args.overlap ? ORR_LANE_COMM
+                                : ORR_LANE_COMPUTE;
+}
+
+static bool meets(const orr_tape_call *call)
+{
+    return orr_op_of((orr_op)call->op)->family == ORR_OP_FAMILY_COLLECTIVE &&
+           call->args.members > 1 && call->op != ORR_OP_REPLICATE && call->op != ORR_OP_SHARD;
+}
+
+static orr_value root_of(const orr_tape *tape, orr_value v)
+{
+    return tape->values[v].view_of == ORR_NONE ? v : tape->values[v].view_of;
+}
+
+/* Who made what a call reads, and what the program says besides. */
+static orr_status list_waits(playing *p, uint32_t r)
+{
+    const orr_program_source *s = &p->ranks[r].source;
+    const orr_tape *tape = s->tape;
+    walker *w = &p->walkers[r];
+    const size_t most = (size_t)tape->n_calls * ORR_CALL_IN + s->n_deps;
+    w->first = orr_arena_array(p->arena, uint32_t, tape->n_calls + 1);
+    w->waits = orr_arena_array(p->arena, uint32_t, most);
+    uint32_t *maker = orr_arena_array(p->arena, uint32_t, tape->n_values), *dep_at, n = 0;
+    dep_at = orr_arena_array(p->arena, uint32_t, tape->n_calls + 1);
+    uint32_t *deps = orr_arena_array(p->arena, uint32_t, s->n_deps);
+    if (w->first == NULL || w->waits == NULL || maker == NULL || dep_at == NULL || deps == NULL)
+        return orr_fail_memory(p->err);
+    for (uint32_t i = 0; i < s->n_deps; i++)
+        dep_at[s->deps[i].call + 1]++;
+    for (uint32_t c = 0; c < tape->n_calls; c++)
+        dep_at[c + 1] += dep_at[c];
+    for (uint32_t i = s->n_deps; i-- > 0;)
+        deps[--dep_at[s->deps[i].call + 1]] = s->deps[i].on;
+    for (orr_value v = 0; v < tape->n_values; v++)
+        maker[v] = ORR_NONE;
+    for (uint32_t c = 0; c < tape->n_calls; c++) {
+        const orr_tape_call *call = &tape->calls[c];
+        w->first[c] = n;
+        for (uint32_t k = 0; k < call->n_in; k++)
+            if (maker[root_of(tape, call->in[k])] != ORR_NONE)
+                w->waits[n++] = maker[root_of(tape, call->in[k])];
+        const uint32_t end = c + 1 < tape->n_calls ? dep_at[c + 2] : s->n_deps;
+        for (uint32_t i = dep_at[c + 1]; i < end; i++)
+            if (deps[i] < c)
+                w->waits[n++] = deps[i];
+        for (uint32_t k = 0; k < call->n_out; k++)
+            maker[root_of(tape, call->out[k])] = c;
+    }
+    w->first[tape->n_calls] = n;
+    return ORR_OK;
+}
+
+static orr_status list_lanes(playing *p, uint32_t r)
+{
+    const orr_program_source *s = &p->ranks[r].source;
+    const uint32_t n = s->tape->n_calls;
+    walker *w = &p->walkers[r];
+    uint32_t count[ORR_AXES] = {0};
+    w->meeting = orr_arena_array(p->arena, uint32_t, n);
+    for (int lane = 0; lane < LANES; lane++) {
+        w->calls[lane] = orr_arena_array(p->arena, uint32_t, n);
+        if (w->calls[lane] == NULL || w->meeting == NULL)
+            return orr_fail_memory(p->err);
+    }
+    for (uint32_t c = 0; c < n; c++) {
+        const orr_tape_call *call = &s->tape->calls[c];
+        const uint8_t lane = lane_of(s, c) < LANES ? lane_of(s, c) : 0;
+        if (meets(call) && call->args.axis < ORR_AXES && call->op != ORR_OP_RECV &&
+            (call->op != ORR_OP_SEND || orr_send_to(call) == ORR_NONE))
+            w->meeting[c] = count[call->args.axis]++;
+        w->calls[lane][w->n[lane]++] = c;
+        p->ranks[r].end_ns[c] = -1;
+    }
+    return list_waits(p, r);
+}
+
+/* When it could begin; -1: not yet. */
+static int64_t ready_ns(const playing *p, uint32_t r, uint8_t lane, uint32_t c)
+{
+    const walker *w = &p->walkers[r];
+    int64_t at = w->free_ns[lane];
+    for (uint32_t i = w->first[c]; i < w->first[c + 1]; i++) {
+        const int64_t end = p->ranks[r].end_ns[w->waits[i]];
+        if (end < 0)
+            return -1;
+        at = end > at ? end : at;
+    }
+    return p->shared && w->core_ns > at ? w->core_ns : at;
+}
+
+static void finish(playing *p, uint32_t r, uint8_t lane, uint32_t c, int64_t end, bool works)
+{
+    walker *w = &p->walkers[r];
+    p->ranks[r].end_ns[c] = end;
+    w->free_ns[lane] = end;
+    w->next[lane]++;
+    if (works && end > w->core_ns)
+        w->core_ns = end;
+    if (end > p->ranks[r].span_ns)
+        p->ranks[r].span_ns = end;
+}
+
+/* The call of another rank that stands for the same meeting, if it is the next of its lane. */
+static bool find_partner(const playing *p, uint32_t other, const orr_tape_call *call,
+                         uint32_t meeting, uint32_t *ret_call, uint8_t *ret_lane)
+{
+    const walker *w = &p->walkers[other];
+    const orr_tape *tape = p->ranks[other].source.tape;
+    for (uint8_t lane = 0; lane < LANES; lane++) {
+        if (w->next[lane] >= w->n[lane])
+            continue;
+        const uint32_t c = w->calls[lane][w->next[lane]];
+        const orr_tape_call *theirs = &tape->calls[c];
+        if (theirs->op == call->op && theirs->args.axis == call->args.axis && meets(theirs) &&
+            w->meeting[c] == meeting) {
+            *ret_call = c;
+            *ret_lane = lane;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool meet(playing *p, uint32_t r, uint8_t lane, uint32_t c)
+{
+    const orr_tape_call *call = &p->ranks[r].source.tape->calls[c];
+    const uint32_t n = orr_plan_group_size(p->plan, (orr_axis)call->args.axis);
+    uint32_t calls[RANKS_MAX];
+    uint8_t lanes[RANKS_MAX];
+    int64_t at = 0, ns = 0;
+    (void)lane;
+    orr_plan_members_of(p->plan, (orr_axis)call->args.axis, r, p->members);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t m = p->members[i];
+        if (!find_partner(p, m, call, p->walkers[r].meeting[c], &calls[i], &lanes[i]))
+            return false;
+        const int64_t ready = ready_ns(p, m, lanes[i], calls[i]);
+        if (ready < 0)
+            return false;
+        at = ready > at ? ready : at;
+        ns = p->ranks[m].ns[calls[i]] > ns ? p->ranks[m].ns[calls[i]] : ns;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        finish(p, p->members[i], lanes[i], calls[i], at + ns, true);
+    return true;
+}
+
+/* A receive ends when its send has: the sender's next in some lane that goes to this rank. */
+static bool receive(playing *p, uint32_t r, uint8_t lane, uint32_t c)
+{
+    const orr_tape_call *call = &p->ranks[r].source.tape->calls[c];
+    const uint32_t n = orr_plan_group_size(p->plan, (orr_axis)call->args.axis);
+    const int64_t ready = ready_ns(p, r, lane, c);
+    uint32_t me = 0;
+    orr_plan_members_of(p->plan, (orr_axis)call->args.axis, r, p->members);
+    const uint32_t from = orr_recv_from(call) < n ? p->members[orr_recv_from(call)] : ORR_NONE;
+    while (me < n && p->members[me] != r)
+        me++;
+    if (from == ORR_NONE || ready < 0)
+        return false;
+    for (uint8_t l = 0; l < LANES; l++) {
+        const walker *w = &p->walkers[from];
+        if (w->next[l] >= w->n[l])
+            continue;
+        const uint32_t theirs = w->calls[l][w->next[l]];
+        const orr_tape_call *send = &p->ranks[from].source.tape->calls[theirs];
+        if (orr_send_to(send) != me || send->args.axis != call->args.axis)
+            continue;
+        const int64_t sent = ready_ns(p, from, l, theirs);
+        if (sent < 0)
+            return false;
+        const int64_t end = (sent > ready ? sent : ready) + p->ranks[from].ns[theirs];
+        finish(p, from, l, theirs, end, false);
+        finish(p, r, lane, c, end, false);
+        return true;
+    }
+    return false;
+}
+
+/* The next call of a lane, if it can. */
+static bool advance(playing *p, uint32_t r, uint8_t lane)
+{
+    const walker *w = &p->walkers[r];
+    if (w->next[lane] >= w->n[lane])
+        return false;
+    const uint32_t c = w->calls[lane][w->next[lane]];
+    const orr_tape_call *call = &p->ranks[r].source.tape->calls[c];
+    if (meets(call) && call->op == ORR_OP_RECV)
+        return receive(p, r, lane, c);
+    if (meets(call) && orr_send_to(call) != ORR_NONE)
+        return false; /* its receive takes it along */
+    if (meets(call))
+        return meet(p, r, lane, c);
+    const int64_t ready = ready_ns(p, r, lane, c);
+    if (ready < 0)
+        return false;
+    finish(p, r, lane, c, ready + p->ranks[r].ns[c], true);
+    return true;
+}
+
+static bool is_over(const playing *p)
+{
+    for (uint32_t r = 0; r < p->n; r++)
+        for (int lane = 0; lane < LANES; lane++)
+            if (p->walkers[r].next[lane] < p->walkers[r].n[lane])
+                return false;
+    return true;
+}
+
+orr_status orr_play_ranks(const orr_plan *plan, orr_played_rank *ranks, uint32_t n, bool shared,
+                          orr_arena *arena, orr_error *err)
+{
+    playing p = {
+        .plan = plan, .ranks = ranks, .n = n, .shared = shared, .arena = arena, .err = err};
+    if (n > RANKS_MAX)
+        return orr_fail(err, ORR_LIMIT, "more than %d ranks are not played", RANKS_MAX);
+    p.walkers = orr_arena_array(arena, walker, n);
+    if (p.walkers == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t r = 0; r < n; r++) {
+        ranks[r].span_ns = 0;
+        ORR_TRY(list_lanes(&p, r));
+    }
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t r = 0; r < n; r++)
+            for (uint8_t lane = 0; lane < LANES; lane++)
+                while (advance(&p, r, lane))
+                    moved = true;
+    }
+    return is_over(&p)
+               ? ORR_OK
+               : orr_fail(err, ORR_INVALID, "the ranks of this plan would wait for one another");
+}
