@@ -10,10 +10,20 @@ MESON_SETUP = meson setup --prefix $(PREFIX)
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
 
-demo: ## analyse the bundled traces, then simulate Llama 3 405B on 16,384 GPUs; pages in build/
+SMALL = examples/models/small_llama.yaml
+demo: ## analyse a recording; measure this machine, predict a training run, make it, compare; then a cluster; pages in build/
 	@tools/setup.sh build
 	@$(MAKE) --no-print-directory all
 	@$(BUILD)/src/cli/orrery demo --html $(BUILD)/demo.html
+	@echo; echo "== What this machine does"
+	@$(BUILD)/src/cli/orrery bench --quick -o $(BUILD)/machine.yaml --top 3
+	@echo; echo "== A small Llama: what a step should take here, the run, and how far off that was"
+	@$(BUILD)/src/cli/orrery train $(SMALL) --predict --machine $(BUILD)/machine.yaml --data docs --rate 2e-3 \
+		--plan seq=256,batch=8,micro_batch=8 --steps 150 --record $(BUILD)/run --export $(BUILD)/small_llama
+	@$(BUILD)/src/cli/orrery generate $(BUILD)/small_llama 'The graph of ' --generated 80
+	@echo; echo "== The same model on 1,024 GPUs that are not here"
+	@$(BUILD)/src/cli/orrery simulate $(SMALL) --cluster h100_24k --plan dp=1024,seq=256,batch=8192 --html $(BUILD)/demo_cluster.html
+	@echo; echo "== A job that was run elsewhere"
 	@$(BUILD)/src/cli/orrery demo llama3_405b_16k_gpus --html $(BUILD)/demo_405b.html
 
 test: ## build and run every test; the last line counts them

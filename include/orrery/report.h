@@ -3,8 +3,10 @@
 #define ORR_REPORT_H
 
 #include <orrery/analysis.h>
+#include <orrery/measure.h>
 #include <orrery/model.h>
 #include <orrery/outcome.h>
+#include <orrery/replay.h>
 #include <orrery/sim.h>
 
 #ifdef __cplusplus
@@ -136,6 +138,23 @@ ORR_API ORR_MUST_CHECK orr_status orr_models_table(const orr_models *models, orr
 enum { ORR_MODEL_TABLES = 4 };
 ORR_API ORR_MUST_CHECK orr_status orr_model_tables(const orr_model *model, orr_arena *arena,
     orr_named_table ret[ORR_MODEL_TABLES], orr_error *err);
+
+/* Training that was run here, for `orrery train`: its steps; time by operator and pass of a recorded step;
+ * and, where something was expected of it (else NULL), both beside what was seen. In the arena; they refer
+ * to the result. Tables may be empty. */
+enum { ORR_TRAINING_TABLES = 3 };
+ORR_API ORR_MUST_CHECK orr_status orr_training_tables(const orr_train_result *result,
+    const orr_expected *expected, orr_arena *arena, orr_named_table ret[ORR_TRAINING_TABLES],
+    orr_error *err);
+/* A recording that was run as a benchmark, for `orrery replay`: figures, and each class of operators beside
+ * its recording. */
+enum { ORR_BENCHMARK_TABLES = 2 };
+ORR_API ORR_MUST_CHECK orr_status orr_benchmark_tables(const orr_replay_result *result, orr_arena *arena,
+    orr_named_table ret[ORR_BENCHMARK_TABLES], orr_error *err);
+/* What was measured of this machine, for `orrery bench`: figures, kernels, transfers. */
+enum { ORR_MEASURED_TABLES = 3 };
+ORR_API ORR_MUST_CHECK orr_status orr_measured_tables(const orr_measured *measured, orr_arena *arena,
+    orr_named_table ret[ORR_MEASURED_TABLES], orr_error *err);
 
 /* One HTML page, self-contained and without scripts, that shows what a plan comes to: waterfall,
  * pipeline as a Gantt chart, memory over time, links, and the plan on the machine. `beside`: another

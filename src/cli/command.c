@@ -69,6 +69,60 @@ const orr_command orr_commands[] = {
      "orrery compare -m llama3.1-405b -c h100_24k tp=8,pp=16,dp=64,batch=2048 tp=8,pp=8,dp=128,batch=2048\n"
      "orrery compare --plan tp=8,pp=4,dp=32,batch=1024 llama3.1-70b@h100_24k llama3.1-70b@dgx_h100_pod",
      2, 2, orr_command_compare},
+    {"train", "train a model on this machine", "MODEL",
+     "Trains a model in a parallel plan, each rank a process: pretraining, fine-tuning on answers (sft), on "
+     "preferences (dpo), or by a reward (rl); transformers, mixtures of experts, recommendation. MODEL is a "
+     "name of `orrery models`, a YAML file, or a checkpoint's folder; --plan scales it (layers=4,hidden=256) and "
+     "spreads it (tp, cp, ep, pp, dp, zero; --ranks N is dp=N). A step runs the graph that `simulate` "
+     "times; --record writes it as a trace that `analyze`, `predict` and `replay` read.\n"
+     "--predict says first what the run should take on this machine, from what `orrery bench` measured here "
+     "(or measures quickly, if that was never done), and compares afterwards.\n"
+     "A loss that is not a number ends the run and names the operator that made it. Ctrl-C ends it after the "
+     "step, with a checkpoint where --save says.",
+     "orrery train gpt2 --plan layers=4,hidden=256,seq=128,batch=8 --data book.txt --steps 200\n"
+     "orrery train llama2-7b --plan layers=4,hidden=256,tp=2,dp=2,seq=256,batch=8 --predict\n"
+     "orrery train ./tiny --init ./tiny --task sft --data talks.jsonl --save runs/sft --export tuned/\n"
+     "mpirun -n 4 orrery train mixtral-8x7b --plan layers=2,hidden=256,ep=4,dp=4,seq=128,batch=8",
+     1, 1, orr_command_train},
+    {"generate", "continue texts with a model", "MODEL PROMPT...",
+     "MODEL is a folder with safetensors and config.json, or a GGUF file; it is mapped, not loaded. Tokens are "
+     "printed as they come; several prompts are answered side by side. A PROMPT of \"-\" is standard input, "
+     "each of its lines a prompt. How fast it went, and what the machine could do at most, is said on standard "
+     "error.",
+     "orrery generate ./llama-3.2-1b 'The sky is'\n"
+     "orrery generate model.gguf --chat --system 'Answer briefly.' 'Why is the sky blue?'\n"
+     "orrery generate ./mixtral --quantize q8_0 --temperature 0.7 --top-p 0.9 --expert-trace experts.csv - < prompts.txt",
+     2, SIZE_MAX, orr_command_generate},
+    {"score", "how likely a model finds a text", "MODEL FILE...",
+     "Prints the log-probability of each file's tokens and their perplexity; with --all every token with its own. "
+     "Texts longer than the model's context are read in windows that overlap by half. "
+     "\"-\" is standard input.",
+     "orrery score ./llama-3.2-1b chapter.txt\n"
+     "orrery score model.gguf --all --format csv - < line.txt",
+     2, SIZE_MAX, orr_command_score},
+    {"export", "write a checkpoint in another format", "MODEL -o OUTPUT",
+     "MODEL is a folder with safetensors and config.json, or a GGUF file. OUTPUT that ends in .gguf becomes one, "
+     "with the tokenizer inside; anything else becomes a folder as Hugging Face has it.",
+     "orrery export ./llama-3.2-1b --quantize q8_0 -o llama.gguf\n"
+     "orrery export llama.gguf --quantize bf16 -o ./llama",
+     1, 1, orr_command_export},
+    {"replay", "run a recording as a benchmark on this machine", "TRACE...",
+     "Runs the operators of a PyTorch execution trace or a Chakra trace on tensors of the recorded shapes, "
+     "without PyTorch, and prints the times beside the recorded ones. What has no kernel here waits as long as it "
+     "took, and is reported: coverage by count and by time. Ranks beyond the first run as processes and "
+     "meet in their collectives.\n"
+     "--extract writes what would run as a trace of its own, to be handed to someone else.",
+     "orrery replay rank0.json.gz\n"
+     "orrery replay --subtree 'ProfilerStep#3' --skip 'aten::copy_' --iterations 10 traces/\n"
+     "orrery replay traces/ --part compute --extract job.et --obfuscate",
+     1, SIZE_MAX, orr_command_replay},
+    {"bench", "measure this machine", "",
+     "Measures products, attention, memory, the other kernels and collectives among processes, and writes a file "
+     "of it: what `train --predict` goes by. The table shows what was reached.",
+     "orrery bench\n"
+     "orrery bench --quick -o laptop.yaml\n"
+     "orrery bench --format json --ranks 8",
+     0, 0, orr_command_bench},
     {"models", "list the models, or print the card of one", "[MODEL...]",
      "Prints the catalogue of models, or of each MODEL its architecture, its exact parameters part by part, "
      "what is published of its training, limits, memory and licence, each with its source.",

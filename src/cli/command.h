@@ -32,6 +32,16 @@ typedef struct orr_settings {
     int64_t prompt, generated, lora_rank, images;
     /* ASTRA-sim's inputs */
     const char *astra_system, *astra_network, *comm_groups, *workload;
+    /* models that run here */
+    const char *data, *tokenizer, *init, *export_to, *save, *record, *rate, *least_rate,
+        *rate_schedule, *clip, *decay, *reward, *reference, *machine, *transport, *dpo_beta, *ppo_clip, *kl;
+    int64_t steps, warmup, save_every, record_steps;
+    const char *temperature, *top_p, *quantize, *system, *expert_trace;
+    int64_t top_k, context, concurrent;
+    /* recordings as benchmarks */
+    const char *begin, *end, *subtree, *part, *skip, *extract;
+    int64_t warm_up, iterations;
+    bool resume, predict, check, chat, fp32, quick, strict, obfuscate, counters;
     int64_t rank, threads, top, ranks;
     bool tolerant, all, normalise, quiet, verbose, help, version, explain, cuda_graph, compare, unfolded,
         contention;
@@ -58,17 +68,23 @@ const orr_command *orr_command_find(const char *name); /* NULL: none */
 /* Man page and completions, from the tables. */
 int orr_command_completion(const orr_settings *settings);
 int orr_command_analyze(const orr_settings *settings);
+int orr_command_bench(const orr_settings *settings);
 int orr_command_compare(const orr_settings *settings);
 int orr_command_convert(const orr_settings *settings);
 int orr_command_demo(const orr_settings *settings);
 int orr_command_diff(const orr_settings *settings);
+int orr_command_export(const orr_settings *settings);
 int orr_command_fit(const orr_settings *settings);
+int orr_command_generate(const orr_settings *settings);
 int orr_command_hw(const orr_settings *settings);
 int orr_command_info(const orr_settings *settings);
 int orr_command_models(const orr_settings *settings);
 int orr_command_ops(const orr_settings *settings);
 int orr_command_predict(const orr_settings *settings);
+int orr_command_replay(const orr_settings *settings);
+int orr_command_score(const orr_settings *settings);
 int orr_command_simulate(const orr_settings *settings);
+int orr_command_train(const orr_settings *settings);
 int orr_command_validate(const orr_settings *settings);
 
 #endif /* ORR_CLI_COMMAND_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/factor.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,16 @@ orr_status orr_parse_factor(const char *option, const char *text, size_t len, do
     }
     return orr_fail(err, ORR_INVALID, "--%s: '%.*s' is not a factor such as 0.5", option,
                     (int)(len < 60 ? len : 60), text);
+}
+
+orr_status orr_parse_seed(const char *text, uint64_t *ret, orr_error *err)
+{
+    char *end;
+    errno = 0;
+    *ret = strtoull(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || strchr(text, '-') != NULL)
+        return orr_fail(err, ORR_INVALID, "--seed: '%s' is not a whole number of 0 or more", text);
+    return ORR_OK;
 }
 
 uint32_t orr_count_items(const char *list)

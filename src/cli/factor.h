@@ -10,6 +10,8 @@
 /* All of text[0..len) as a number from 0 on. */
 orr_status orr_parse_factor(const char *option, const char *text, size_t len, double *ret,
                             orr_error *err) ORR_MUST_CHECK;
+/* --seed. */
+orr_status orr_parse_seed(const char *text, uint64_t *ret, orr_error *err) ORR_MUST_CHECK;
 /* Items of a list that commas separate. */
 uint32_t orr_count_items(const char *list);
 /* "3:1.2x,7:2": ranks and their factors, in the arena. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/progress.h"
+#include "cli/factor.h"
 #include "cli/session.h"
 
 /* A cost model out of recordings and CSV files: the model goes to --output, how good it is to
@@ -32,16 +32,6 @@ static bool is_csv(const char *path)
     return false;
 }
 
-static orr_status parse_seed(const char *text, uint64_t *ret, orr_error *err)
-{
-    char *end;
-    errno = 0;
-    *ret = strtoull(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || strchr(text, '-') != NULL)
-        return orr_fail(err, ORR_INVALID, "--seed: '%s' is not a whole number of 0 or more", text);
-    return ORR_OK;
-}
-
 static orr_status parse_kind(const char *kind, orr_fit_options *options, orr_error *err)
 {
     const bool both = kind == NULL || strcmp(kind, "both") == 0;
@@ -60,7 +50,7 @@ static orr_status parse(fitting *f)
 
     if (settings->output == NULL)
         return orr_fail(err, ORR_INVALID, "fit: where to? Add -o MODEL");
-    ORR_TRY(parse_seed(settings->seed != NULL ? settings->seed : "1", &f->options.seed, err));
+    ORR_TRY(orr_parse_seed(settings->seed != NULL ? settings->seed : "1", &f->options.seed, err));
     ORR_TRY(parse_kind(settings->kind, &f->options, err));
     for (size_t i = 0; i < settings->n_args; i++)
         f->n_recordings += !is_csv(settings->args[i]);

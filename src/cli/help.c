@@ -92,7 +92,8 @@ void orr_help_print(const orr_command *command, FILE *to)
         print_overview(to);
         return;
     }
-    fprintf(to, "Usage: orrery %s [OPTION...] %s\n\n", command->name, command->arguments);
+    fprintf(to, "Usage: orrery %s [OPTION...]%s%s\n\n", command->name,
+            *command->arguments != '\0' ? " " : "", command->arguments);
     print_wrapped(to, command->details, 0, 0);
     print_options(command, to);
     print_examples(command->examples, to);

@@ -63,8 +63,8 @@ static int run_command(const orr_command *command, int argc, char **argv)
         return settings.help ? EXIT_DONE : EXIT_USAGE;
     }
     if (settings.n_args < command->min_args || settings.n_args > command->max_args) {
-        fprintf(stderr, "orrery: usage: orrery %s %s; see orrery %s --help\n", command->name,
-                command->arguments, command->name);
+        fprintf(stderr, "orrery: usage: orrery %s%s%s; see orrery %s --help\n", command->name,
+                *command->arguments != '\0' ? " " : "", command->arguments, command->name);
         return EXIT_USAGE;
     }
     return command->run(&settings);

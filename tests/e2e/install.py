@@ -119,7 +119,7 @@ def every_file_is_there():
 def nothing_else_is_there():
     prefix = installed()
     known = re.compile(r"bin/orrery|include/orrery/\w+\.h|lib/.*liborrery\.(a|so[.\d]*)|lib/.*pkgconfig/orrery\.pc|"
-                       r"lib64/.*|share/man/man1/orrery\.1|share/bash-completion/completions/orrery|"
+                       r"lib/.*orrery/orrery_mpi\.so|lib64/.*|share/man/man1/orrery\.1|share/bash-completion/completions/orrery|"
                        r"share/zsh/site-functions/_orrery|share/fish/vendor_completions\.d/orrery\.fish|"
                        r"share/orrery/(examples|catalog)/.*")
     others = [str(path.relative_to(prefix)) for path in prefix.rglob("*")
