@@ -18,9 +18,10 @@ orr_matrix orr_matrix_of(const orr_operand *operand, bool turned)
     };
 }
 
+/* Workspaces are sized before there are data. */
 void *orr_element_at(orr_dtype dtype, const void *data, int64_t elements)
 {
-    return (char *)data + elements * (int64_t)orr_dtype_bytes(dtype);
+    return data == NULL ? NULL : (char *)data + elements * (int64_t)orr_dtype_bytes(dtype);
 }
 
 static bool is_number(uint8_t dtype)

@@ -10,6 +10,8 @@
  * roundings, so that all levels give the same bits. */
 #if defined __GNUC__ && !defined __clang__
 #pragma GCC optimize("fp-contract=off")
+#else
+#pragma STDC FP_CONTRACT OFF
 #endif
 #define BODY static inline __attribute__((always_inline))
 

@@ -11,6 +11,8 @@
  * Q4_0 (GGUF, gguf-py's quants.py). One body of each loop, compiled for each level of the CPU. */
 #if defined __GNUC__ && !defined __clang__
 #pragma GCC optimize("fp-contract=off")
+#else
+#pragma STDC FP_CONTRACT OFF
 #endif
 #define BODY static inline __attribute__((always_inline))
 

@@ -98,18 +98,18 @@ static void test_tables_in_any_format(void **state)
     (void)state;
     enum { ROWS = 5, COLUMNS = 1056 };
     static float row[COLUMNS], want[COLUMNS], got[3][COLUMNS];
-    unsigned char bytes[ROWS][4 * COLUMNS];
+    unsigned char bytes[ROWS * 4 * COLUMNS];
     int32_t ids[3] = {4, 0, 2};
     orr_error err;
     for (int f = 0; f < ORR_ROW_FORMATS; f++) {
         const int64_t row_bytes = orr_row_format_bytes((orr_row_format)f, COLUMNS);
-        unsigned char *at = bytes[0];
+        unsigned char *at = bytes;
         for (int r = 0; r < ROWS; r++, at += row_bytes) {
             for (int j = 0; j < COLUMNS; j++)
                 row[j] = (float)((j * 37 + r * 11) % 101 - 50) / 16;
             orr_row_write((orr_row_format)f, row, COLUMNS, at);
         }
-        const orr_row_piece pieces[2] = {{bytes[0], 0, 2}, {bytes[0] + 2 * row_bytes, 2, 3}};
+        const orr_row_piece pieces[2] = {{bytes, 0, 2}, {bytes + 2 * row_bytes, 2, 3}};
         const orr_rows rows = {.format = (uint8_t)f,
                                .columns = COLUMNS,
                                .row_bytes = row_bytes,
@@ -121,7 +121,7 @@ static void test_tables_in_any_format(void **state)
         const orr_op_args args = {.count = 0};
         assert_int_equal(run(ORR_OP_EMBEDDING, &args, in, 2, &out, NULL, &err), ORR_OK);
         for (int i = 0; i < 3; i++) {
-            orr_row_read((orr_row_format)f, bytes[0] + ids[i] * row_bytes, COLUMNS, want);
+            orr_row_read((orr_row_format)f, bytes + ids[i] * row_bytes, COLUMNS, want);
             assert_memory_equal(got[i], want, sizeof want);
         }
     }
