@@ -70,6 +70,8 @@ static inline uint32_t orr_unit_at(const void *row, int64_t unit)
 }
 void orr_transpose_units_8x8(const void *const *rows, int64_t units, uint32_t *ret,
                              int64_t ret_stride);
+/* As `copy` of a tiler: no more than a memcpy. */
+void orr_tiler_copy(const void *from, int64_t n, uint32_t *ret);
 
 /* Packs i0 .. i0 + n_i - 1 by k0 .. k0 + n_k - 1 into panels of `width`. `scratch`:
  * orr_pack_scratch_bytes(). */

@@ -4,7 +4,6 @@
 
 #if ORR_X86
 #include <immintrin.h>
-#include <string.h>
 
 /* Tiles of 6 rows by 2 vectors of 8: 12 sums, 2 vectors of b, 1 number of a, of 16 registers. */
 enum { ROWS = 6, VECTORS = 2, LANES = 8, COLUMNS = VECTORS * LANES };
@@ -85,11 +84,6 @@ ORR_AVX2 static void transpose(const void *const *rows, int width, int64_t units
             ret[u * width + i] = orr_unit_at(rows[i], u);
 }
 
-static void copy(const void *from, int64_t n, uint32_t *ret)
-{
-    memcpy(ret, from, (size_t)n * sizeof *ret);
-}
-
 const orr_tiler orr_tiler_avx2 = {
     .rows = ROWS,
     .columns = COLUMNS,
@@ -97,6 +91,6 @@ const orr_tiler orr_tiler_avx2 = {
     .k_block = 512,
     .tile = tile,
     .transpose = transpose,
-    .copy = copy,
+    .copy = orr_tiler_copy,
 };
 #endif

@@ -27,7 +27,7 @@ static void transpose(const void *const *rows, int width, int64_t units, uint32_
             ret[u * width + i] = orr_unit_at(rows[i], u);
 }
 
-static void copy(const void *from, int64_t n, uint32_t *ret)
+void orr_tiler_copy(const void *from, int64_t n, uint32_t *ret)
 {
     memcpy(ret, from, (size_t)n * sizeof *ret);
 }
@@ -39,7 +39,7 @@ const orr_tiler orr_tiler_plain = {
     .k_block = 512,
     .tile = tile,
     .transpose = transpose,
-    .copy = copy,
+    .copy = orr_tiler_copy,
 };
 
 const orr_tiler *orr_tiler_of(bool bf16)

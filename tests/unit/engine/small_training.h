@@ -16,6 +16,8 @@
 
 #include "engine/step.h"
 
+#include "../io/folder.h"
+
 /* A tiny model of the catalogue on one rank, and samples whose tokens follow a rule. */
 #define SMALL_PLAN "layers=2,hidden=32,ffn=64,heads=4,vocab=64,seq=16,precision=fp32"
 enum { SMALL_TOKENS = 16, SMALL_VOCAB = 64, SMALL_MICRO_BATCHES = 8 };
@@ -105,21 +107,6 @@ static inline void small_close(small_training *t)
 {
     orr_engine_step_free(t->step);
     orr_arena_free(t->arena);
-}
-
-/* A folder of its own, removed with all that is in it. */
-static inline int make_folder(void **state)
-{
-    static char path[64];
-    (void)snprintf(path, sizeof path, "/tmp/orrery-train-XXXXXX");
-    *state = mkdtemp(path);
-    return *state != NULL ? 0 : -1;
-}
-static inline int remove_folder(void **state)
-{
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", (const char *)*state);
-    return system(command);
 }
 
 #endif /* SMALL_TRAINING_H */
