@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What bench_collectives is held against: MPI_Allreduce of the same numbers, timed the same way.
  *
- *   mpirun -np 2 mpi_collectives */
+ *   mpirun -np 2 mpi_collectives [BYTES]     (of that size alone) */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,8 +24,13 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    const size_t only = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     float *in = calloc(LARGEST, 1), *out = calloc(LARGEST, 1);
+    for (size_t i = 0; i < LARGEST / sizeof *in; i++)
+        in[i] = (float)(i % 1000); /* memory never written is one page of zeros, in the cache */
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        if (only != 0 && only != sizes[s])
+            continue;
         const size_t most = ((size_t)1 << 30) / (sizes[s] + 64);
         const int rounds = most < ROUNDS_MIN   ? ROUNDS_MIN
                            : most > ROUNDS_MAX ? ROUNDS_MAX

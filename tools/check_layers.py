@@ -21,22 +21,23 @@ MAY_INCLUDE = {
     "model": {"base", "io", "graph", "op", "machine", "cost"},
     "kernel": {"base", "graph", "op"},
     "text": {"base", "io"},
+    "team": {"base", "io"},
     "weights": {"base", "io", "graph", "op", "model", "kernel", "text"},
-    "engine": {"base", "io", "graph", "op", "model", "kernel", "text", "weights", "trace"},
+    "engine": {"base", "io", "graph", "op", "model", "kernel", "text", "weights", "trace", "team"},
     "replay": {"base", "io", "graph", "op", "trace", "kernel", "engine"},
     "measure": {"base", "io", "graph", "op", "machine", "cost", "model", "kernel", "engine", "sim"},
     "rescale": {"base", "io", "graph", "machine", "cost", "model"},
     "sim": {"base", "io", "graph", "machine", "cost"},
-    "plan": {"base", "io", "graph", "op", "machine", "cost", "model", "sim"},
+    "plan": {"base", "io", "graph", "op", "machine", "cost", "model", "sim", "team"},
     "report": {"base", "io", "graph", "op", "machine", "analysis", "cost", "model", "engine", "replay", "measure", "sim", "plan"},
-    "cli": {"base", "io", "graph", "op", "machine", "trace", "analysis", "cost", "model", "rescale", "sim", "plan", "report", "kernel", "text", "weights", "engine", "replay", "measure"},
+    "cli": {"base", "io", "graph", "op", "machine", "trace", "analysis", "cost", "model", "rescale", "sim", "plan", "report", "kernel", "text", "weights", "engine", "replay", "measure", "team"},
 }
 # The room that implements each public header.
 ROOM_OF_HEADER = {
     "status": "base", "arena": "base", "dtype": "base", "workers": "base", "graph": "graph", "ensemble": "graph", "op": "op", "trace": "trace",
     "machine": "machine", "analysis": "analysis", "cost": "cost", "fit": "cost", "calibration": "cost",
     "plan": "model", "model": "model", "memory_plan": "model", "step": "model", "rescale": "rescale", "outcome": "plan", "sim": "sim", "astra": "sim", "whatif": "sim",
-    "kernel": "kernel", "text": "text", "weights": "weights", "engine": "engine", "replay": "replay", "measure": "measure",
+    "kernel": "kernel", "team": "team", "fleet": "plan", "text": "text", "weights": "weights", "engine": "engine", "replay": "replay", "measure": "measure",
     "report": "report", "orrery": "cli",
 }
 BANNED = re.compile(r"(?<![\w.>])(strcpy|strcat|sprintf|vsprintf|gets|alloca|atoi|atol|atof|strtok)\s*\(")

@@ -5,9 +5,10 @@
 #   tools/setup.sh build|test|coverage ...
 set -eu
 
-packages_build="gcc libc6-dev meson ninja-build pkg-config python3 zlib1g-dev libzstd-dev libxxhash-dev libyaml-dev libdnnl-dev"
+packages_build="gcc libc6-dev meson ninja-build pkg-config python3 zlib1g-dev libzstd-dev libxxhash-dev libyaml-dev libdnnl-dev
+    libcurl4-openssl-dev libmicrohttpd-dev"
 packages_test="$packages_build g++ clang libclang-rt-14-dev libcmocka-dev protobuf-compiler protobuf-c-compiler
-    libprotobuf-c-dev libxgboost-dev libopenmpi-dev openmpi-bin chromium"
+    libprotobuf-c-dev libxgboost-dev libopenmpi-dev openmpi-bin chromium etcd-server spin iproute2"
 packages_coverage="gcovr"
 
 wanted=""

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TEAM_SESSION_PARTS_H
+#define ORR_TEAM_SESSION_PARTS_H
+
+#include <pthread.h>
+
+#include "base/array.h"
+#include "team/hub.h"
+#include "team/member.h"
+
+/* A member and its owner in two threads: what the owner wants goes over as commands, what the member decides comes
+ * back as a turn, an outcome or a failure. Everything that both see is under one lock, which neither holds while it
+ * waits for the network. */
+typedef enum orr_command_kind {
+    ORR_COMMAND_REDUCE, ORR_COMMAND_VOTE, ORR_COMMAND_UPDATED, ORR_COMMAND_FOLLOW, ORR_COMMAND_DRAIN
+} orr_command_kind;
+typedef struct orr_command {
+    orr_command_kind kind;
+    uint32_t op;      /* REDUCE; VOTE: how many there are */
+    orr_team_dtype dtype;
+    const void *in;
+    void  *out;
+    size_t n;
+    uint64_t step;
+    orr_team_turn turn;
+} orr_command;
+typedef orr_array(orr_command) orr_commands;
+
+struct orr_team {
+    orr_team_options options;
+    char where[ORR_NET_ADDRESS], state_where[ORR_NET_ADDRESS], hub_where[ORR_NET_ADDRESS];
+    orr_net *net, *state_net;
+    orr_hub *hub;
+    orr_member *member;
+    orr_member_user user;
+    pthread_t control, serving;
+    bool running, serves;
+    /* Of the control thread: reductions that others must come before, and how far they are. */
+    orr_commands early;
+    uint32_t next_op, ops;
+    bool     voted;
+    /* Of both. */
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+    orr_commands commands;
+    bool     stop, has_turn, has_outcome;
+    orr_team_turn turn;
+    orr_team_outcome outcome;
+    orr_status failed;
+    orr_error  err;
+    char     why[160];       /* there is no team, as far as it is known */
+    int64_t  alone_ns;
+    uint64_t step;
+    orr_team_data data;
+};
+
+/* The control thread (session_thread.c). */
+extern const orr_member_user orr_session_user;
+void *orr_session_control(void *team);
+void *orr_session_serve(void *team);
+
+#endif /* ORR_TEAM_SESSION_PARTS_H */
