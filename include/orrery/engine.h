@@ -5,6 +5,7 @@
 #include <orrery/graph.h>
 #include <orrery/kernel.h>
 #include <orrery/model.h>
+#include <orrery/team.h>
 #include <orrery/text.h>
 #include <orrery/weights.h>
 
@@ -28,7 +29,26 @@ typedef struct orr_train_step { /* what a step has come to: the same on all rank
     int64_t tokens;            /* of this step (samples, of recommendation) */
     int64_t step_ns;
     double  reward, kl, auc;   /* of RL, DPO (reward: accuracy) and recommendation; else NAN */
+    int64_t contributors;      /* replicas whose gradients are in; without a team 1          */
+    int64_t retries, epoch;    /* attempts before the one that came through; of the team     */
+    int64_t slot;              /* batch of the data, from 0, that this replica had; -1: none  */
 } orr_train_step;
+
+/* This job is one replica of several that train together (see orrery/team.h): the same command on every
+ * machine, but for the name. A step is then of the batches of all that are there, each `batch` of the
+ * plan; the loss that is told is their mean. Pretraining, SFT and DPO; no tables of embeddings. */
+typedef struct orr_train_team {
+    const char *coordinator;        /* "host:port" */
+    const char *name;               /* of this replica, unique in the team */
+    const char *address;            /* of this machine, for the others; NULL: 127.0.0.1 */
+    uint32_t    replicas;           /* that the job is planned for */
+    uint8_t     rate;               /* orr_team_rate: of the learning rate, when fewer are there */
+    bool        no_shared_memory;
+    int64_t     failure_timeout_ns, give_up_ns;                /* 0: see orr_team_options */
+    uint32_t    chunk_bytes, window, streams, catch_up_steps;  /* the same */
+    void (*told)(void *ctx, const orr_team_event *event); /* on rank 0, from a thread of the team's; or NULL.
+                                                           * ctx: of the options */
+} orr_train_team;
 
 typedef struct orr_train_options {
     const orr_model    *model;
@@ -40,8 +60,10 @@ typedef struct orr_train_options {
     const char *init;      /* checkpoint to begin from (safetensors, GGUF); NULL: from the seed */
     const char *reference; /* DPO and RL: the frozen model; NULL: as it began */
     const char *reward;    /* RL: "length", "digits", "match:TEXT" or a checkpoint of a reward model */
-    const char *save;      /* folder of checkpoints; NULL: none */
-    bool        resume;    /* from the last checkpoint of `save`, to the same bits */
+    const char *save;      /* folder of checkpoints; NULL: none. In a team each replica has a folder of its name
+                            * there                                                             */
+    bool        resume;    /* from the last checkpoint of `save`, to the same bits. In a team: if there is one;
+                            * whoever has none, or an older one than another, gets the others' state */
     const char *export_to; /* Hugging Face folder that is written at the end; NULL: none */
     int64_t  steps, warmup, save_every;   /* save_every 0: at the end only */
     double   rate, least_rate;            /* least: at the end of the schedule */
@@ -57,6 +79,7 @@ typedef struct orr_train_options {
     const char *record;    /* folder that gets a trace of each rank: rank0.et, ...; NULL: none */
     bool     check;        /* every output of every call is looked at for NaN */
     uint32_t ranks_kind;   /* orr_ranks_kind of src/engine/ranks.h */
+    const orr_train_team *team; /* NULL: this is the whole job */
     void (*told)(void *ctx, const orr_train_step *step);     /* on rank 0, after each step */
     bool (*stopped)(void *ctx);                              /* asked on rank 0 before each step */
     void *ctx;
@@ -72,6 +95,9 @@ typedef struct orr_train_op { /* of rank 0, a step, mean over recorded steps */
 typedef struct orr_train_result {
     int64_t steps;          /* made */
     bool    stopped;        /* before the last */
+    uint64_t state_digest;  /* XXH3 of parameters and optimizer state of all ranks: equal in replicas whose state
+                             * is the same; 0: there is no whole state (a replica of a team that ended before
+                             * the others' state had come) */
     double  first_loss, last_loss;
     int64_t step_ns;        /* median without the first */
     int64_t planned_bytes;  /* of memory, of the fullest rank */

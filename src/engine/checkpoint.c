@@ -17,7 +17,7 @@
 /* Writing checkpoints. */
 
 static const char *const PARTS[] = {"master", "mean", "square"};
-enum { N_PARTS = 3, FACTS = 7, OWN_TEXT = 2048 };
+enum { N_PARTS = 3, FACTS = 10, OWN_TEXT = 2048, NUMBER_TEXT = 24 };
 
 struct orr_checkpointer {
     char *folder;
@@ -28,11 +28,13 @@ struct orr_checkpointer {
     orr_weight *tensors; /* shape (n_tensors)     */
     const float **from;  /* shape (n_tensors)     */
     uint32_t n_tensors;
-    orr_metadata *metadata; /* shape (n_metadata); step comes first */
+    orr_metadata *metadata; /* shape (n_metadata); of the position first */
     uint32_t n_metadata;
-    float *copy;  /* all numbers */
+    float *copy; /* all numbers */
     size_t copy_bytes;
     int64_t step; /* that is written now */
+    char step_text[NUMBER_TEXT], next_text[NUMBER_TEXT], epoch_text[NUMBER_TEXT];
+    char returned_text[ORR_TEAM_RETURNED * NUMBER_TEXT];
     pthread_t thread;
     bool running;
     orr_status status;
@@ -87,7 +89,10 @@ static bool describe(orr_checkpointer *c)
 {
     orr_arena *a = c->arena;
     bool there =
-        add_metadata(c, "step", "0") && add_metadata(c, "format", "orrery.checkpoint/1") &&
+        add_metadata(c, "step", c->step_text) && add_metadata(c, "next", c->next_text) &&
+        add_metadata(c, "returned", c->returned_text) &&
+        add_metadata(c, "epoch", c->epoch_text) &&
+        add_metadata(c, "format", "orrery.checkpoint/1") &&
         add_metadata(c, "seed", orr_arena_printf(a, "%llu", (unsigned long long)c->facts.seed)) &&
         add_metadata(c, "model", c->facts.model) && add_metadata(c, "plan", c->facts.plan) &&
         add_metadata(c, "rank", orr_arena_printf(a, "%u", c->facts.rank)) &&
@@ -172,14 +177,12 @@ static orr_status make_folder(const char *path, orr_error *err)
 
 static orr_status write_file(orr_checkpointer *c, orr_error *err)
 {
-    char path[4096], step[32];
+    char path[4096];
     snprintf(path, sizeof path, "%s/step-%08lld", c->folder, (long long)c->step);
     ORR_TRY(make_folder(c->folder, err));
     ORR_TRY(make_folder(path, err));
     snprintf(path, sizeof path, "%s/step-%08lld/rank-%05u.safetensors", c->folder,
              (long long)c->step, c->facts.rank);
-    snprintf(step, sizeof step, "%lld", (long long)c->step);
-    c->metadata[0].value = step;
     const orr_weight_source source = {.tensors = c->tensors,
                                       .n = c->n_tensors,
                                       .metadata = c->metadata,
@@ -206,7 +209,21 @@ orr_status orr_checkpointer_wait(orr_checkpointer *c, orr_error *err)
     return c->status;
 }
 
-orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, orr_error *err)
+static void tell_position(orr_checkpointer *c, int64_t step, const orr_team_data *data)
+{
+    size_t at = 0;
+    c->step = step;
+    snprintf(c->step_text, sizeof c->step_text, "%lld", (long long)step);
+    snprintf(c->next_text, sizeof c->next_text, "%llu", (unsigned long long)data->next);
+    snprintf(c->epoch_text, sizeof c->epoch_text, "%llu", (unsigned long long)data->epoch);
+    c->returned_text[0] = '\0';
+    for (uint32_t i = 0; i < data->n; i++)
+        at += (size_t)snprintf(c->returned_text + at, sizeof c->returned_text - at, "%s%llu",
+                               i > 0 ? " " : "", (unsigned long long)data->returned[i]);
+}
+
+orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, const orr_team_data *data,
+                                 orr_error *err)
 {
     ORR_TRY(orr_checkpointer_wait(c, err));
     float *at = c->copy;
@@ -215,7 +232,7 @@ orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, orr_error *e
         c->tensors[i].data = at;
         at += c->tensors[i].dim[0];
     }
-    c->step = step;
+    tell_position(c, step, data);
     if (pthread_create(&c->thread, NULL, run, c) == 0)
         c->running = true;
     else

@@ -2,6 +2,7 @@
 #ifndef ORR_ENGINE_CHECKPOINT_H
 #define ORR_ENGINE_CHECKPOINT_H
 
+#include <orrery/team.h>
 #include <orrery/weights.h>
 
 #include "engine/step.h"
@@ -12,10 +13,9 @@
  *   step-00000200/rank-00000.safetensors what rank 0 has, and so on
  *
  * A file has for each parameter `place.name.nth` the tensors "/master", "/mean" and "/square", flat
- * fp32: numbers of the rank's shard. Its metadata say step, seed, plan, model, how many ranks there
- * are, and for each parameter ("own.place.name.nth") which part of the whole the shard is. So a job
- * can go on in another plan, and the data need no place of their own: samples are counted from the
- * step.
+ * fp32: numbers of the rank's shard. Its metadata say step, seed, plan, model, which batches come next
+ * ("next", and those "returned" to a team), how many ranks there are, and for each parameter
+ * ("own.place.name.nth") which part of the whole the shard is. So a job can go on in another plan.
  *
  * Files are written beside and renamed; `latest` is replaced last, when all ranks have written
  * theirs. Whatever is killed at whatever moment, `latest` names one that is whole. */
@@ -32,7 +32,8 @@ orr_status orr_checkpointer_new(const char *folder, const orr_checkpoint_facts *
                                 orr_error *err) ORR_MUST_CHECK;
 /* Copies all numbers and begins to write them; waits for the one before first. Errors: of that one.
  */
-orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, const orr_team_data *data,
+                                 orr_error *err) ORR_MUST_CHECK;
 orr_status orr_checkpointer_wait(orr_checkpointer *c, orr_error *err) ORR_MUST_CHECK;
 int64_t orr_checkpointer_written(orr_checkpointer *c); /* step of the last that is whole; 0: none */
 int64_t orr_checkpointer_bytes(const orr_checkpointer *c); /* that it holds; of NULL: 0 */
@@ -49,6 +50,7 @@ typedef struct orr_checkpoint {
     int64_t step;
     uint64_t seed;
     uint32_t ranks;
+    orr_team_data data; /* batches that are still to be trained */
     const char *plan, *model;
     orr_weights **files; /* shape (ranks) */
 } orr_checkpoint;

@@ -49,6 +49,45 @@ static orr_status open_file(const char *folder, const char *step, uint32_t rank,
     return orr_weights_open(path, ret, err);
 }
 
+/* Numbers with spaces between. */
+typedef struct scanner {
+    const char *at;
+    bool failed;
+} scanner;
+
+static int64_t next(scanner *s)
+{
+    char *end;
+    const long long value = strtoll(s->at, &end, 10);
+    s->failed |= end == s->at || value < 0;
+    s->at = end;
+    return s->failed ? 0 : value;
+}
+
+/* Checkpoints that do not say it have trained one batch a step, from the first. */
+static bool read_position(orr_checkpoint *c, const orr_weights *first)
+{
+    const char *text = fact(first, "next"), *returned = fact(first, "returned");
+    const char *epoch = fact(first, "epoch");
+    scanner s = {.at = text};
+    c->data = (orr_team_data){.next = (uint64_t)c->step};
+    if (text == NULL || returned == NULL)
+        return true;
+    c->data.next = (uint64_t)next(&s);
+    for (s.at = returned; *s.at != '\0' && !s.failed; c->data.n++) {
+        if (c->data.n == ORR_TEAM_RETURNED)
+            return false;
+        const uint64_t slot = (uint64_t)next(&s);
+        const uint32_t n = c->data.n;
+        if (slot >= c->data.next || (n > 0 && slot <= c->data.returned[n - 1]))
+            return false;
+        c->data.returned[n] = slot;
+    }
+    s.at = epoch;
+    c->data.epoch = epoch != NULL && !s.failed ? (uint64_t)next(&s) : 0;
+    return !s.failed;
+}
+
 static orr_status read_facts(orr_checkpoint *c, const orr_weights *first, const char *folder,
                              orr_error *err)
 {
@@ -61,6 +100,9 @@ static orr_status read_facts(orr_checkpoint *c, const orr_weights *first, const 
         return orr_fail(err, ORR_INVALID, "%s: not a checkpoint of training", folder);
     c->step = strtoll(step, NULL, 10);
     c->seed = strtoull(seed, NULL, 10);
+    if (c->step < 0 || !read_position(c, first))
+        return orr_fail(err, ORR_INVALID, "%s: the checkpoint does not say which data come next",
+                        folder);
     const unsigned long n = strtoul(ranks, NULL, 10);
     if (n < 1 || n > 1u << 20)
         return orr_fail(err, ORR_INVALID, "%s: a checkpoint of %lu ranks", folder, n);
@@ -111,20 +153,6 @@ typedef struct part_text {
     orr_type type;
     int64_t begin, n;
 } part_text;
-
-typedef struct scanner {
-    const char *at;
-    bool failed;
-} scanner;
-
-static int64_t next(scanner *s)
-{
-    char *end;
-    const long long value = strtoll(s->at, &end, 10);
-    s->failed |= end == s->at || value < 0;
-    s->at = end;
-    return s->failed ? 0 : value;
-}
 
 static bool scan_dim(scanner *s, part_text *p, uint32_t d)
 {

@@ -109,7 +109,7 @@ static orr_status sums_begin(const orr_communicator *c, int64_t n, orr_dtype dty
 static orr_status gather_bytes(orr_communicator *c, const void *in, uint8_t *out, size_t bytes,
                                orr_error *err)
 {
-    if (bytes > 0)
+    if (bytes > 0 && in != out + c->me * bytes) /* what is in place may be read meanwhile */
         memmove(out + c->me * bytes, in, bytes);
     for (uint32_t k = 1; k < c->n && bytes > 0; k++)
         ORR_TRY(orr_pass_on(c, after(c, k), out + c->me * bytes, bytes, before(c, k),

@@ -5,8 +5,8 @@
 #include <orrery/text.h>
 
 /* What a model is trained on: an endless row of samples, each the same on every rank that asks for
- * it. Step s of a job with batches of B has samples (s - 1) B .. s B - 1, however many replicas
- * share them; so the number of steps made is all that a checkpoint need know. */
+ * it. A step's batch of B has a slot s in the row, samples s B .. (s + 1) B - 1, however many ranks
+ * share them; so which slots are trained is all that a checkpoint need know. */
 typedef struct orr_sample { /* shapes (tokens) */
     int64_t *tokens, *targets;
     float *weights; /* of each target in the loss: 0 or 1 */

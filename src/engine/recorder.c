@@ -17,6 +17,7 @@ orr_status orr_recorder_new(uint32_t steps, uint32_t calls, orr_recorder **ret, 
     orr_recorder *r = orr_calloc(1, sizeof *r);
     if (r == NULL)
         return orr_fail_memory(err);
+    pthread_mutex_init(&r->noting, NULL);
     r->steps = orr_calloc((size_t)steps + 1, sizeof *r->steps);
     r->runs = orr_calloc(n_runs + 1, sizeof *r->runs);
     r->start_ns = orr_calloc(n_calls + 1, sizeof *r->start_ns);
@@ -36,6 +37,8 @@ void orr_recorder_free(orr_recorder *r)
 {
     if (r == NULL)
         return;
+    pthread_mutex_destroy(&r->noting);
+    orr_array_done(&r->notes);
     orr_free(r->end_ns);
     orr_free(r->start_ns);
     orr_free(r->runs);
@@ -74,4 +77,23 @@ void orr_recorder_end(orr_recorder *r)
     if (r->open)
         r->steps[r->n_steps - 1].end_ns = orr_program_now_ns();
     r->open = false;
+}
+
+void orr_recorder_note(orr_recorder *r, const orr_note *note)
+{
+    orr_note kept = *note;
+    pthread_mutex_lock(&r->noting);
+    if (kept.start_ns < r->notes_from_ns)
+        kept.start_ns = r->notes_from_ns;
+    if (kept.end_ns >= kept.start_ns)
+        (void)orr_array_push(&r->notes, kept);
+    pthread_mutex_unlock(&r->noting);
+}
+
+void orr_recorder_forget(orr_recorder *r)
+{
+    pthread_mutex_lock(&r->noting);
+    r->notes.n = 0;
+    r->notes_from_ns = orr_program_now_ns();
+    pthread_mutex_unlock(&r->noting);
 }

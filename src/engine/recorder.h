@@ -6,7 +6,7 @@
 
 /* Runs as a graph: a node for each call that ran, in its lane, with its tensors, shapes, operator
  * (PyTorch's name as an attribute), transfers and what it waited for; an annotation "ProfilerStep#n"
- * around each step. Recording a step is two clock reads a call into arrays that stand ready; the
+ * around each step; what went on beside them. Recording a step is two clock reads a call into arrays that stand ready; the
  * graph is made afterwards. */
 typedef struct orr_recorder orr_recorder;
 /* Room for `steps` steps of programs with together `calls` calls each. */
@@ -19,6 +19,20 @@ void       orr_recorder_step(orr_recorder *recorder, int64_t number);
 void       orr_recorder_run(orr_recorder *recorder, const orr_program *program, int64_t **ret_start_ns,
                             int64_t **ret_end_ns);
 void       orr_recorder_end(orr_recorder *recorder); /* of the step */
+/* What happened beside the calls, from any thread: an annotation in a lane of its own, number `lane` of
+ * at most ORR_NOTE_LANES, with epoch, step and text as attributes. Notes of a lane do not overlap. One
+ * that there is no memory for is lost. */
+enum { ORR_NOTE_LANES = 32, ORR_NOTE_TEXT = 112 };
+typedef struct orr_note {
+    uint8_t     lane;
+    const char *name;      /* of the lane, and of what is noted; not copied */
+    int64_t     start_ns, end_ns;
+    uint64_t    epoch, step;
+    char        text[ORR_NOTE_TEXT];
+} orr_note;
+void       orr_recorder_note(orr_recorder *recorder, const orr_note *note);
+/* All of it up to now belongs to steps that are not recorded. */
+void       orr_recorder_forget(orr_recorder *recorder);
 orr_status orr_recorder_graph(const orr_recorder *recorder, uint32_t rank, uint32_t ranks,
                               const orr_graph **ret, orr_error *err) ORR_MUST_CHECK;
 

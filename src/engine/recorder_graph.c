@@ -292,6 +292,7 @@ static orr_status draw(drawer *d, const orr_graph **ret)
     for (uint32_t i = 0; i < d->r->n_steps; i++)
         if (d->r->steps[i].end_ns >= d->r->steps[i].start_ns)
             ORR_TRY(add_step(d, &d->r->steps[i]));
+    ORR_TRY(orr_recorder_draw_notes(d->r, d->b, d->rank, d->err));
     return orr_graph_build(d->b, ret, d->err);
 }
 

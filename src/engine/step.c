@@ -56,14 +56,9 @@ static orr_status execute(orr_step_program *p, orr_step_range range, bool check,
     return orr_program_execute(p->program, &run, err);
 }
 
-/* What ranks tell one another after the backward pass. */
-typedef struct tally {
-    double loss, weight, tokens, squares;
-} tally;
-enum { TALLY_NUMBERS = sizeof(tally) / sizeof(double) };
-
 /* Each token once: slices of tensors have the same. */
-static void count_losses(const orr_engine_step *step, const orr_step_inputs *inputs, tally *t)
+static void count_losses(const orr_engine_step *step, const orr_step_inputs *inputs,
+                         orr_step_tally *t)
 {
     if (step->loss == NULL || step->at.at[ORR_AXIS_TP] != 0)
         return;
@@ -78,21 +73,23 @@ static void count_losses(const orr_engine_step *step, const orr_step_inputs *inp
 }
 
 /* In the order of ranks: the same bits on all of them. */
-static orr_status agree(const orr_engine_step *step, tally *t, orr_error *err)
+static orr_status agree(const orr_engine_step *step, orr_step_tally *t, orr_error *err)
 {
     const uint32_t n = (uint32_t)orr_plan_ranks(&step->plan);
     if (n == 1)
         return ORR_OK;
-    tally *all = orr_malloc(n * sizeof *all), sum = {0};
+    orr_step_tally *all = orr_malloc(n * sizeof *all), sum = {0};
     if (all == NULL)
         return orr_fail_memory(err);
     const orr_status status =
-        orr_all_gather(step->world, t, all, TALLY_NUMBERS, ORR_DTYPE_FP64, err);
+        orr_all_gather(step->world, t, all, sizeof *t / sizeof(double), ORR_DTYPE_FP64, err);
     for (uint32_t r = 0; r < n && status == ORR_OK; r++) {
         sum.loss += all[r].loss;
         sum.weight += all[r].weight;
         sum.tokens += all[r].tokens;
         sum.squares += all[r].squares;
+        for (int i = 0; i < ORR_STEP_TOLD; i++)
+            sum.told[i] += all[r].told[i];
     }
     orr_free(all);
     if (status == ORR_OK)
@@ -100,22 +97,27 @@ static orr_status agree(const orr_engine_step *step, tally *t, orr_error *err)
     return status;
 }
 
-static bool is_finite(const tally *t)
+static bool is_finite(const orr_step_tally *t)
 {
     return isfinite(t->loss) && isfinite(t->squares);
 }
 
-/* Once more, looking at what every call makes. */
+/* Once more, looking at what every call makes; in a team it may be another replica's. */
 static orr_status find_culprit(orr_engine_step *step, orr_error *err)
 {
-    ORR_TRY(execute(&step->train, step->train.train, true, NULL, NULL, err));
-    return orr_fail(err, ORR_INVALID, "the loss is not finite");
+    orr_status status = ORR_OK;
+    step->searches = true;
+    if (step->begin_ns != 0)
+        status = execute(&step->train, step->train.train, true, NULL, NULL, err);
+    step->searches = false;
+    return status != ORR_OK ? status : orr_fail(err, ORR_INVALID, "the loss is not finite");
 }
 
 static orr_status update_all(orr_engine_step *step, const orr_update *update, double scale,
-                             int64_t *start_ns, int64_t *end_ns, orr_error *err)
+                             orr_error *err)
 {
     orr_step_program *p = &step->train;
+    int64_t *start_ns = step->start_ns, *end_ns = step->end_ns;
     orr_update now = *update;
     now.gradient_scale = (update->gradient_scale != 0 ? update->gradient_scale : 1) * scale;
     orr_program_update(p->program, &now);
@@ -126,29 +128,55 @@ static orr_status update_all(orr_engine_step *step, const orr_update *update, do
     return execute(p, p->gather, false, start_ns, end_ns, err);
 }
 
-orr_status orr_engine_step_run(orr_engine_step *step, const orr_step_inputs *inputs,
-                               const orr_update *update, double clip, orr_recorder *recorder,
-                               orr_step_result *ret, orr_error *err)
+orr_status orr_engine_step_compute(orr_engine_step *step, const orr_step_inputs *inputs,
+                                   orr_recorder *recorder, orr_error *err)
 {
-    const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
-    int64_t *start_ns = NULL, *end_ns = NULL;
-    tally t = {0};
+    step->begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
+    step->start_ns = step->end_ns = NULL;
+    step->tally = (orr_step_tally){0};
     fill_inputs(step, inputs);
     if (recorder != NULL)
-        orr_recorder_run(recorder, step->train.program, &start_ns, &end_ns);
-    ORR_TRY(execute(&step->train, step->train.train, step->source.check, start_ns, end_ns, err));
-    count_losses(step, inputs, &t);
+        orr_recorder_run(recorder, step->train.program, &step->start_ns, &step->end_ns);
+    ORR_TRY(execute(&step->train, step->train.train, step->source.check, step->start_ns,
+                    step->end_ns, err));
+    count_losses(step, inputs, &step->tally);
+    return orr_step_share_tally(step, &step->tally, err);
+}
+
+orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update, double clip,
+                                 uint64_t contributors, orr_step_result *ret, orr_error *err)
+{
+    const int64_t now_ns = orr_clock_now_ns(&orr_clock_monotonic);
+    const int64_t begin_ns = step->begin_ns != 0 ? step->begin_ns : now_ns;
+    const double each = 1 / (double)contributors;
+    orr_step_tally t = step->source.team != NULL ? step->summed : step->tally;
     t.squares = orr_step_gradient_squares(step);
     ORR_TRY(agree(step, &t, err));
     if (!is_finite(&t))
         return find_culprit(step, err);
-    const double norm = sqrt(t.squares), most = clip > 0 && norm > clip ? clip / norm : 1;
-    ORR_TRY(update_all(step, update, most, start_ns, end_ns, err));
+    const double norm = sqrt(t.squares) * each, most = clip > 0 && norm > clip ? clip / norm : 1;
+    ORR_TRY(update_all(step, update, most * each, err));
+    step->begin_ns = 0;
+    step->start_ns = step->end_ns = NULL;
     *ret = (orr_step_result){.loss = t.weight != 0 ? t.loss / t.weight : t.loss,
                              .gradient_norm = norm,
                              .tokens = (int64_t)t.tokens,
                              .step_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns};
+    memcpy(ret->told, t.told, sizeof t.told);
     return ORR_OK;
+}
+
+orr_status orr_engine_step_run(orr_engine_step *step, const orr_step_inputs *inputs,
+                               const orr_update *update, double clip, orr_recorder *recorder,
+                               orr_step_result *ret, orr_error *err)
+{
+    ORR_TRY(orr_engine_step_compute(step, inputs, recorder, err));
+    return orr_engine_step_apply(step, update, clip, 1, ret, err);
+}
+
+double *orr_engine_step_told(orr_engine_step *step)
+{
+    return step->tally.told;
 }
 
 uint32_t orr_engine_step_calls(const orr_engine_step *step)

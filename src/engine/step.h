@@ -3,6 +3,7 @@
 #define ORR_ENGINE_STEP_H
 
 #include <orrery/model.h>
+#include <orrery/team.h>
 
 #include "engine/program.h"
 #include "engine/recorder.h"
@@ -43,6 +44,16 @@ typedef struct orr_step_inputs { /* of one micro-batch: shape (samples, tokens) 
 typedef orr_status orr_objective(void *ctx, uint32_t micro_batch, const float *loss, int64_t n,
                                  float *ret_seed, orr_error *err);
 
+/* Other replicas of the job, each a plan of its own, whose gradients are summed before the update.
+ * Sum `op` (from 0, the same in all replicas) is handed in as soon as its numbers are whole in this
+ * one, from whichever lane made them; returns at once. `in` (NULL: zeros) stays as it is until the
+ * next step begins, `out` is what the update reads. */
+typedef struct orr_step_team {
+    orr_status (*reduce)(void *ctx, uint32_t op, orr_team_dtype dtype, const void *in, void *out,
+                         size_t n, orr_error *err);
+    void *ctx;
+} orr_step_team;
+
 typedef struct orr_engine_step orr_engine_step;
 typedef struct orr_step_source {
     const orr_model    *model;
@@ -56,6 +67,7 @@ typedef struct orr_step_source {
     void               *objective_ctx;
     bool                check;    /* every output of every call is looked at for NaN */
     bool                sgd;      /* of what is no table: instead of AdamW; fp32 alone */
+    const orr_step_team *team;    /* NULL: this is the only replica */
 } orr_step_source;
 orr_status orr_engine_step_make(const orr_step_source *source, orr_engine_step **ret,
                                 orr_error *err) ORR_MUST_CHECK;
@@ -108,11 +120,13 @@ orr_status orr_engine_step_draft(const orr_step_source *source, orr_engine_step 
 /* Tape, lanes and waits of a step: the step's, as long as it stands. */
 orr_program_source orr_engine_step_program(const orr_engine_step *step);
 
+enum { ORR_STEP_TOLD = 3 };
 typedef struct orr_step_result {
     double  loss;           /* of all ranks, mean over weighed tokens      */
     double  gradient_norm;  /* of all parameters of all ranks, before clipping */
     int64_t tokens;         /* weighed ones, of all ranks */
     int64_t step_ns;
+    double  told[ORR_STEP_TOLD]; /* the objective's own sums, of all ranks (orr_engine_step_told()) */
 } orr_step_result;
 /* Forward, backward, update. `inputs`: shape (micro-batches of this replica). `update`: rate and the
  * rest; clip > 0 bounds the gradient's norm. A loss that is not finite is INVALID: the step is run
@@ -120,6 +134,21 @@ typedef struct orr_step_result {
 orr_status orr_engine_step_run(orr_engine_step *step, const orr_step_inputs *inputs,
                                const orr_update *update, double clip, orr_recorder *recorder,
                                orr_step_result *ret, orr_error *err) ORR_MUST_CHECK;
+/* The same in two, for teams: forward and backward, all sums handed in behind it; */
+orr_status orr_engine_step_compute(orr_engine_step *step, const orr_step_inputs *inputs,
+                                   orr_recorder *recorder, orr_error *err) ORR_MUST_CHECK;
+/* or nothing but zeros handed in; */
+orr_status orr_engine_step_abstain(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+/* then the update, when the sums are there: of so many replicas. The result is of all of them. */
+orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update, double clip,
+                                 uint64_t contributors, orr_step_result *ret,
+                                 orr_error *err) ORR_MUST_CHECK;
+/* What an objective adds to while a step is computed, from 0: summed over all ranks and replicas. */
+double  *orr_engine_step_told(orr_engine_step *step);
+uint32_t orr_engine_step_sums(const orr_engine_step *step); /* that a step hands in */
+/* All that an update changes, in a fixed order: with it this rank is as another replica's. Written
+ * from outside, orr_engine_step_changed(). */
+const orr_team_span *orr_engine_step_state(const orr_engine_step *step, uint32_t *ret_n);
 /* Forward only: losses of each token, shape (micro-batches, samples, tokens), on ranks with the head. */
 orr_status orr_engine_step_score(orr_engine_step *step, const orr_step_inputs *inputs, float *ret_loss,
                                  orr_error *err) ORR_MUST_CHECK;

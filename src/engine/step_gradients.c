@@ -313,5 +313,6 @@ void orr_step_gradients_end(orr_step_writer *w, uint32_t place, bool last)
             reduce_replicas(w, b, b->gradient, ORR_NONE);
         else
             reduce_bucket(w, b);
+        orr_step_share_early(w, b);
     }
 }

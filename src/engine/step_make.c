@@ -216,6 +216,8 @@ static orr_status prepare(orr_engine_step *step, orr_error *err)
     ORR_TRY(orr_step_hold_buckets(step, err));
     ORR_TRY(hold_inputs(step, err));
     ORR_TRY(orr_step_hold_table(step, err));
+    ORR_TRY(orr_step_hold_sums(step, err));
+    ORR_TRY(orr_step_list_spans(step, err));
     return make_seedings(step, err);
 }
 

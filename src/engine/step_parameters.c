@@ -7,11 +7,16 @@
 /* The parameters of a rank, in the order of places, and the buckets that they lie in. */
 
 /* Megatron Core's 40 million gradients at once, or a million a replica if that is more
- * (distributed_data_parallel_config.py), where the plan does not say. */
-static int64_t bucket_numbers(const orr_plan *plan)
+ * (distributed_data_parallel_config.py), where the plan does not say. A team is slower than what is
+ * inside a replica and is to begin early: 25 MiB (PyTorch's DistributedDataParallel,
+ * bucket_cap_mb). */
+static int64_t bucket_numbers(const orr_engine_step *step)
 {
+    const orr_plan *plan = &step->plan;
     if (plan->bucket_bytes > 0)
         return plan->bucket_bytes / (int64_t)sizeof(float);
+    if (step->source.team != NULL)
+        return (25 << 20) / (int64_t)sizeof(float);
     return plan->dp > 40 ? INT64_C(1000000) * plan->dp : 40000000;
 }
 
@@ -178,7 +183,7 @@ static int64_t padded(int64_t n)
 static void deal_chunk(orr_engine_step *step, uint32_t chunk, uint32_t first, uint32_t end)
 {
     uint32_t open[KINDS] = {ORR_NONE, ORR_NONE, ORR_NONE, ORR_NONE};
-    const int64_t most = bucket_numbers(&step->plan);
+    const int64_t most = bucket_numbers(step);
     for (uint32_t place = end; place-- > first;) {
         for (uint32_t i = step->first_of[place]; i < step->first_of[place + 1]; i++) {
             orr_step_parameter *p = &step->parameters[i];

@@ -33,6 +33,7 @@ typedef struct orr_bucket {
     float   *master, *m, *v; /* of the shard                                                  */
     void    *copy;         /* of the shard, in 16 bits; or NULL                               */
     float   *gradient;     /* all n, or the shard's alone (ZeRO 2 and 3)                      */
+    float   *summed;       /* of the shard, over the replicas of a team; NULL: there is none  */
     /* While the tape is written: */
     uint32_t waiting;      /* places that will still add to the gradient this step            */
     uint32_t last_write;   /* call that wrote to the gradient last; ORR_NONE                  */
@@ -71,6 +72,19 @@ typedef struct orr_step_range64 {
 typedef struct orr_step_range {
     uint32_t from, to;
 } orr_step_range;
+
+/* Numbers that are summed over the replicas of a team. */
+typedef struct orr_step_sum {
+    orr_engine_step *step;
+    const float *in;
+    float  *out;
+    size_t  n;
+} orr_step_sum;
+
+/* What ranks tell one another after the backward pass. */
+typedef struct orr_step_tally {
+    double loss, weight, tokens, squares, told[ORR_STEP_TOLD];
+} orr_step_tally;
 
 /* A tape and how it runs. */
 typedef struct orr_step_program {
@@ -114,6 +128,14 @@ struct orr_engine_step {
     orr_step_memory memory;
     orr_communicator *communicators[ORR_AXES], *world;
     orr_step_program  train, score;
+    orr_step_sum   *sums;         /* shape (n_sums): of a team's steps, in the order of the tape */
+    uint32_t        n_sums;
+    orr_team_span  *spans;        /* shape (n_spans) */
+    uint32_t        n_spans;
+    orr_step_tally  tally, summed; /* of this rank; over replicas, with a team */
+    bool            searches;     /* for what made a NaN: nothing is handed to the team */
+    int64_t         begin_ns;     /* of the step that was computed; 0: none was          */
+    int64_t        *start_ns, *end_ns; /* where its calls are timed; NULL: they are not  */
 };
 
 /* Memory that lasts as long as the step, zeroed, aligned to 64; `count`: what it is counted as. */
@@ -131,6 +153,28 @@ void       orr_step_begin_parameters(orr_engine_step *step);
 orr_status orr_step_hold_table(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 void       orr_step_begin_table(orr_engine_step *step);
 void       orr_step_table_settle(orr_engine_step *step);
+
+/* With a team (step_team.c): room for sums; what an update changes. */
+orr_status orr_step_hold_sums(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_step_list_spans(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+/* Hands in what this rank has seen (NULL: nothing), as the last sum; without a team nothing. */
+orr_status orr_step_share_tally(orr_engine_step *step, const orr_step_tally *mine,
+                                orr_error *err) ORR_MUST_CHECK;
+
+/* Gradients of the shard: in the whole buffer, or in one of its own. */
+static inline float *orr_step_shard(const orr_engine_step *step, const orr_bucket *b)
+{
+    return b->gradient + (step->plan.zero < 2 ? b->shard_begin : 0);
+}
+/* What the update reads of them. */
+static inline float *orr_step_reduced(const orr_engine_step *step, const orr_bucket *b)
+{
+    return b->summed != NULL ? b->summed : orr_step_shard(step, b);
+}
+/* Numbers begin .. end - 1 of a bucket, as far as they are this rank's. */
+orr_step_range64 orr_step_in_shard(const orr_bucket *b, int64_t begin, int64_t end);
+/* Are its gradients those of a head and an embedding that stand on two stages? */
+bool orr_step_ties(const orr_engine_step *step, const orr_bucket *b);
 
 /* Does a transformer's dims of the stream tell that the module is one whose weights are dropped
  * after its forward pass (a layer)? */

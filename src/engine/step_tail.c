@@ -3,21 +3,14 @@
 
 /* What comes after the last micro-batch: sums that gradients still lack, and the optimizer. */
 
-/* Of the shard: in the whole buffer, or in one of its own. */
-static float *shard_of(const orr_engine_step *step, const orr_bucket *b)
-{
-    return b->gradient + (step->plan.zero < 2 ? b->shard_begin : 0);
-}
-
 static void sum_over(orr_step_writer *w, orr_bucket *b, uint32_t axis, int64_t begin, int64_t end)
 {
     orr_engine_step *step = w->step;
-    const int64_t from = begin > b->shard_begin ? begin : b->shard_begin;
-    const int64_t shard_end = b->shard_begin + b->shard_n, to = end < shard_end ? end : shard_end;
-    if (orr_step_members(step, axis) < 2 || to <= from || b->sum == ORR_NONE)
+    const orr_step_range64 range = orr_step_in_shard(b, begin, end);
+    if (orr_step_members(step, axis) < 2 || range.to <= range.from || b->sum == ORR_NONE)
         return;
-    const orr_type type = orr_step_flat(ORR_DTYPE_FP32, to - from);
-    float *data = shard_of(step, b) + (from - b->shard_begin);
+    const orr_type type = orr_step_flat(ORR_DTYPE_FP32, range.to - range.from);
+    float *data = orr_step_shard(step, b) + (range.from - b->shard_begin);
     const orr_value in = orr_step_value(w, ORR_VALUE_PARAMETER_GRADIENT, &type, "gradients", data);
     const orr_op_args args = {.axis = (uint8_t)axis, .members = orr_step_members(step, axis)};
     orr_step_apply(w, &(orr_step_op){.op = ORR_OP_ALL_REDUCE,
@@ -40,14 +33,14 @@ static void sum_over(orr_step_writer *w, orr_bucket *b, uint32_t axis, int64_t b
 void orr_step_tail(orr_step_writer *w)
 {
     orr_engine_step *step = w->step;
-    const bool at_end = step->stage == 0 || step->stage == step->plan.pp - 1;
     for (uint32_t i = 0; i < step->n_buckets; i++) {
         orr_bucket *b = &step->buckets[i];
         if (b->frozen)
             continue;
         sum_over(w, b, ORR_AXIS_TP, b->sliced_begin, b->sliced_end);
-        if (b->tied && at_end)
+        if (orr_step_ties(step, b))
             sum_over(w, b, ORR_AXIS_TIED, 0, b->n);
+        orr_step_share_late(w, b);
     }
 }
 
@@ -67,7 +60,8 @@ static void optimize(orr_step_writer *w, const orr_bucket *b, int64_t begin, int
         return;
     orr_step_op op = {.op = ORR_OP_ADAMW, .pass = ORR_PASS_OPTIMIZER, .n_in = 4, .name = "adamw"};
     op.in[0] = part(w, ORR_VALUE_PARAMETER, b->master + from, n, "master");
-    op.in[1] = part(w, ORR_VALUE_PARAMETER_GRADIENT, shard_of(w->step, b) + from, n, "gradients");
+    op.in[1] =
+        part(w, ORR_VALUE_PARAMETER_GRADIENT, orr_step_reduced(w->step, b) + from, n, "gradients");
     if (w->step->source.sgd) {
         op.op = ORR_OP_SGD;
         op.n_in = 2;

@@ -103,6 +103,7 @@ static bool begin_writer(orr_step_writer *w)
     if (w->maps == NULL || w->ends[0] == NULL || w->ends[1] == NULL || w->labels == NULL ||
         w->last_turn == NULL || w->pending == NULL || w->sums == NULL)
         return false;
+    step->n_sums = w->trains ? 0 : step->n_sums;
     memset(w->pending, 0xff, pending * sizeof *w->pending);
     memset(w->sums, 0xff, n * sizeof *w->sums);
     memset(w->ends[0], 0xff, places * sizeof *w->ends[0]);

@@ -127,6 +127,10 @@ void orr_step_gradients_end(orr_step_writer *w, uint32_t place, bool last);
 /* The same of a table, and its update (step_tables.c). */
 void orr_step_table_gradient(orr_step_writer *w, uint32_t call, uint32_t o);
 void orr_step_table_update(orr_step_writer *w);
+/* To the team, if there is one: what is whole when a bucket has been reduced, and what only the
+ * tail makes whole (step_team.c). */
+void orr_step_share_early(orr_step_writer *w, orr_bucket *b);
+void orr_step_share_late(orr_step_writer *w, orr_bucket *b);
 /* What gradients lack when all turns are over (step_tail.c). */
 void orr_step_tail(orr_step_writer *w);
 /* The optimizer: parameters that decay, then the others. */

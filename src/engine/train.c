@@ -15,6 +15,27 @@ static double or_else(double value, double otherwise)
     return value == 0 ? otherwise : value < 0 ? 0 : value;
 }
 
+static orr_status check_team(const orr_train_options *o, orr_error *err)
+{
+    const orr_train_team *team = o->team;
+    const uint8_t task = o->workload->task;
+    if (team->coordinator == NULL || team->name == NULL || team->name[0] == '\0' ||
+        strchr(team->name, '/') != NULL || team->name[0] == '.')
+        return orr_fail(err, ORR_INVALID,
+                        "a replica of a team has a coordinator (host:port) and a name without '/'");
+    if (team->replicas < 1)
+        return orr_fail(err, ORR_INVALID, "for how many replicas is the job planned?");
+    if (o->model->kind != ORR_MODEL_TRANSFORMER)
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "tables of embeddings are not trained in a team: "
+                        "gradients of their rows are not summed");
+    if (task == ORR_TASK_RL)
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "rl makes several updates of a batch, and answers of "
+                        "its own: it is not trained in a team");
+    return ORR_OK;
+}
+
 static orr_status check(const orr_train_options *o, orr_error *err)
 {
     if (o->steps < 1)
@@ -39,6 +60,8 @@ static orr_status check(const orr_train_options *o, orr_error *err)
         return orr_fail(err, ORR_UNSUPPORTED, "training runs transformers and recommendation");
     if (o->model->kind == ORR_MODEL_DLRM && o->workload->task != ORR_TASK_PRETRAIN)
         return orr_fail(err, ORR_UNSUPPORTED, "a recommendation model is only trained from clicks");
+    if (o->team != NULL)
+        ORR_TRY(check_team(o, err));
     if (o->model->kind == ORR_MODEL_DLRM && (o->init != NULL || o->export_to != NULL))
         return orr_fail(err, ORR_UNSUPPORTED,
                         "no format of recommendation models is known: they go on with resume");
@@ -98,6 +121,16 @@ static void settle_rates(orr_training *t)
                              .gradient_scale = 1};
 }
 
+/* Replicas on one file system have folders of their own. */
+static orr_status settle_folder(orr_training *t, orr_error *err)
+{
+    const orr_train_options *o = t->options;
+    t->save = o->save;
+    if (o->team != NULL && o->save != NULL)
+        t->save = orr_arena_printf(t->arena, "%s/%s", o->save, o->team->name);
+    return o->save != NULL && t->save == NULL ? orr_fail_memory(err) : ORR_OK;
+}
+
 static orr_status open_data(orr_training *t, orr_error *err)
 {
     const orr_train_options *o = t->options;
@@ -136,6 +169,7 @@ orr_status orr_train_prepare(const orr_train_options *options, orr_arena *arena,
     ORR_TRY(check(options, err));
     ORR_TRY(settle_plan(ret, err));
     settle_rates(ret);
+    ORR_TRY(settle_folder(ret, err));
     ret->history = orr_arena_array(arena, orr_train_step, (size_t)options->steps);
     if (ret->history == NULL)
         return orr_fail_memory(err);
@@ -150,6 +184,14 @@ void orr_train_done(orr_training *t)
         orr_tokenizer_close(t->tokenizer);
 }
 
+/* While rank 0 waits for a team, the others wait for rank 0. */
+static int64_t deadline_ns(const orr_train_options *o)
+{
+    return o->team != NULL && o->team->give_up_ns > 0 ? DEADLINE_NS + o->team->give_up_ns
+           : o->team != NULL                          ? 2 * DEADLINE_NS
+                                                      : DEADLINE_NS;
+}
+
 orr_status orr_train(const orr_train_options *options, orr_arena *arena, orr_train_result *ret,
                      orr_error *err)
 {
@@ -158,7 +200,7 @@ orr_status orr_train(const orr_train_options *options, orr_arena *arena, orr_tra
     if (status == ORR_OK)
         status =
             orr_ranks_run((uint32_t)orr_plan_ranks(&t.plan), (orr_ranks_kind)options->ranks_kind,
-                          DEADLINE_NS, orr_train_rank, &t, err);
+                          deadline_ns(options), orr_train_rank, &t, err);
     orr_train_done(&t);
     if (status == ORR_OK)
         *ret = t.result;
@@ -169,8 +211,12 @@ orr_status orr_train(const orr_train_options *options, orr_arena *arena, orr_tra
 static orr_status measure_rank(const orr_training *t, uint32_t rank, int64_t *ret, orr_error *err)
 {
     orr_transport silent = *orr_transport_self();
-    orr_step_source source = {
-        .model = t->model, .plan = &t->plan, .workload = &t->workload, .transport = &silent};
+    const orr_step_team other = {0}; /* whose sums need room */
+    orr_step_source source = {.model = t->model,
+                              .plan = &t->plan,
+                              .workload = &t->workload,
+                              .transport = &silent,
+                              .team = t->options->team != NULL ? &other : NULL};
     orr_step_memory memory;
     silent.rank = rank;
     silent.ranks = (uint32_t)orr_plan_ranks(&t->plan);

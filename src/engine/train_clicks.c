@@ -37,19 +37,21 @@ static orr_status open(orr_trainer *t, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status feed(orr_trainer *t, int64_t step, orr_error *err)
+static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
 {
     const orr_plan *plan = &t->training->plan;
     const clicks_task *task = t->task;
     return orr_clicks_feed(t->training->clicks, t->step, plan, t->transport->rank,
-                           (uint64_t)(step - 1) * plan->batch, task->labels, err);
+                           slot * plan->batch, task->labels, err);
 }
 
-static orr_status judge(orr_trainer *t, orr_train_step *told, orr_error *err)
+static orr_status judge(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
+                        orr_error *err)
 {
     const clicks_task *task = t->task;
     const float *logits = orr_engine_step_logits(t->step);
     const uint32_t ranks = t->transport->ranks;
+    (void)r;
     for (int64_t i = 0; i < task->n; i++)
         task->mine[i] = (orr_scored){logits[i], task->labels[i]};
     if (ranks == 1)

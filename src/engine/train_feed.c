@@ -55,10 +55,10 @@ static void put_sample(const orr_trainer *t, const orr_step_inputs *in, int64_t 
         }
 }
 
-static orr_status feed(orr_trainer *t, int64_t step, orr_error *err)
+static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
 {
     const orr_plan *plan = &t->training->plan;
-    const uint64_t first = (uint64_t)(step - 1) * plan->batch;
+    const uint64_t first = slot * plan->batch;
     const orr_coordinates at = orr_plan_coordinates(plan, t->transport->rank);
     const uint64_t mine =
         first + (uint64_t)at.at[ORR_AXIS_DP] * plan->micro_batches * plan->micro_batch;

@@ -9,15 +9,13 @@
 /* Learning from preferences: rows of a micro-batch stand two and two, the chosen answer and the
  * other. What the reference thinks of all pairs is computed once, before the first step. */
 
-typedef struct tally {
-    double loss, right, pairs;
-} tally;
+/* What the objective adds up: losses of pairs, those that are put right, all of them. */
+enum { LOSS, RIGHT, PAIRS };
 
 typedef struct preference_task {
     double *reference; /* shape (pairs of the data, 2): log-probabilities of both answers  */
     uint64_t *index;   /* shape (micro-batches, pairs of one): which pair of the data it is */
     float *loss;       /* shape (micro-batches, samples, tokens): of scoring                */
-    tally seen;        /* of the step                                                       */
 } preference_task;
 
 static uint32_t pairs_of(const orr_trainer *t)
@@ -122,15 +120,14 @@ static orr_status open(orr_trainer *t, orr_error *err)
     return score_reference(t, err);
 }
 
-static orr_status feed(orr_trainer *t, int64_t step, orr_error *err)
+static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
 {
     preference_task *task = t->task;
     const orr_plan *plan = &t->training->plan;
     const uint32_t n = plan->micro_batches * pairs_of(t);
     const orr_coordinates at = orr_plan_coordinates(plan, t->transport->rank);
-    const uint64_t first = (uint64_t)(step - 1) * plan->batch / 2 + at.at[ORR_AXIS_DP] * n;
+    const uint64_t first = slot * plan->batch / 2 + at.at[ORR_AXIS_DP] * n;
     (void)err;
-    task->seen = (tally){0};
     for (uint32_t p = 0; p < n && t->window.tokens > 0; p++) {
         task->index[p] = orr_batches_index(t->training->batches, first + p);
         put_pair(t, &t->inputs[p / pairs_of(t)], p % pairs_of(t), task->index[p]);
@@ -149,7 +146,8 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
 {
     const orr_trainer *t = ctx;
     const orr_train_options *o = t->training->options;
-    preference_task *task = t->task;
+    const preference_task *task = t->task;
+    double *told = orr_engine_step_told(t->step);
     const int64_t tokens = t->window.tokens;
     const float *weights = t->inputs[micro_batch].weights;
     const double each = 2.0 / t->training->plan.batch;
@@ -167,22 +165,21 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
             orr_preference_loss_of(&pair, o->dpo_beta > 0 ? o->dpo_beta : 0.1, o->dpo_nll);
         put_seeds(weights + a, tokens, l.by_chosen * each, ret_seed + a);
         put_seeds(weights + b, tokens, l.by_rejected * each, ret_seed + b);
-        task->seen.loss += l.loss;
-        task->seen.right += l.margin > 0 ? 1 : l.margin == 0 ? 0.5 : 0;
-        task->seen.pairs++;
+        told[LOSS] += l.loss;
+        told[RIGHT] += l.margin > 0 ? 1 : l.margin == 0 ? 0.5 : 0;
+        told[PAIRS]++;
     }
     return ORR_OK;
 }
 
 /* Slices of tensors have the same pairs: they count as often on both sides of the mean. */
-static orr_status judge(orr_trainer *t, orr_train_step *told, orr_error *err)
+static orr_status judge(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
+                        orr_error *err)
 {
-    const preference_task *task = t->task;
-    double sum[3] = {task->seen.loss, task->seen.right, task->seen.pairs};
-    if (t->transport->ranks > 1)
-        ORR_TRY(orr_all_reduce(orr_engine_step_world(t->step), sum, sum, 3, ORR_DTYPE_FP64, err));
-    told->loss = sum[0] / sum[2];
-    told->reward = sum[1] / sum[2];
+    (void)t;
+    (void)err;
+    told->loss = r->told[LOSS] / r->told[PAIRS];
+    told->reward = r->told[RIGHT] / r->told[PAIRS];
     return ORR_OK;
 }
 

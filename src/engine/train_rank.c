@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/pool.h"
 #include "engine/train_parts.h"
+#include "team/message.h"
 
 /* One rank of a training, from its first step to its last. */
 
@@ -29,30 +32,37 @@ static orr_status make_step(orr_trainer *t, orr_error *err)
                               .check = training->options->check,
                               .sgd = training->options->sgd,
                               .objective = training->task->objective,
-                              .objective_ctx = t};
+                              .objective_ctx = t,
+                              .team = orr_train_seat(t)};
     ORR_TRY(orr_backend_cpu(&source.backend, err));
     ORR_TRY(orr_workers_new(threads_of(t), &t->workers, err));
     source.workers = t->workers;
     return orr_engine_step_make(&source, &t->step, err);
 }
 
-static orr_status resume(orr_trainer *t, orr_error *err)
+static orr_status restore(orr_trainer *t, const orr_checkpoint *checkpoint, orr_error *err)
 {
-    const orr_training *training = t->training;
-    orr_checkpoint *checkpoint;
+    const uint64_t seed = t->training->options->seed;
     uint32_t n;
     const orr_parameter *parameters = orr_engine_step_parameters(t->step, &n);
-    ORR_TRY(orr_checkpoint_open(training->options->save, &checkpoint, err));
-    orr_status status = ORR_OK;
-    if (checkpoint->seed != training->options->seed)
-        status = orr_fail(
-            err, ORR_INVALID,
-            "the checkpoint was begun with seed %llu, not %llu: the data would differ",
-            (unsigned long long)checkpoint->seed, (unsigned long long)training->options->seed);
-    if (status == ORR_OK)
-        status = orr_checkpoint_restore(checkpoint, &t->facts, parameters, n, err);
-    if (status == ORR_OK)
-        t->first_step = (t->committed = checkpoint->step) + 1;
+    if (checkpoint->seed != seed)
+        return orr_fail(err, ORR_INVALID,
+                        "the checkpoint was begun with seed %llu, not %llu: the data would differ",
+                        (unsigned long long)checkpoint->seed, (unsigned long long)seed);
+    ORR_TRY(orr_checkpoint_restore(checkpoint, &t->facts, parameters, n, err));
+    t->made = t->committed = t->saved = checkpoint->step;
+    t->data = checkpoint->data;
+    return ORR_OK;
+}
+
+static orr_status resume(orr_trainer *t, orr_error *err)
+{
+    orr_checkpoint *checkpoint;
+    orr_status status = orr_checkpoint_open(t->training->save, &checkpoint, err);
+    if (status == ORR_NOT_FOUND && t->training->options->team != NULL)
+        return ORR_OK; /* others may have one */
+    ORR_TRY(status);
+    status = restore(t, checkpoint, err);
     orr_checkpoint_close(checkpoint);
     return status == ORR_OK ? orr_engine_step_changed(t->step, err) : status;
 }
@@ -69,14 +79,18 @@ static orr_status open_checkpoints(orr_trainer *t, orr_error *err)
                                       .ranks = t->transport->ranks};
     if (o->resume)
         ORR_TRY(resume(t, err));
-    t->folder = o->save;
+    t->folder = t->training->save;
     if (o->save == NULL && o->export_to != NULL) { /* what is exported is read from one */
-        t->folder = orr_arena_printf(t->arena, "%s.checkpoint", o->export_to);
+        t->folder =
+            orr_arena_printf(t->arena, "%s.checkpoint%s%s", o->export_to,
+                             o->team != NULL ? "." : "", o->team != NULL ? o->team->name : "");
         if (t->folder == NULL)
             return orr_fail_memory(err);
     }
     if (t->folder == NULL)
         return ORR_OK;
+    if (o->team != NULL && o->save != NULL && mkdir(o->save, 0777) != 0 && errno != EEXIST)
+        return orr_fail(err, ORR_IO, "%s: %s", o->save, strerror(errno));
     return orr_checkpointer_new(t->folder, &t->facts, parameters, n, &t->checkpointer, err);
 }
 
@@ -132,13 +146,21 @@ static orr_status commit(orr_trainer *t, int64_t written, orr_error *err)
     return t->transport->rank == 0 ? orr_checkpoint_commit(t->folder, written, err) : ORR_OK;
 }
 
+orr_status orr_train_between(orr_trainer *t, bool *ret_stop, orr_error *err)
+{
+    word all;
+    ORR_TRY(exchange_words(t, &all, err));
+    *ret_stop = all.stop;
+    return commit(t, all.written, err);
+}
+
 /* All updates of a step; what is told is of the first. */
 static orr_status update_all(orr_trainer *t, orr_update *update, int64_t step, bool records,
                              orr_step_result *ret, orr_error *err)
 {
     const int64_t n = t->training->task->updates > 0 ? t->training->task->updates : 1;
     for (int64_t i = 0; i < n; i++) {
-        orr_step_result r;
+        orr_step_result r = {0};
         update->step = (step - 1) * n + i + 1;
         ORR_TRY(orr_engine_step_run(t->step, t->inputs, update, t->training->clip,
                                     records && i == 0 ? t->recorder : NULL, &r, err));
@@ -147,73 +169,89 @@ static orr_status update_all(orr_trainer *t, orr_update *update, int64_t step, b
     return ORR_OK;
 }
 
-static orr_status make_one(orr_trainer *t, int64_t step, orr_error *err)
+orr_update orr_train_update(const orr_trainer *t, int64_t step)
+{
+    orr_update update = t->training->update;
+    update.rate = orr_rate_at(&t->training->rate, step);
+    update.step = step;
+    return update;
+}
+
+orr_status orr_train_tell(orr_trainer *t, orr_train_step *told, const orr_step_result *r,
+                          orr_error *err)
 {
     orr_training *training = t->training;
     const orr_train_options *o = training->options;
-    const bool records = orr_train_records(t, step);
-    orr_update update = training->update;
-    orr_step_result r;
-    const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
-    update.rate = orr_rate_at(&training->rate, step);
-    ORR_TRY(training->task->feed(t, step, err));
-    if (records)
-        orr_recorder_step(t->recorder, step);
-    ORR_TRY(update_all(t, &update, step, records, &r, err));
-    if (training->task->updates > 0) /* what they learn from is made in the step */
-        r.step_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns;
-    if (records)
-        orr_recorder_end(t->recorder);
-    orr_train_step *told = &training->history[training->result.steps++];
-    *told = (orr_train_step){.step = step,
-                             .loss = r.loss,
-                             .gradient_norm = r.gradient_norm,
-                             .rate = update.rate,
-                             .tokens = r.tokens,
-                             .step_ns = r.step_ns,
-                             .reward = NAN,
-                             .kl = NAN,
-                             .auc = NAN};
+    told->loss = r->loss;
+    told->gradient_norm = r->gradient_norm;
+    told->tokens = r->tokens;
+    told->step_ns = r->step_ns;
+    told->reward = told->kl = told->auc = NAN;
     if (training->task->judge != NULL)
-        ORR_TRY(training->task->judge(t, told, err));
+        ORR_TRY(training->task->judge(t, r, told, err));
+    if (training->result.steps < o->steps)
+        training->history[training->result.steps++] = *told;
     if (t->transport->rank == 0 && o->told != NULL)
         o->told(o->ctx, told);
     return ORR_OK;
 }
 
+orr_status orr_train_save(orr_trainer *t, bool last, orr_error *err)
+{
+    const int64_t every = t->training->options->save_every;
+    const bool due = last || (every > 0 && t->made % every == 0);
+    if (t->checkpointer == NULL || !orr_train_is_whole(t) || !t->placed || !due ||
+        t->saved >= t->made)
+        return ORR_OK;
+    t->saved = t->made;
+    return orr_checkpointer_save(t->checkpointer, t->made, &t->data, err);
+}
+
+static orr_status make_one(orr_trainer *t, int64_t step, orr_error *err)
+{
+    const uint64_t slot = t->data.n > 0 ? t->data.returned[0] : t->data.next;
+    const bool records = orr_train_records(t, step);
+    orr_update update = orr_train_update(t, step);
+    orr_train_step told = {
+        .step = step, .rate = update.rate, .contributors = 1, .slot = (int64_t)slot};
+    orr_step_result r;
+    const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
+    ORR_TRY(t->training->task->feed(t, slot, err));
+    if (records)
+        orr_recorder_step(t->recorder, step);
+    ORR_TRY(update_all(t, &update, step, records, &r, err));
+    if (t->training->task->updates > 0) /* what they learn from is made in the step */
+        r.step_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns;
+    if (records)
+        orr_recorder_end(t->recorder);
+    t->made = step;
+    if (!orr_team_data_consume(&t->data, &slot, 1))
+        return orr_fail(err, ORR_INVALID, "data of step %lld do not add up", (long long)step);
+    return orr_train_tell(t, &told, &r, err);
+}
+
 static orr_status make_all(orr_trainer *t, orr_error *err)
 {
     orr_training *training = t->training;
-    const orr_train_options *o = training->options;
-    int64_t saved = t->committed, step = t->first_step;
-    for (; step <= o->steps; step++) {
-        word all;
-        ORR_TRY(exchange_words(t, &all, err));
-        ORR_TRY(commit(t, all.written, err));
-        training->result.stopped = all.stop;
-        if (all.stop)
+    while (t->made < training->options->steps) {
+        ORR_TRY(orr_train_between(t, &training->result.stopped, err));
+        if (training->result.stopped)
             break;
-        ORR_TRY(make_one(t, step, err));
-        if (t->checkpointer != NULL && o->save_every > 0 && step % o->save_every == 0) {
-            ORR_TRY(orr_checkpointer_save(t->checkpointer, step, err));
-            saved = step;
-        }
+        ORR_TRY(make_one(t, t->made + 1, err));
+        ORR_TRY(orr_train_save(t, false, err));
     }
-    if (t->checkpointer != NULL && saved < step - 1)
-        ORR_TRY(orr_checkpointer_save(t->checkpointer, step - 1, err));
-    return ORR_OK;
+    return orr_train_save(t, true, err);
 }
 
 static orr_status finish_checkpoints(orr_trainer *t, orr_error *err)
 {
     const orr_train_options *o = t->training->options;
-    word all;
+    bool stop;
     if (t->checkpointer == NULL)
         return ORR_OK;
     ORR_TRY(orr_checkpointer_wait(t->checkpointer, err));
-    ORR_TRY(exchange_words(t, &all, err));
-    ORR_TRY(commit(t, all.written, err));
-    if (o->export_to == NULL || t->transport->rank != 0)
+    ORR_TRY(orr_train_between(t, &stop, err));
+    if (o->export_to == NULL || t->transport->rank != 0 || !orr_train_is_whole(t))
         return ORR_OK;
     const orr_status status = orr_train_export(t, t->folder, o->export_to, err);
     if (o->save == NULL)
@@ -277,6 +315,7 @@ static orr_status finish(orr_trainer *t, orr_error *err)
         r->last_loss = training->history[r->steps - 1].loss;
     }
     r->step_ns = median_ns(training);
+    ORR_TRY(orr_train_digest(t, &r->state_digest, err));
     ORR_TRY(compare_memory(t, err));
     ORR_TRY(orr_train_close_recorder(t, err));
     return finish_checkpoints(t, err);
@@ -284,11 +323,15 @@ static orr_status finish(orr_trainer *t, orr_error *err)
 
 orr_status orr_train_rank(void *ctx, orr_transport *transport, orr_error *err)
 {
-    orr_trainer t = {
-        .training = ctx, .transport = transport, .first_step = 1, .arena = orr_arena_new(0, 0)};
+    orr_trainer t = {.training = ctx,
+                     .transport = transport,
+                     .whole = true,
+                     .placed = true,
+                     .arena = orr_arena_new(0, 0)};
     orr_status status = t.arena != NULL ? begin(&t, err) : orr_fail_memory(err);
     if (status == ORR_OK)
-        status = make_all(&t, err);
+        status = t.training->options->team != NULL ? orr_train_in_team(&t, err) : make_all(&t, err);
+    orr_train_leave_team(&t);
     if (status == ORR_OK)
         status = finish(&t, err);
     orr_checkpointer_free(t.checkpointer);

@@ -19,8 +19,8 @@ bool orr_train_records(const orr_trainer *t, int64_t step)
 orr_status orr_train_open_recorder(orr_trainer *t, orr_error *err)
 {
     const orr_train_options *o = t->training->options;
-    const int64_t made = o->steps - t->first_step + 1;
-    const int64_t steps = o->record_steps < made ? o->record_steps : made;
+    const int64_t left = o->steps - t->made;
+    const int64_t steps = o->record_steps < left ? o->record_steps : left;
     if (steps <= 0)
         return ORR_OK;
     return orr_recorder_new((uint32_t)steps, orr_engine_step_calls(t->step), &t->recorder, err);

@@ -96,13 +96,13 @@ static orr_status open(orr_trainer *t, orr_error *err)
 }
 
 /* Prompts of the rank's rows; returns the number of its first sample. */
-static uint64_t put_prompts(orr_trainer *t, int64_t step)
+static uint64_t put_prompts(orr_trainer *t, uint64_t slot)
 {
     const orr_plan *plan = &t->training->plan;
     reward_task *task = t->task;
     const orr_coordinates at = orr_plan_coordinates(plan, t->transport->rank);
     const uint64_t first =
-        (uint64_t)(step - 1) * plan->batch + (uint64_t)at.at[ORR_AXIS_DP] * (uint64_t)task->rows;
+        slot * plan->batch + (uint64_t)at.at[ORR_AXIS_DP] * (uint64_t)task->rows;
     for (int64_t row = 0; row < task->rows; row++) {
         answer *a = &task->answers[row];
         const orr_sample to = {row_tokens(t, row), row_targets(t, row), row_weights(t, row)};
@@ -263,10 +263,10 @@ static orr_status set_advantages(orr_trainer *t, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status feed(orr_trainer *t, int64_t step, orr_error *err)
+static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
 {
     reward_task *task = t->task;
-    const uint64_t first = put_prompts(t, step);
+    const uint64_t first = put_prompts(t, slot);
     task->loss = 0;
     task->asked = 0;
     ORR_TRY(answer_all(t, first, err));
@@ -295,10 +295,12 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
     return ORR_OK;
 }
 
-static orr_status judge(orr_trainer *t, orr_train_step *told, orr_error *err)
+static orr_status judge(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
+                        orr_error *err)
 {
     const reward_task *task = t->task;
     double deviation, loss = task->loss;
+    (void)r;
     if (t->transport->ranks > 1)
         ORR_TRY(
             orr_all_reduce(orr_engine_step_world(t->step), &loss, &loss, 1, ORR_DTYPE_FP64, err));

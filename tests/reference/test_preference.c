@@ -106,9 +106,9 @@ static orr_status run_steps(golden *g, orr_trainer *t, orr_error *err)
         orr_train_step told = {0};
         orr_step_result r;
         update.step = i + 1;
-        ORR_TRY(g->training.task->feed(t, i + 1, err));
+        ORR_TRY(g->training.task->feed(t, (uint64_t)i, err));
         ORR_TRY(orr_engine_step_run(t->step, t->inputs, &update, 0, NULL, &r, err));
-        ORR_TRY(g->training.task->judge(t, &told, err));
+        ORR_TRY(g->training.task->judge(t, &r, &told, err));
         const double loss = number_of(orr_yaml_find(want, "loss"));
         const double norm = number_of(orr_yaml_find(want, "gradient_norm"));
         const double right = number_of(orr_yaml_find(want, "accuracy"));

@@ -63,6 +63,8 @@ static orr_checkpoint_facts facts(uint32_t rank, uint32_t ranks, const char *pla
         .model = "small", .plan = plan, .seed = 42, .rank = rank, .ranks = ranks};
 }
 
+static const orr_team_data position = {.next = 12, .n = 3, .returned = {3, 7, 11}};
+
 static void save_both(const char *folder, half halves[2], int64_t step)
 {
     orr_error err;
@@ -72,7 +74,7 @@ static void save_both(const char *folder, half halves[2], int64_t step)
         fill_half(&halves[rank], rank);
         assert_int_equal(orr_checkpointer_new(folder, &f, halves[rank].parameters, 2, &c, &err),
                          ORR_OK);
-        if (orr_checkpointer_save(c, step, &err) != ORR_OK ||
+        if (orr_checkpointer_save(c, step, &position, &err) != ORR_OK ||
             orr_checkpointer_wait(c, &err) != ORR_OK)
             fail_msg("%s", err.text);
         assert_int_equal(orr_checkpointer_written(c), step);
@@ -91,6 +93,7 @@ static void what_was_saved_comes_back(void **state)
     assert_int_equal(c->step, 7);
     assert_int_equal(c->seed, 42);
     assert_int_equal(c->ranks, 2);
+    assert_memory_equal(&c->data, &position, sizeof position);
     fill_half(&back, 1);
     memset(back.master, 0, sizeof back.master);
     memset(back.v, 0, sizeof back.v);
@@ -102,6 +105,26 @@ static void what_was_saved_comes_back(void **state)
     assert_memory_equal(back.other_m, halves[1].other_m, sizeof back.other_m);
     assert_true(back.master[0] == 0 && back.master[1] == 0); /* of the other shard */
     orr_checkpoint_close(c);
+}
+
+/* One that was written before there were teams, and one whose text is none. */
+static void data_are_counted_from_the_step_otherwise(void **state)
+{
+    orr_error err;
+    orr_checkpoint *c;
+    half halves[2];
+    char command[256];
+    save_both(*state, halves, 7);
+    (void)snprintf(command, sizeof command, "sed -i 's/\"next\"/\"nest\"/' %s/step-*/*",
+                   (const char *)*state);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_OK);
+    assert_true(c->data.next == 7 && c->data.n == 0);
+    orr_checkpoint_close(c);
+    (void)snprintf(command, sizeof command, "sed -i 's/3 7 11/3 7 12/;s/nest/next/' %s/step-*/*",
+                   (const char *)*state);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_INVALID);
 }
 
 static void another_plan_puts_it_together(void **state)
@@ -170,7 +193,7 @@ static void write_until_killed(const char *folder)
     for (int64_t step = 1;; step++) {
         for (int i = 0; i < MANY; i++)
             numbers[i] = (float)step;
-        if (orr_checkpointer_save(c, step, &err) != ORR_OK)
+        if (orr_checkpointer_save(c, step, &position, &err) != ORR_OK)
             _exit(1);
         memset(numbers, 0xff, sizeof numbers); /* training goes on */
         if (orr_checkpointer_wait(c, &err) != ORR_OK ||
@@ -229,6 +252,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_was_saved_comes_back, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(data_are_counted_from_the_step_otherwise, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(another_plan_puts_it_together, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(old_ones_go_and_the_one_before_stays, make_folder,
                                         remove_folder),

@@ -231,6 +231,62 @@ static void test_analyses_read_it(void **state)
     end_recorded(&r);
 }
 
+static void note(orr_recorder *r, uint8_t lane, const char *name, int64_t start_ns, int64_t end_ns)
+{
+    orr_note n = {.lane = lane, .name = name, .start_ns = start_ns, .end_ns = end_ns, .epoch = 3,
+                  .step = 8, .text = "b is silent"};
+    orr_recorder_note(r, &n);
+}
+
+/* Beside the calls, in lanes of their own, through a file; what is forgotten is not there, and what
+ * began before begins then. */
+static void test_notes(void **state)
+{
+    (void)state;
+    recorded r;
+    orr_error err;
+    const orr_graph *back = NULL;
+    char path[] = "/tmp/orr_recorder_XXXXXX.et";
+    const int file = mkstemps(path, 3);
+    assert_true(file >= 0);
+    close(file);
+    begin_recorded(&r);
+    assert_int_equal(orr_recorder_new(2, 5, &r.recorder, NULL), ORR_OK);
+    note(r.recorder, 2, "before", 5, orr_program_now_ns());
+    orr_recorder_forget(r.recorder);
+    const int64_t from_ns = orr_program_now_ns();
+    run_step(&r, 8);
+    const int64_t to_ns = orr_program_now_ns();
+    note(r.recorder, 1, "lost", 7, to_ns);
+    note(r.recorder, 4, "commit", from_ns, from_ns + 10);
+    note(r.recorder, 4, "commit", to_ns, to_ns);
+    const orr_graph *g = graph_of(&r);
+    if (orr_trace_write(path, ORR_FORMAT_CHAKRA, g, &err) != ORR_OK ||
+        orr_trace_read(path, NULL, &back, NULL, &err) != ORR_OK)
+        fail_msg("%s", err.text);
+    unlink(path);
+    uint32_t commits = 0;
+    for (orr_node_id v = 0; v < back->n_nodes; v++) {
+        commits += strcmp(orr_graph_str(back, back->name[v]), "commit") == 0;
+        assert_string_not_equal(orr_graph_str(back, back->name[v]), "before");
+    }
+    const orr_node_id lost = find(back, "lost"), commit = find(back, "commit");
+    orr_attr epoch, step;
+    assert_int_equal(commits, 2);
+    assert_int_equal(back->kind[lost], ORR_NODE_ANNOTATION);
+    assert_true(back->lane[lost] != back->lane[commit]);
+    assert_true(back->lane[lost] != back->lane[find(back, "ProfilerStep#8")]);
+    const int64_t lost_ns = back->base_ns + back->start_ns[lost];
+    assert_true(lost_ns > 7 && lost_ns <= from_ns && lost_ns + back->duration_ns[lost] == to_ns);
+    assert_string_equal(attr_text(back, lost, "text"), "b is silent");
+    assert_true(orr_graph_find_attr(back, lost, "epoch", &epoch) &&
+                orr_graph_find_attr(back, lost, "step", &step));
+    assert_true(*(const uint64_t *)epoch.values == 3 && *(const uint64_t *)step.values == 8);
+    orr_graph_free(back);
+    orr_graph_free(g);
+    end_recorded(&r);
+}
+
 static void test_totals_by_operator(void **state)
 {
     (void)state;
@@ -318,6 +374,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_step_as_a_graph),
+        cmocka_unit_test(test_notes),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_analyses_read_it),
         cmocka_unit_test(test_totals_by_operator),
