@@ -6,6 +6,7 @@
     embed.py --catalog OUTPUT.c ROOT FILE...  for src/machine/catalog_files.h, names from ROOT
     embed.py --models OUTPUT.c ROOT FILE...   likewise, for src/model/spec.h
     embed.py --calibrations OUTPUT.c ROOT FILE...  likewise, for src/cost/calibration.h
+    embed.py --failures OUTPUT.c ROOT FILE...  likewise, for src/plan/fleet.h
     embed.py --images OUTPUT.c FILE...        device code, for src/kernel/cuda/driver.h
 
 Of the page, a script that holds "</script" would end the
@@ -63,6 +64,9 @@ def main():
         return
     if sys.argv[1] == "--calibrations":
         write_catalog(*sys.argv[2:4], sys.argv[4:], "cost/calibration.h", "calibration_files")
+        return
+    if sys.argv[1] == "--failures":
+        write_catalog(*sys.argv[2:4], sys.argv[4:], "plan/fleet.h", "failure_files")
         return
     output, version, files = sys.argv[1], sys.argv[2], sys.argv[3:]
     arrays, rows = [], []

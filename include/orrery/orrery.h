@@ -11,6 +11,7 @@
 #include <orrery/engine.h>
 #include <orrery/ensemble.h>
 #include <orrery/fit.h>
+#include <orrery/fleet.h>
 #include <orrery/graph.h>
 #include <orrery/kernel.h>
 #include <orrery/machine.h>

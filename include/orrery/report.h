@@ -3,6 +3,7 @@
 #define ORR_REPORT_H
 
 #include <orrery/analysis.h>
+#include <orrery/fleet.h>
 #include <orrery/measure.h>
 #include <orrery/model.h>
 #include <orrery/outcome.h>
@@ -155,6 +156,17 @@ ORR_API ORR_MUST_CHECK orr_status orr_benchmark_tables(const orr_replay_result *
 enum { ORR_MEASURED_TABLES = 3 };
 ORR_API ORR_MUST_CHECK orr_status orr_measured_tables(const orr_measured *measured, orr_arena *arena,
     orr_named_table ret[ORR_MEASURED_TABLES], orr_error *err);
+
+/* What failures cost a job, for `orrery fleet`: policies, losses, replicas down at once, sensitivity, categories,
+ * rates, settings; some may be empty. In the arena; they refer to the fleet and the catalogue. */
+enum { ORR_FLEET_TABLES = 7 };
+ORR_API ORR_MUST_CHECK orr_status orr_fleet_tables(const orr_fleet *fleet,
+    const orr_failure_catalog *catalog, orr_arena *arena, orr_named_table ret[ORR_FLEET_TABLES],
+    orr_error *err);
+/* The same as one HTML page, self-contained and without scripts, with losses as bars, effective time against the
+ * number of replicas, and a day of the job. Errors: IO, NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_fleet_html(const char *path, const orr_fleet *fleet,
+    const orr_failure_catalog *catalog, orr_error *err);
 
 /* One HTML page, self-contained and without scripts, that shows what a plan comes to: waterfall,
  * pipeline as a Gantt chart, memory over time, links, and the plan on the machine. `beside`: another
