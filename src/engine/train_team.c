@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/train_parts.h"
 
@@ -134,6 +135,30 @@ static orr_status update(orr_trainer *t, const orr_team_outcome *sums, orr_error
     return orr_train_tell(t, &told, &r, err);
 }
 
+/* Ranks hear of an outcome by different messages, if connections break just then: a replica whose ranks
+ * heard different things ends before any of them acts, and comes back. */
+static orr_status agree(const orr_trainer *t, const orr_team_outcome *outcome, orr_error *err)
+{
+    enum { NUMBERS = 3 };
+    const uint32_t n = t->transport->ranks;
+    const int64_t mine[NUMBERS] = {(int64_t)outcome->kind, (int64_t)outcome->step,
+                                   (int64_t)outcome->contributors};
+    if (n == 1)
+        return ORR_OK;
+    int64_t *all = orr_malloc(n * sizeof mine);
+    if (all == NULL)
+        return orr_fail_memory(err);
+    orr_status status =
+        orr_all_gather(orr_engine_step_world(t->step), mine, all, NUMBERS, ORR_DTYPE_INT64, err);
+    for (uint32_t r = 0; r < n && status == ORR_OK; r++)
+        if (memcmp(all + (size_t)r * NUMBERS, mine, sizeof mine) != 0)
+            status = orr_fail(err, ORR_IO,
+                              "ranks of this replica heard different outcomes of step %llu",
+                              (unsigned long long)outcome->step);
+    orr_free(all);
+    return status;
+}
+
 /* Takes part in a step until it is decided, and makes the update if it is this replica's turn. */
 static orr_status make_step(orr_trainer *t, const orr_team_turn *turn, orr_error *err)
 {
@@ -147,6 +172,7 @@ static orr_status make_step(orr_trainer *t, const orr_team_turn *turn, orr_error
     const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
     ORR_TRY(orr_team_vote(t->team, orr_engine_step_sums(t->step), &outcome, err));
     orr_train_note_wait(t, &outcome, begin_ns);
+    ORR_TRY(agree(t, &outcome, err));
     if (outcome.kind == ORR_OUTCOME_COMMITTED)
         return update(t, &outcome, err);
     if (t->recorder != NULL)

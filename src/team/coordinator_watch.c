@@ -39,16 +39,34 @@ static void exclude(orr_coordinator *c, orr_peer *peer, orr_lost how, const char
     c->changed = true;
 }
 
-/* Has nothing moved anywhere for so long that nothing will? */
+/* All have handed in the same, and not all of it is reduced: nobody computes, they wait for frames.
+ */
+static bool waits_for_frames(orr_coordinator *c)
+{
+    const orr_peer *first = orr_peer_of_index(c, 0);
+    bool waits = false;
+    for (uint32_t i = 0; i < c->epoch.n; i++) {
+        const orr_peer *peer = orr_peer_of_index(c, i);
+        if (peer == NULL || peer->progress.posted != first->progress.posted)
+            return false;
+        waits |= peer->progress.reduced < peer->progress.posted;
+    }
+    return waits;
+}
+
+/* Has nothing moved anywhere for so long that nothing will? How long a step computes is not known,
+ * how long frames take is. */
 static bool stalls(orr_coordinator *c, int64_t now)
 {
+    const int64_t patience_ns =
+        waits_for_frames(c) ? c->times.failure_ns : orr_team_stall_ns(&c->times, c->step_ns);
     int64_t moved = c->attempt_ns;
     for (uint32_t i = 0; i < c->epoch.n; i++) {
         const orr_peer *peer = orr_peer_of_index(c, i);
         if (peer != NULL && peer->moved_ns > moved)
             moved = peer->moved_ns;
     }
-    return now - moved > orr_team_stall_ns(&c->times, c->step_ns);
+    return now - moved > patience_ns;
 }
 
 /* Of those on whom the others wait, the one that has handed in least; NULL: all have handed in the

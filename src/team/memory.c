@@ -88,7 +88,8 @@ void orr_memory_formed(orr_memory *memory, const orr_epoch *epoch)
     memory->step = epoch->step;
     memory->epoch = epoch->data.epoch;
     memory->waited = false;
-    if (memory->lost && !first) /* until a commit both rolls count, as they were reported */
+    memory->lost &= !first; /* nobody had been in any: nothing is lost */
+    if (memory->lost) /* until a commit both rolls count, as they were reported */
         return;
     list_members(epoch, &memory->record.members);
     memset(memory->gone[0], 0, sizeof memory->gone[0]);
