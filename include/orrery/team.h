@@ -158,6 +158,7 @@ typedef struct orr_coordinator_options {
     bool (*stopped)(void *ctx);     /* asked a few times a second; or NULL */
     void *ctx;
 } orr_coordinator_options;
+/* CANCELED: another coordinator has taken the store. IO, INVALID, LIMIT: of the store and of addresses. */
 ORR_API ORR_MUST_CHECK orr_status orr_coordinator_run(const orr_coordinator_options *options, orr_error *err);
 
 #ifdef __cplusplus

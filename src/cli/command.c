@@ -69,6 +69,40 @@ const orr_command orr_commands[] = {
      "orrery compare -m llama3.1-405b -c h100_24k tp=8,pp=16,dp=64,batch=2048 tp=8,pp=8,dp=128,batch=2048\n"
      "orrery compare --plan tp=8,pp=4,dp=32,batch=1024 llama3.1-70b@h100_24k llama3.1-70b@dgx_h100_pod",
      2, 2, orr_command_compare},
+    {"fleet", "what failures cost a job of months on many GPUs", "",
+     "Simulates the life of a training job, failure by failure: found, scheduled, started, initialised, caught "
+     "up; fully synchronous with checkpoints (sync), with nodes that stand ready (spares), and in replicas "
+     "that fail for themselves (ft), whose decisions are made by the code of the fault-tolerant team. "
+     "Prints the effective training time with the spread of lives, where the rest goes, how many replicas are "
+     "down at once, and every rate and time that it rests on, with its source.\n"
+     "Rates and causes are published ones (catalog/failures), or a file's; every time can be set, as a constant "
+     "(60s), exp(5min), lognormal(2min, 10min) or uniform(1s, 3s). Exit status 4: a cluster or a policy that "
+     "cannot be.",
+     "orrery fleet\n"
+     "orrery fleet --replicas 2,4,8,12,16,24 --html fleet.html\n"
+     "orrery fleet --gpus 16384 --failures llama3_405b --policy sync --days 54\n"
+     "orrery fleet --set rate=2.3,detect=30s,repair='lognormal(6h, 3d)' --sensitivity\n"
+     "orrery fleet --timing orrery --tokens 15T --tokens-per-step 16M",
+     0, 0, orr_command_fleet},
+    {"coordinator", "keep a team of replicas that train together", "",
+     "Runs the coordinator of a team: it keeps which replicas are in, finds those that died, hang or are cut off, "
+     "and decides which steps are made. Replicas are `orrery train --team HOST:PORT --replica NAME`, the same "
+     "command on every machine but for the name. (`orrery train --replicas N` starts a team with its coordinator "
+     "on one machine.)\n"
+     "Its address is printed first, what happens on standard error. What it must remember is in a log: when it "
+     "dies, start it again with the same log and address, and the team goes on; with --etcd on any machine. It ends "
+     "when all replicas have left.",
+     "orrery coordinator --replicas 3\n"
+     "orrery coordinator --listen 10.0.0.1:29400 --replicas 16 --least 8 --metrics 10.0.0.1:29401\n"
+     "orrery coordinator --listen :29400 --etcd http://a:2379,http://b:2379/jobs/7 --failure-timeout 500ms",
+     0, 0, orr_command_coordinator},
+    {"team", "look at a team of replicas", "status [HOST:PORT]",
+     "Asks a coordinator, where its --metrics says (default: 127.0.0.1:29401), and prints the state of the team: "
+     "epoch, step, retries, losses and how long they took to recover from, and every replica: what it does, after "
+     "which step, when it was last heard, how many reductions of the step it has handed in and has back.",
+     "orrery team status\n"
+     "orrery team status 10.0.0.1:29401 --format json",
+     1, 2, orr_command_team},
     {"train", "train a model on this machine", "MODEL",
      "Trains a model in a parallel plan, each rank a process: pretraining, fine-tuning on answers (sft), on "
      "preferences (dpo), or by a reward (rl); transformers, mixtures of experts, recommendation. MODEL is a "
@@ -78,10 +112,16 @@ const orr_command orr_commands[] = {
      "--predict says first what the run should take on this machine, from what `orrery bench` measured here "
      "(or measures quickly, if that was never done), and compares afterwards.\n"
      "A loss that is not a number ends the run and names the operator that made it. Ctrl-C ends it after the "
-     "step, with a checkpoint where --save says.",
+     "step, with a checkpoint where --save says.\n"
+     "--replicas N trains N replicas of it, each a batch of its own: when one dies, hangs or is cut off, the "
+     "others go on with the step under way, and it comes back with their state. Without --team all run here, with "
+     "their coordinator, and what dies is started again; at the end their states are compared. With --team "
+     "HOST:PORT --replica NAME this is one of them, and `orrery coordinator` is elsewhere.",
      "orrery train gpt2 --plan layers=4,hidden=256,seq=128,batch=8 --data book.txt --steps 200\n"
      "orrery train llama2-7b --plan layers=4,hidden=256,tp=2,dp=2,seq=256,batch=8 --predict\n"
      "orrery train ./tiny --init ./tiny --task sft --data talks.jsonl --save runs/sft --export tuned/\n"
+     "orrery train gpt2 --plan layers=4,hidden=256,seq=128,batch=8 --replicas 3 --save runs/team\n"
+     "orrery train llama2-7b --plan tp=2 --team 10.0.0.1:29400 --replicas 16 --replica r07 --address 10.0.0.8\n"
      "mpirun -n 4 orrery train mixtral-8x7b --plan layers=2,hidden=256,ep=4,dp=4,seq=128,batch=8",
      1, 1, orr_command_train},
     {"generate", "continue texts with a model", "MODEL PROMPT...",

@@ -38,6 +38,14 @@ typedef struct orr_settings {
     int64_t steps, warmup, save_every, record_steps;
     const char *temperature, *top_p, *quantize, *system, *expert_trace;
     int64_t top_k, context, concurrent;
+    /* what failures cost */
+    const char *gpus, *failures, *timing, *policy, *replica_counts, *set, *tokens, *tokens_per_step;
+    int64_t spares, days, repetitions;
+    bool sensitivity;
+    /* teams */
+    const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd, *metrics;
+    int64_t replicas, least, catch_up_steps;
+    bool no_shared_memory, stay;
     /* recordings as benchmarks */
     const char *begin, *end, *subtree, *part, *skip, *extract;
     int64_t warm_up, iterations;
@@ -71,10 +79,12 @@ int orr_command_analyze(const orr_settings *settings);
 int orr_command_bench(const orr_settings *settings);
 int orr_command_compare(const orr_settings *settings);
 int orr_command_convert(const orr_settings *settings);
+int orr_command_coordinator(const orr_settings *settings);
 int orr_command_demo(const orr_settings *settings);
 int orr_command_diff(const orr_settings *settings);
 int orr_command_export(const orr_settings *settings);
 int orr_command_fit(const orr_settings *settings);
+int orr_command_fleet(const orr_settings *settings);
 int orr_command_generate(const orr_settings *settings);
 int orr_command_hw(const orr_settings *settings);
 int orr_command_info(const orr_settings *settings);
@@ -84,6 +94,7 @@ int orr_command_predict(const orr_settings *settings);
 int orr_command_replay(const orr_settings *settings);
 int orr_command_score(const orr_settings *settings);
 int orr_command_simulate(const orr_settings *settings);
+int orr_command_team(const orr_settings *settings);
 int orr_command_train(const orr_settings *settings);
 int orr_command_validate(const orr_settings *settings);
 

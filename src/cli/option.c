@@ -9,6 +9,8 @@
 
 #define FIELD(name) offsetof(orr_settings, name)
 
+static const orr_settings defaults = {.format = "table", .color = "auto", .rank = -1, .top = 10};
+
 bool orr_option_applies(const orr_option *option, const orr_command *command)
 {
     char word[64];
@@ -87,10 +89,10 @@ static orr_status read_environment(const orr_command *command, orr_settings *set
 
 static orr_status unknown_option(const char *word, const orr_command *command, orr_error *err)
 {
-    const char *names[64];
+    const char *names[128];
     size_t n = 0;
 
-    for (size_t i = 0; i < orr_options_n && n < 64; i++)
+    for (size_t i = 0; i < orr_options_n && n < 128; i++)
         if (orr_option_applies(&orr_options[i], command))
             names[n++] = orr_options[i].name;
     const char *close = strncmp(word, "--", 2) == 0 ? orr_closest(word + 2, names, n) : NULL;
@@ -150,7 +152,7 @@ orr_status orr_options_parse(int argc, char **argv, const orr_command *command,
 {
     int n_inputs = 0;
 
-    *settings = (orr_settings){.format = "table", .color = "auto", .rank = -1, .top = 10};
+    *settings = defaults;
     ORR_TRY(read_environment(command, settings, err));
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--") == 0) {
@@ -165,4 +167,55 @@ orr_status orr_options_parse(int argc, char **argv, const orr_command *command,
     settings->args = (const char *const *)argv;
     settings->n_args = (size_t)n_inputs;
     return ORR_OK;
+}
+
+/* NULL and *failed as it was: the option is at its default. */
+static const char *word_of(const orr_option *o, const orr_settings *settings, orr_arena *arena,
+                           bool *failed)
+{
+    const char *field = (const char *)settings + o->offset;
+    const char *usual = (const char *)&defaults + o->offset;
+    const char *word = NULL;
+    const char *text = o->kind == OPTION_TEXT ? *(const char *const *)field : NULL;
+    if (o->kind == OPTION_FLAG && *(const bool *)field)
+        word = orr_arena_printf(arena, "--%s", o->name);
+    else if (text != NULL && text != *(const char *const *)usual)
+        word = orr_arena_printf(arena, "--%s=%s", o->name, text);
+    else if (o->kind == OPTION_NUMBER && *(const int64_t *)field != *(const int64_t *)usual)
+        word = orr_arena_printf(arena, "--%s=%lld", o->name, (long long)*(const int64_t *)field);
+    else
+        return NULL;
+    *failed |= word == NULL;
+    return word;
+}
+
+const char *const *orr_options_words(const orr_command *command, const orr_settings *settings,
+                                     orr_arena *arena)
+{
+    const char **words = orr_arena_array(arena, const char *, orr_options_n + settings->n_args + 4);
+    size_t n = 0;
+    bool failed = false;
+
+    if (words == NULL)
+        return NULL;
+    words[n++] = "orrery";
+    words[n++] = command->name;
+    for (size_t i = 0; i < orr_options_n; i++)
+        if (orr_option_applies(&orr_options[i], command) &&
+            (words[n] = word_of(&orr_options[i], settings, arena, &failed)) != NULL)
+            n++;
+    words[n++] = "--";
+    for (size_t i = 0; i < settings->n_args; i++)
+        words[n++] = settings->args[i];
+    words[n] = NULL;
+    return failed ? NULL : words;
+}
+
+void orr_options_forget_environment(void)
+{
+    for (size_t i = 0; i < orr_options_n; i++) {
+        char name[64];
+        orr_option_environment(&orr_options[i], name, sizeof name);
+        unsetenv(name);
+    }
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/train.h"
 
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,26 +8,14 @@
 #include "cli/job.h"
 #include "cli/machine_file.h"
 #include "cli/model_files.h"
+#include "cli/reports.h"
+#include "cli/stop.h"
 #include "engine/ranks.h"
 
 /* On a machine of few cores: what a step has where nothing is said. */
 enum { STEPS_DEFAULT = 100, SEQ_DEFAULT = 256, RECORDED_DEFAULT = 3 };
 #define RATE_DEFAULT       3e-4
 #define LEAST_RATE_DEFAULT 0.1
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal_number)
-{
-    interrupted = signal_number;
-    signal(signal_number, SIG_DFL); /* the second time ends it at once */
-}
-
-static bool stopped(void *ctx)
-{
-    (void)ctx;
-    return interrupted != 0;
-}
 
 static uint8_t choice(const char *name, const char *const *names, uint8_t n)
 {
@@ -129,11 +116,12 @@ static orr_status read_options(orr_training *t)
                                      .record = s->record,
                                      .check = s->check,
                                      .told = orr_training_step,
-                                     .stopped = stopped,
+                                     .stopped = orr_stop_asked,
                                      .ctx = t};
     if (s->resume && s->save == NULL)
         return orr_fail(&t->session.err, ORR_INVALID, "--resume: from where? Add --save FOLDER");
-    return read_numbers(t);
+    ORR_TRY(read_numbers(t));
+    return orr_training_team(t);
 }
 
 /* Before anything runs: a plan that cannot be. */
@@ -146,6 +134,21 @@ static orr_status check_plan(orr_training *t)
     return orr_plan_check(&plan, err);
 }
 
+static orr_status check_folder(orr_training *t, const char *replica)
+{
+    const char *folder = orr_training_folder(t, replica);
+    const char *latest =
+        folder == NULL ? NULL : orr_arena_printf(t->session.arena, "%s/latest", folder);
+    if (latest == NULL)
+        return orr_fail_memory(&t->session.err);
+    return access(latest, F_OK) != 0
+               ? ORR_OK
+               : orr_fail(
+                     &t->session.err, ORR_INVALID,
+                     "--save: %s holds checkpoints of an earlier run; --resume goes on from them",
+                     folder);
+}
+
 /* Before anything runs: places that nothing can be written to, and checkpoints that would be lost.
  */
 static orr_status check_outputs(orr_training *t)
@@ -153,18 +156,16 @@ static orr_status check_outputs(orr_training *t)
     const orr_settings *s = t->session.settings;
     orr_arena *arena = t->session.arena;
     orr_error *err = &t->session.err;
-    const char *latest = s->save == NULL ? "" : orr_arena_printf(arena, "%s/latest", s->save);
     ORR_TRY(orr_check_output("save", s->save, true, arena, err));
     ORR_TRY(orr_check_output("export", s->export_to, true, arena, err));
     ORR_TRY(orr_check_output("record", s->record, true, arena, err));
-    if (latest == NULL)
-        return orr_fail_memory(err);
-    return s->save == NULL || s->resume || access(latest, F_OK) != 0
-               ? ORR_OK
-               : orr_fail(
-                     err, ORR_INVALID,
-                     "--save: %s holds checkpoints of an earlier run; --resume goes on from them",
-                     s->save);
+    if (s->save == NULL || s->resume)
+        return ORR_OK;
+    if (t->options.team != NULL)
+        return check_folder(t, s->replica);
+    for (uint32_t i = 0; t->in_team && i < t->team.replicas; i++)
+        ORR_TRY(check_folder(t, orr_training_replica_name(arena, i)));
+    return check_folder(t, NULL);
 }
 
 /* What this machine does, measured now if that was never done. */
@@ -189,7 +190,7 @@ static int code_of(orr_status status)
 
 static int finish(orr_training *t, int code)
 {
-    if (code != EXIT_DONE)
+    if (code != EXIT_DONE && t->session.err.status != ORR_OK)
         orr_session_fail(&t->session);
     orr_graph_free(t->result.graph);
     orr_session_done(&t->session);
@@ -207,14 +208,13 @@ static bool is_told_by_another(const orr_settings *s)
 
 int orr_command_train(const orr_settings *asked)
 {
-    orr_training t = {0};
+    orr_training t = {.reports = orr_reports_open()};
     orr_settings said = *asked;
     const orr_settings *settings = &said;
     if (is_told_by_another(asked)) {
         said.output = "/dev/null";
         said.quiet = true;
     }
-    struct sigaction action = {.sa_handler = on_interrupt};
     if (orr_session_init(&t.session, settings) != ORR_OK || read_options(&t) != ORR_OK)
         return finish(&t, t.session.err.status == ORR_INVALID ? EXIT_USAGE : EXIT_INPUT);
     if (check_plan(&t) != ORR_OK)
@@ -224,12 +224,15 @@ int orr_command_train(const orr_settings *asked)
     if (settings->predict && expect(&t) != ORR_OK)
         return finish(&t, code_of(t.session.err.status));
     orr_training_announce(&t);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    if (t.in_team && t.options.team == NULL)
+        return finish(&t, orr_training_replicas(&t));
+    orr_stop_watch();
     if (orr_train(&t.options, t.session.arena, &t.result, &t.session.err) != ORR_OK)
         return finish(&t, code_of(t.session.err.status));
+    if (t.reports >= 0)
+        orr_report_result(t.reports, &t.result);
     if (orr_training_print(&t) != ORR_OK)
         return finish(&t, EXIT_INPUT);
     finish(&t, EXIT_DONE);
-    return interrupted ? 128 + (int)interrupted : EXIT_DONE;
+    return orr_stop_signal() != 0 ? 128 + orr_stop_signal() : EXIT_DONE;
 }

@@ -14,6 +14,8 @@ static const orr_column step_columns[] = {
     ORR_COL_(orr_train_step, reward, NUMBER),
     ORR_COL_(orr_train_step, kl, NUMBER),
     ORR_COL_(orr_train_step, auc, NUMBER),
+    ORR_COL_(orr_train_step, contributors, I64),
+    ORR_COL_(orr_train_step, retries, I64),
 };
 
 static double error_of(double expected, double seen)

@@ -4,51 +4,54 @@
 
 #include "io/net.h"
 
-/* Hosts that speak over a simulated network, in one thread, on one clock: the same seed and the same calls give
- * the same run. Each host has a net (io/net.h) that the protocol cannot tell from the system's.
+/* Hosts that speak over a simulated network, in one thread, on one clock: the same seed and the
+ * same calls give the same run. Each host has a net (io/net.h) that the protocol cannot tell from
+ * the system's.
  *
- * Connections keep their frames in order; different connections are independent, so frames of different
- * connections overtake one another. A frame takes latency + bytes / bandwidth + jitter; connections of a host share
- * nothing else. Times are drawn from the seed (base/philox.h).
+ * Connections keep their frames in order; different connections are independent, so frames of
+ * different connections overtake one another. A frame takes latency + bytes / bandwidth + jitter;
+ * connections of a host share nothing else. Times are drawn from the seed (base/philox.h).
  *
- * What io/net.h leaves open is drawn for each connection: whether memory that is kept is read at once or only when the
- * frame arrives (drained() follows then), and whether payloads are put where place() says or are read where they
- * are.
+ * What io/net.h leaves open is drawn for each connection: whether memory that is kept is read at
+ * once or only when the frame arrives (drained() follows then), and whether payloads are put where
+ * place() says or are read where they are.
  *
- * Faults: a host that is killed drops all it had; peers see their connections close one latency later
- * (a process that died on a machine that lives), or never (the machine died: `silently`). A host that is
- * stopped neither runs nor answers, but its connections stand, calls to it are answered, and what is sent to it
- * waits (SIGSTOP). A machine that died knows nothing of its connections when it is back: it answers what
- * still comes over them by closing them. A link may
- * be cut one way: what is sent is lost and nobody is told; so it stays lost for that connection, which is then
- * dead in that direction, even after the link heals. Slow: latency and bandwidth times a factor. Corrupt: the
- * next frame from a to b arrives with a flipped bit: the receiver's net closes the connection (CORRUPT). */
+ * Faults: a host that is killed drops all it had; peers see their connections close one latency
+ * later (a process that died on a machine that lives), or never (the machine died: `silently`). A
+ * host that is stopped neither runs nor answers, but its connections stand, calls to it are
+ * answered, and what is sent to it waits (SIGSTOP). A machine that died knows nothing of its
+ * connections when it is back: it answers what still comes over them by closing them. A link may be
+ * cut one way: what is sent is lost and nobody is told; so it stays lost for that connection, which
+ * is then dead in that direction, even after the link heals. Slow: latency and bandwidth times a
+ * factor. Corrupt: the next frame from a to b arrives with a flipped bit: the receiver's net closes
+ * the connection (CORRUPT). */
 typedef struct orr_world orr_world;
 typedef struct orr_world_options {
     uint64_t seed;
-    int64_t  latency_ns, jitter_ns;   /* one way; 0: 20 us, 10 us */
-    double   bytes_per_s;             /* of a connection; 0: 10e9 */
-    bool     unhashed;                /* payloads are not hashed (corruption is then told by its flag): speed */
+    int64_t latency_ns, jitter_ns; /* one way; 0: 20 us, 10 us */
+    double bytes_per_s;            /* of a connection; 0: 10e9 */
+    bool unhashed; /* payloads are not hashed (corruption is then told by its flag): speed */
 } orr_world_options;
-orr_status orr_world_new(const orr_world_options *options, orr_world **ret, orr_error *err) ORR_MUST_CHECK;
-void       orr_world_free(orr_world *world); /* nets too; users are forgotten, not called */
-int64_t    orr_world_now_ns(const orr_world *world);
-uint64_t   orr_world_events(const orr_world *world); /* so far */
-uint64_t   orr_world_digest(const orr_world *world); /* of what happened so far, and when */
-/* Payloads that were sent with `keep` and changed before they were handed over: a bug of their senders. They are told
- * apart only where payloads are hashed. */
+orr_status orr_world_new(const orr_world_options *options, orr_world **ret,
+                         orr_error *err) ORR_MUST_CHECK;
+void orr_world_free(orr_world *world); /* nets too; users are forgotten, not called */
+int64_t orr_world_now_ns(const orr_world *world);
+uint64_t orr_world_events(const orr_world *world); /* so far */
+uint64_t orr_world_digest(const orr_world *world); /* of what happened so far, and when */
+/* Payloads that were sent with `keep` and changed before they were handed over: a bug of their
+ * senders. They are told apart only where payloads are hashed. */
 uint64_t orr_world_changed(const orr_world *world);
 /* Memory ran out somewhere: frames, calls or timers were lost. */
 bool orr_world_short_of_memory(const orr_world *world);
 
 /* What happens, as it happens: for a log. `frame` NULL: no frame. */
-typedef void orr_world_watcher(void *ctx, int64_t at_ns, const char *what, uint32_t from, uint32_t to,
-                               const orr_frame *frame);
+typedef void orr_world_watcher(void *ctx, int64_t at_ns, const char *what, uint32_t from,
+                               uint32_t to, const orr_frame *frame);
 void orr_world_watch(orr_world *world, orr_world_watcher *watcher, void *ctx);
 
 /* A host, and its net. Addresses of its listeners: "h3:1". */
 orr_status orr_world_host(orr_world *world, uint32_t *ret, orr_error *err) ORR_MUST_CHECK;
-orr_net   *orr_world_net(orr_world *world, uint32_t host);
+orr_net *orr_world_net(orr_world *world, uint32_t host);
 
 /* Calls `what` at that time, in no host. */
 typedef void orr_world_call(void *ctx);
@@ -58,16 +61,17 @@ orr_status orr_world_at(orr_world *world, int64_t at_ns, orr_world_call *what, v
 bool orr_world_step(orr_world *world, int64_t until_ns);
 void orr_world_run(orr_world *world, int64_t until_ns);
 
-/* The host's users are forgotten without a call (the caller frees its objects afterwards; they may call their
- * dead net, which does nothing); restart() makes it able to listen and connect again, with a new net that has the
- * same orr_net address. */
+/* The host's users are forgotten without a call (the caller frees its objects afterwards; they may
+ * call their dead net, which does nothing); restart() makes it able to listen and connect again,
+ * with a new net that has the same orr_net address. */
 void orr_world_kill(orr_world *world, uint32_t host, bool silently);
 void orr_world_restart(orr_world *world, uint32_t host);
 void orr_world_stop(orr_world *world, uint32_t host);
 void orr_world_continue(orr_world *world, uint32_t host);
-void orr_world_cut(orr_world *world, uint32_t from, uint32_t to, bool cut);   /* one way */
-void orr_world_slow(orr_world *world, uint32_t host, double factor);          /* 1: as before */
+void orr_world_cut(orr_world *world, uint32_t from, uint32_t to, bool cut); /* one way */
+void orr_world_slow(orr_world *world, uint32_t host, double factor);        /* 1: as before */
 void orr_world_corrupt(orr_world *world, uint32_t from, uint32_t to);
-void orr_world_reset(orr_world *world, uint32_t a, uint32_t b); /* all connections between them close */
+void orr_world_reset(orr_world *world, uint32_t a,
+                     uint32_t b); /* all connections between them close */
 
 #endif /* ORR_SIM_WORLD_H */

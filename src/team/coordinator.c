@@ -76,7 +76,7 @@ void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *wh
 
 static void refuse(orr_coordinator *c, orr_peer *peer, const char *name, const char *why)
 {
-    orr_fault fault = {.about = UINT32_MAX};
+    orr_complaint fault = {.about = UINT32_MAX};
     orr_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
@@ -194,7 +194,7 @@ static bool hear(orr_coordinator *c, orr_peer *peer, const orr_frame *frame, con
     orr_hello hello;
     orr_heartbeat heartbeat;
     orr_ready ready;
-    orr_fault fault;
+    orr_complaint fault;
     if (frame->kind == ORR_MESSAGE_HELLO && !peer->hello) {
         if (!orr_read_hello(payload, frame->bytes, &hello))
             return false;
@@ -358,6 +358,11 @@ void orr_coordinator_free(orr_coordinator *c)
 const char *orr_coordinator_address(const orr_coordinator *c)
 {
     return c->address;
+}
+
+bool orr_coordinator_taken(const orr_coordinator *c)
+{
+    return c->taken;
 }
 
 bool orr_coordinator_ended(const orr_coordinator *c, const char **ret_why)

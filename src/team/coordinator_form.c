@@ -28,7 +28,7 @@ static void list(orr_coordinator *c, forming *f)
 
 static void halt(orr_coordinator *c, const char *why)
 {
-    orr_fault fault = {.about = UINT32_MAX};
+    orr_complaint fault = {.about = UINT32_MAX};
     orr_bytes payload = {0};
     if (c->state == ORR_STATE_HALTED && strcmp(c->why, why) == 0)
         return;
@@ -73,12 +73,14 @@ bool orr_coordinator_remember(orr_coordinator *c, const orr_epoch *epoch, bool c
         orr_memory_formed(&after, epoch);
     if (!committed || c->first_commit)
         status = save(c, &after.record, committed, &err);
-    if (status == ORR_OK)
+    if (status == ORR_OK) {
         c->memory = after;
-    else if (status == ORR_CANCELED)
+    } else if (status == ORR_CANCELED) {
+        c->taken = true;
         orr_coordinator_end(c, "another coordinator has taken over the team's memory");
-    else
+    } else {
         halt(c, err.text);
+    }
     return status == ORR_OK;
 }
 

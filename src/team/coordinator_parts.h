@@ -50,6 +50,7 @@ struct orr_coordinator {
     uint32_t retries;       /* of the step */
     bool     attempted;     /* the step under way, before */
     bool     first_commit;  /* is yet to come, of the epoch */
+    bool     taken;         /* the store, by another coordinator */
     bool     ended, changed; /* changed: who is here, since it was looked at last */
     char     why[ORR_TEAM_WHY];
     orr_team_status counters;
@@ -80,6 +81,6 @@ bool orr_coordinator_remember(orr_coordinator *c, const orr_epoch *epoch, bool c
 void orr_coordinator_end(orr_coordinator *c, const char *why);
 /* Who is silent, who does not move, whose connection broke (coordinator_watch.c). */
 void orr_coordinator_watch(orr_coordinator *c);
-void orr_coordinator_fault(orr_coordinator *c, orr_peer *from, const orr_fault *fault);
+void orr_coordinator_fault(orr_coordinator *c, orr_peer *from, const orr_complaint *fault);
 
 #endif /* ORR_TEAM_COORDINATOR_PARTS_H */

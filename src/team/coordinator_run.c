@@ -86,6 +86,8 @@ orr_status orr_coordinator_run(const orr_coordinator_options *o, orr_error *err)
         }
         s.net->poll(s.net, now + LOOK_NS);
     }
+    if (status == ORR_OK && orr_coordinator_taken(s.coordinator))
+        status = orr_fail(err, ORR_CANCELED, "%s", why);
     if (status == ORR_OK)
         say_goodbye(&s);
     close_service(&s);

@@ -24,7 +24,7 @@ static void find_silent(orr_coordinator *c, int64_t now)
 /* Out of the next epochs for a while, in which the others go on. */
 static void exclude(orr_coordinator *c, orr_peer *peer, orr_lost how, const char *why)
 {
-    orr_fault fault = {.about = UINT32_MAX};
+    orr_complaint fault = {.about = UINT32_MAX};
     orr_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
@@ -140,14 +140,15 @@ static void find_stalled(orr_coordinator *c, int64_t now)
     retry(c, ORR_LOST_STALL, "nothing moves");
 }
 
-void orr_coordinator_fault(orr_coordinator *c, orr_peer *from, const orr_fault *fault)
+void orr_coordinator_fault(orr_coordinator *c, orr_peer *from, const orr_complaint *fault)
 {
     if (c->state != ORR_STATE_RUNNING || !from->in)
         return;
     orr_peer *about = orr_peer_of_index(c, fault->about);
     (about != NULL ? about : from)->complaints++;
-    orr_coordinator_tell(c, ORR_TEAM_LOST, "%s: the ring broke at %s: %s", from->report.id.name,
-                         about != NULL ? about->report.id.name : "nobody", fault->why);
+    orr_coordinator_tell(c, ORR_TEAM_RETRY, "%s says that the ring broke at %s: %s",
+                         from->report.id.name, about != NULL ? about->report.id.name : "nobody",
+                         fault->why);
     if (c->retry_at_ns == INT64_MAX) /* who died is known in a moment */
         c->retry_at_ns = c->net->now_ns(c->net) + c->times.grace_ns;
     c->net->wake_at(c->net, &c->user, c->retry_at_ns);

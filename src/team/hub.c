@@ -63,7 +63,7 @@ static void call(orr_hub *h)
 
 static void refuse(orr_hub *h, orr_conn conn, const char *why)
 {
-    orr_fault fault = {.about = UINT32_MAX};
+    orr_complaint fault = {.about = UINT32_MAX};
     orr_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
@@ -80,6 +80,10 @@ static bool hear_hello(orr_hub *h, orr_conn conn, const orr_frame *frame, const 
     if (hello.ranks != h->n || hello.addresses.ranks != 1 ||
         hello.addresses.bytes > sizeof h->ranks->addresses) {
         refuse(h, conn, "it is of a replica with another number of ranks");
+        return true;
+    }
+    if (h->dismissed) {
+        orr_message_send(h->net, conn, ORR_MESSAGE_DISMISS, 0, 0, NULL);
         return true;
     }
     if (h->ranks[hello.rank].conn != 0) /* it has come again: all begin again */
@@ -121,7 +125,7 @@ static void pass_whole(orr_hub *h, uint64_t step)
 
 static bool hear_rank(orr_hub *h, orr_hub_rank *rank, const orr_frame *frame, const void *payload)
 {
-    orr_fault fault;
+    orr_complaint fault;
     orr_bytes copy = {0};
     switch (frame->kind) {
     case ORR_MESSAGE_HEARTBEAT:
@@ -196,6 +200,7 @@ static bool pass_down(orr_hub *h, const orr_frame *frame, const void *payload)
                frame->kind != ORR_MESSAGE_REFUSED) {
         return false;
     }
+    h->dismissed |= frame->kind == ORR_MESSAGE_DISMISS;
     if (frame->bytes > 0 && !orr_array_reserve(&copy, frame->bytes))
         return false;
     if (frame->bytes > 0)

@@ -31,6 +31,7 @@ struct orr_hub {
     orr_conn  up;
     int64_t   heard_ns;
     bool      carried, said_ready; /* carried: the epoch is */
+    bool      dismissed;    /* a rank that has not heard it yet is told when it calls */
     uint64_t  epoch, step;  /* the step under way */
     uint8_t  *inbox;
     size_t    inbox_bytes;

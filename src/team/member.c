@@ -141,7 +141,7 @@ static void *on_place(void *ctx, orr_conn conn, const orr_frame *frame)
     return m->inbox;
 }
 
-static void hear_refusal(orr_member *m, const orr_fault *why)
+static void hear_refusal(orr_member *m, const orr_complaint *why)
 {
     m->refused = true;
     m->net->close(m->net, m->conn, false);
@@ -162,7 +162,7 @@ static void dismiss(orr_member *m)
 
 static bool hear(orr_member *m, const orr_frame *frame, const void *payload)
 {
-    orr_fault why;
+    orr_complaint why;
     switch (frame->kind) {
     case ORR_MESSAGE_ECHO:
         return true;
@@ -212,7 +212,7 @@ static void on_reduced(void *ctx, uint32_t op)
 static void on_broken(void *ctx, uint32_t member, const char *why)
 {
     orr_member *m = ctx;
-    orr_fault fault = {.about = member};
+    orr_complaint fault = {.about = member};
     orr_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))

@@ -77,7 +77,7 @@ void orr_member_on_whole(void *ctx)
 void orr_member_on_lost(void *ctx, const char *why)
 {
     orr_member *m = ctx;
-    orr_fault fault = {.about = UINT32_MAX};
+    orr_complaint fault = {.about = UINT32_MAX};
     orr_bytes payload = {0};
     if (!m->fetching)
         return;

@@ -55,11 +55,11 @@ static void follow(orr_member *m)
     const orr_team_turn turn = m->followed;
     if (turn.kind == ORR_TURN_LEFT) {
         give(m, &turn, false);
-    } else if (turn.epoch > m->epoch.epoch ||
-               (turn.epoch == m->epoch.epoch && turn.step > m->epoch.step + 1)) {
+    } else if (!m->dismissed && (turn.epoch > m->epoch.epoch ||
+                                 (turn.epoch == m->epoch.epoch && turn.step > m->epoch.step + 1))) {
         return;
     } else if (turn.kind == ORR_TURN_APPLY) {
-        if (turn.epoch < m->epoch.epoch) { /* the state is to come anew: nothing depends on this */
+        if (m->dismissed || turn.epoch < m->epoch.epoch) { /* nothing depends on this state */
             orr_member_forget_healing(m);
             orr_taker_forget(m->taker);
             give(m, &turn, false);

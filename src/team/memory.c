@@ -89,7 +89,7 @@ void orr_memory_formed(orr_memory *memory, const orr_epoch *epoch)
     memory->epoch = epoch->data.epoch;
     memory->waited = false;
     memory->lost &= !first; /* nobody had been in any: nothing is lost */
-    if (memory->lost) /* until a commit both rolls count, as they were reported */
+    if (memory->lost)       /* until a commit both rolls count, as they were reported */
         return;
     list_members(epoch, &memory->record.members);
     memset(memory->gone[0], 0, sizeof memory->gone[0]);

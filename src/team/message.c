@@ -305,12 +305,12 @@ bool orr_read_ready(const void *payload, size_t bytes, orr_ready *ret)
     return whole(&r);
 }
 
-bool orr_write_fault(orr_bytes *to, const orr_fault *fault)
+bool orr_write_fault(orr_bytes *to, const orr_complaint *fault)
 {
     return put_number(to, fault->about) && put(to, fault->why, sizeof fault->why);
 }
 
-bool orr_read_fault(const void *payload, size_t bytes, orr_fault *ret)
+bool orr_read_fault(const void *payload, size_t bytes, orr_complaint *ret)
 {
     reader r = reader_of(payload, bytes);
     ret->about = get_count(&r, UINT32_MAX);

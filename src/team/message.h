@@ -106,10 +106,10 @@ typedef struct orr_ready { /* frame: epoch, step */
     uint64_t digest;
     bool     whole; /* the state before the step is there too */
 } orr_ready;
-typedef struct orr_fault { /* frame: epoch */
+typedef struct orr_complaint { /* frame: epoch */
     uint32_t about; /* index of a member; UINT32_MAX: nobody */
     char     why[ORR_TEAM_WHY];
-} orr_fault;
+} orr_complaint;
 
 /* Payloads, appended to `to`. NO_MEMORY: false. */
 typedef orr_array(uint8_t) orr_bytes;
@@ -118,14 +118,14 @@ bool orr_write_epoch(orr_bytes *to, const orr_epoch *epoch);
 bool orr_write_commit(orr_bytes *to, const orr_commit *commit);
 bool orr_write_heartbeat(orr_bytes *to, const orr_heartbeat *heartbeat);
 bool orr_write_ready(orr_bytes *to, const orr_ready *ready);
-bool orr_write_fault(orr_bytes *to, const orr_fault *fault);
+bool orr_write_fault(orr_bytes *to, const orr_complaint *fault);
 /* Addresses point into the payload. false: it is no such message. */
 bool orr_read_hello(const void *payload, size_t bytes, orr_hello *ret);
 bool orr_read_epoch(const orr_frame *frame, const void *payload, orr_epoch *ret);
 bool orr_read_commit(const void *payload, size_t bytes, orr_commit *ret);
 bool orr_read_heartbeat(const void *payload, size_t bytes, orr_heartbeat *ret);
 bool orr_read_ready(const void *payload, size_t bytes, orr_ready *ret);
-bool orr_read_fault(const void *payload, size_t bytes, orr_fault *ret);
+bool orr_read_fault(const void *payload, size_t bytes, orr_complaint *ret);
 
 /* What a coordinator remembers. */
 typedef struct orr_record {

@@ -234,7 +234,7 @@ bool orr_roster_decide(const orr_memory *memory, const orr_candidate *candidates
 {
     orr_candidate sorted[ORR_TEAM_REPLICAS];
     *ret = (orr_epoch){.epoch = memory->record.epoch + 1, .you = UINT32_MAX};
-    if (memory->lost && memory->record.epoch > 0)
+    if (memory->lost) /* also where nobody knows of an epoch: there may have been some */
         ret->epoch += memory->jump;
     if (n > ORR_TEAM_REPLICAS) {
         snprintf(why, ORR_TEAM_WHY, "%u replicas, of at most %d", n, ORR_TEAM_REPLICAS);

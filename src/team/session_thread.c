@@ -141,6 +141,14 @@ static bool take_commands(orr_team *t, orr_commands *taken)
     return !stop;
 }
 
+/* What the hub said last to its ranks is handed over before its connections go. */
+static void say_goodbye(orr_team *t)
+{
+    const int64_t until = t->net->now_ns(t->net) + 2 * LOOK_NS;
+    while (t->hub != NULL && t->net->now_ns(t->net) < until)
+        t->net->poll(t->net, until);
+}
+
 void *orr_session_control(void *team)
 {
     orr_team *t = team;
@@ -152,6 +160,7 @@ void *orr_session_control(void *team)
             t->net->poll(t->net, t->net->now_ns(t->net) + LOOK_NS);
         taken.n = 0;
     }
+    say_goodbye(t);
     orr_array_done(&taken);
     return NULL;
 }

@@ -30,7 +30,10 @@ typedef struct rank {
     orr_team_turn turns[DRAMA_TURNS]; /* its leader's, not done yet */
     uint32_t n_turns;
     orr_team_turn turn; /* under way */
-    enum { RANK_IDLE, RANK_WORKS, RANK_WAITS, RANK_UPDATES, RANK_LEFT } doing;
+    enum { RANK_IDLE, RANK_WORKS, RANK_WAITS, RANK_AGREES, RANK_UPDATES, RANK_LEFT } doing;
+    orr_team_outcome outcome; /* of the turn, told */
+    orr_team_turn waiting;    /* while ranks agree on it */
+    bool waits;
     uint32_t op; /* next to be handed in */
     truth_part part;
     uint32_t which;                             /* of the truth, its last commit */
@@ -44,7 +47,7 @@ struct replica {
     char name[16];
     rank ranks[DRAMA_RANKS];
     orr_hub *hub;
-    bool lives, left, refused;
+    bool lives, left, refused, quarrels;
     bool drains; /* it was asked to go: nobody has to wait for what only it knows */
     double pace; /* of its computing */
     uint64_t incarnation;
@@ -116,8 +119,9 @@ struct drama {
     keeper keeper;
     replica replicas[DRAMA_REPLICAS];
     truth truth;
-    uint64_t incarnations, commits, deferred, retried;
-    truth_decision decided, abandoned;
+    uint64_t incarnations, commits, deferred, retried, quarrels;
+    orr_array(truth_decision) decisions;
+    truth_decision abandoned;
     bool stateless; /* so says the coordinator */
     bool calm;      /* faults are over */
     bool anew;      /* all state was lost: the job was begun again */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "drama.h"
@@ -55,12 +56,15 @@ static void note_joined(drama *d, const char *text)
 /* A commit, told as such or, where it dies before, by what it says last. */
 static void note_decision(drama *d, const orr_team_event *event)
 {
-    const bool next = event->step == d->decided.step + 1;
-    if (event->kind != ORR_TEAM_COMMIT && (!next || event->kind != ORR_TEAM_HALT))
+    const truth_decision none = {0}, next = {event->step, event->epoch, orr_world_events(d->world)};
+    const truth_decision last = d->decisions.n > 0 ? d->decisions.at[d->decisions.n - 1] : none;
+    if (event->kind != ORR_TEAM_COMMIT &&
+        (event->kind != ORR_TEAM_HALT || event->step != last.step + 1))
         return;
-    if (event->step <= d->decided.step)
-        d->abandoned = d->decided;
-    d->decided = (truth_decision){event->step, event->epoch, orr_world_events(d->world)};
+    if (event->step <= last.step)
+        d->abandoned = last;
+    if (!orr_array_push(&d->decisions, next))
+        abort();
 }
 
 static void on_told(void *ctx, const orr_team_event *event)

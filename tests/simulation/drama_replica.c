@@ -12,7 +12,8 @@ static void look_around(const drama *d, const truth_part *parts[DRAMA_REPLICAS *
 {
     *ret = (truth_now){.parts = parts,
                        .at = orr_world_events(d->world),
-                       .decided = d->decided,
+                       .decisions = d->decisions.at,
+                       .n_decisions = d->decisions.n,
                        .abandoned = d->abandoned};
     for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
         for (uint32_t k = 0; k < d->plan.ranks && d->replicas[i].lives && !d->replicas[i].drains;
@@ -193,13 +194,10 @@ static void put_aside(rank *k)
     k->deferred[k->n_deferred++] = k->which;
 }
 
-static void on_turn(void *ctx, const orr_team_turn *turn)
+static void take_turn(rank *k, const orr_team_turn *turn)
 {
     static const char *const kinds[] = {"computes", "hands in zeros", "applies", "left"};
-    rank *k = ctx;
     drama *d = k->of->of;
-    if (d->failed)
-        return;
     k->turn = *turn;
     k->op = 0;
     drama_log(d, name_of(k), "turn: %s, step %" PRIu64 ", slot %" PRIu64 ", epoch %" PRIu64,
@@ -230,6 +228,81 @@ static void on_turn(void *ctx, const orr_team_turn *turn)
     }
 }
 
+/* A turn that comes while ranks compare what they were told waits until they have. */
+static void on_turn(void *ctx, const orr_team_turn *turn)
+{
+    rank *k = ctx;
+    if (k->of->of->failed)
+        return;
+    k->waits = k->doing == RANK_AGREES;
+    if (k->waits)
+        k->waiting = *turn;
+    else
+        take_turn(k, turn);
+}
+
+static void act(rank *k)
+{
+    drama *d = k->of->of;
+    const orr_team_outcome *o = &k->outcome;
+    k->doing = RANK_IDLE;
+    if (o->kind == ORR_OUTCOME_DEFERRED)
+        put_aside(k);
+    model_scribble(&k->model);
+    d->deferred += o->kind == ORR_OUTCOME_DEFERRED;
+    d->retried += o->retries > 0;
+    if (o->kind == ORR_OUTCOME_COMMITTED) {
+        d->commits++;
+        k->turn.contributors = o->contributors;
+        begin_update(k);
+    } else if (k->waits) {
+        k->waits = false;
+        take_turn(k, &k->waiting);
+    } else {
+        k->net->wake_at(k->net, &k->user, 0);
+    }
+}
+
+static void come_back(void *ctx)
+{
+    replica *r = ctx;
+    if (!r->left)
+        replica_start(r);
+}
+
+static void end_quarrel(void *ctx)
+{
+    replica *r = ctx;
+    if (!r->lives || !r->quarrels)
+        return;
+    r->of->quarrels++;
+    replica_kill(r, false);
+    drama_at(r->of, orr_world_now_ns(r->of->world) + r->of->plan.failure_ns / 10, come_back, r);
+}
+
+/* The ranks of a replica act on an outcome when all have been told the same; if not, the replica
+ * ends. */
+static void agree(replica *r)
+{
+    const orr_team_outcome *first = &r->ranks[0].outcome;
+    const uint32_t n = r->of->plan.ranks;
+    for (uint32_t i = 0; i < n; i++)
+        if (r->ranks[i].doing != RANK_AGREES)
+            return;
+    for (uint32_t i = 1; i < n; i++) {
+        const orr_team_outcome *o = &r->ranks[i].outcome;
+        r->quarrels |= o->kind != first->kind || o->step != first->step ||
+                       o->contributors != first->contributors;
+    }
+    if (r->quarrels) {
+        drama_log(r->of, r->name, "was told different things");
+        drama_at(r->of, orr_world_now_ns(r->of->world), end_quarrel, r);
+        return;
+    }
+    for (uint32_t i = 0; i < n && !r->of->failed; i++)
+        act(&r->ranks[i]);
+}
+
 static void on_outcome(void *ctx, const orr_team_outcome *outcome)
 {
     static const char *const kinds[] = {"commits", "defers", "drops"};
@@ -239,21 +312,11 @@ static void on_outcome(void *ctx, const orr_team_outcome *outcome)
         return;
     drama_log(d, name_of(k), "%s step %" PRIu64 ", %" PRIu64 " contributors, epoch %" PRIu64,
               kinds[outcome->kind], outcome->step, outcome->contributors, outcome->epoch);
-    k->doing = RANK_IDLE;
     if (outcome->kind != ORR_OUTCOME_DROPPED && !check_commit(k, outcome))
         return;
-    if (outcome->kind == ORR_OUTCOME_DEFERRED)
-        put_aside(k);
-    model_scribble(&k->model);
-    d->deferred += outcome->kind == ORR_OUTCOME_DEFERRED;
-    d->retried += outcome->retries > 0;
-    if (outcome->kind == ORR_OUTCOME_COMMITTED) {
-        d->commits++;
-        k->turn.contributors = outcome->contributors;
-        begin_update(k);
-    } else {
-        k->net->wake_at(k->net, &k->user, 0);
-    }
+    k->outcome = *outcome;
+    k->doing = RANK_AGREES;
+    agree(k->of);
 }
 
 static void on_refused(void *ctx, const char *why)
@@ -296,6 +359,7 @@ static void start_rank(rank *k, const orr_team_data *data)
     k->doing = RANK_IDLE;
     k->part = truth_no_part(0);
     k->n_deferred = 0;
+    k->waits = false;
     model_init(&k->model, &d->plan.shape, k->index);
     if (k->step != 0 && k->step != ORR_TEAM_NEVER)
         memcpy(k->model.state, r->saved + (size_t)k->index * d->plan.shape.words,
@@ -338,7 +402,7 @@ void replica_start(replica *r)
         data = r->saved_data;
     }
     r->lives = true;
-    r->left = r->refused = r->drains = false;
+    r->left = r->refused = r->drains = r->quarrels = false;
     r->incarnation = ++d->incarnations;
     drama_log(d, r->name, "starts, step %" PRId64 ", incarnation %" PRIu64, (int64_t)step,
               r->incarnation);

@@ -47,7 +47,7 @@ static void run_seed(uint64_t seed, tally *t)
     t->events += orr_world_events(d.world);
     t->commits += d.commits;
     t->undone += d.truth.undone;
-    if ((uint64_t)d.settled_ns > t->settled_ns)
+    if (d.settled_ns > 0 && (uint64_t)d.settled_ns > t->settled_ns)
         t->settled_ns = (uint64_t)d.settled_ns;
     drama_done(&d);
 }

@@ -188,15 +188,28 @@ static bool may_undo(truth *t, const truth_step *by, const truth_now *now)
     return true;
 }
 
+/* Somebody who stood still hears only now of a commit that was made, and lost, before the tip. */
+static bool is_late(const truth *t, const orr_team_outcome *outcome, const truth_now *now)
+{
+    for (size_t i = 0; i < now->n_decisions; i++) {
+        const truth_decision *d = &now->decisions[i];
+        if (d->step == outcome->step && d->epoch == outcome->epoch)
+            return d->epoch < t->steps.at[t->tip].epoch && d->at < t->steps.at[t->tip].at;
+    }
+    return false;
+}
+
 bool truth_commit(truth *t, const model *m, const orr_team_outcome *outcome,
                   const orr_team_data *data, const truth_now *now, uint32_t *ret)
 {
-    const bool decided = now->decided.step == outcome->step;
+    const truth_decision *last =
+        now->n_decisions > 0 ? &now->decisions[now->n_decisions - 1] : NULL;
+    const bool decided = last != NULL && last->step == outcome->step;
     truth_step s = {.step = outcome->step,
                     .data = *data,
                     .contributors = outcome->contributors,
                     .at = now->at,
-                    .epoch = decided ? now->decided.epoch : outcome->epoch};
+                    .epoch = decided ? last->epoch : outcome->epoch};
     if (s.step == 0 || s.step > t->first.n)
         return SAY(t, "S4: step %" PRIu64 " after step %" PRIu64, s.step, truth_last(t));
     uint32_t which = find(t, m, &s);
@@ -205,7 +218,7 @@ bool truth_commit(truth *t, const model *m, const orr_team_outcome *outcome,
     if (which == NONE)
         return false;
     *ret = which;
-    if (is_after(t, t->tip, which))
+    if (is_after(t, t->tip, which) || is_late(t, outcome, now))
         return true;
     if (!is_after(t, which, t->tip)) {
         if (!may_undo(t, &s, now))

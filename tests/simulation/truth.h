@@ -52,8 +52,10 @@ typedef struct truth_decision { /* the coordinator's, to commit a step */
 typedef struct truth_now {
     const truth_part *const *parts; /* of all who live */
     uint32_t n;
-    uint64_t at;                       /* counts on from event to event */
-    truth_decision decided, abandoned; /* the last; the last before it went back */
+    uint64_t at;                     /* counts on from event to event */
+    const truth_decision *decisions; /* all */
+    size_t n_decisions;
+    truth_decision abandoned; /* the last before it went back */
 } truth_now;
 
 void truth_init(truth *t, const model_shape *shape, uint32_t ranks);

@@ -156,7 +156,7 @@ static void bash_completes_words(void **state)
           "offers() { want=$1; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _orrery;\n"
           "  [ \"${COMPREPLY[*]}\" = \"$want\" ] || { echo \"# $*: ${COMPREPLY[*]}\"; exit 1; }; }\n"
           "offers analyze orrery an\n"
-          "offers \"convert compare completion\" orrery co\n"
+          "offers \"convert compare coordinator completion\" orrery co\n"
           "offers json orrery analyze --format j\n"
           "offers json orrery analyze -f j\n"
           "offers --html orrery analyze --ht\n"

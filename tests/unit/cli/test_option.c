@@ -128,6 +128,59 @@ static void two_dashes_end_the_options(void **state)
     assert_string_equal(l.settings.args[2], "--");
 }
 
+/* What a command line says, its words say again. */
+static void settings_become_words(void **state)
+{
+    line l = {.command = "train",
+              .words = {"-q", "--steps=7", "-fjson", "--data", "a b", "--", "-m", "--"}};
+    const char *const *words;
+    line again = {.command = "train"};
+    orr_arena *arena = orr_arena_new(0, 0);
+
+    (void)state;
+    assert_int_equal(parse(&l), ORR_OK);
+    words = orr_options_words(orr_command_find("train"), &l.settings, arena);
+    assert_non_null(words);
+    assert_string_equal(words[0], "orrery");
+    assert_string_equal(words[1], "train");
+    for (int i = 0; words[i + 2] != NULL; i++)
+        again.words[i] = words[i + 2];
+    assert_int_equal(parse(&again), ORR_OK);
+    assert_true(again.settings.quiet);
+    assert_false(again.settings.verbose);
+    assert_int_equal(again.settings.steps, 7);
+    assert_int_equal(again.settings.rank, -1);
+    assert_string_equal(again.settings.format, "json");
+    assert_string_equal(again.settings.data, "a b");
+    assert_null(again.settings.save);
+    assert_int_equal(again.settings.n_args, 2);
+    assert_string_equal(again.settings.args[0], "-m");
+    assert_string_equal(again.settings.args[1], "--");
+    orr_arena_free(arena);
+}
+
+static void words_are_all_or_none(void **state)
+{
+    line l = {.command = "train", .words = {"--data", "a", "m"}};
+    orr_arena *arena = orr_arena_new(256, 256);
+
+    (void)state;
+    assert_int_equal(parse(&l), ORR_OK);
+    assert_null(orr_options_words(orr_command_find("train"), &l.settings, arena));
+    orr_arena_free(arena);
+}
+
+static void the_environment_can_be_forgotten(void **state)
+{
+    line l = {.command = "train", .words = {"m"}};
+
+    (void)state;
+    setenv("ORRERY_STEPS", "9", 1);
+    orr_options_forget_environment();
+    assert_int_equal(parse(&l), ORR_OK);
+    assert_int_equal(l.settings.steps, 0);
+}
+
 static void the_last_of_two_values_counts(void **state)
 {
     line l = {.command = "info", .words = {"-f", "csv", "-f", "md"}};
@@ -299,6 +352,9 @@ int main(void)
         TEST(a_value_may_be_empty_or_look_like_an_option),
         TEST(options_stand_anywhere_and_inputs_keep_their_order),
         TEST(two_dashes_end_the_options),
+        TEST(settings_become_words),
+        TEST(words_are_all_or_none),
+        TEST(the_environment_can_be_forgotten),
         TEST(the_last_of_two_values_counts),
         TEST(the_environment_gives_way_to_the_command_line),
         TEST(a_flag_of_the_environment_is_off_when_empty_or_0),

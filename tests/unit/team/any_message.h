@@ -27,7 +27,7 @@ typedef struct any_message {
         orr_commit commit;
         orr_heartbeat heartbeat;
         orr_ready ready;
-        orr_fault fault;
+        orr_complaint fault;
         orr_record record;
     };
 } any_message;

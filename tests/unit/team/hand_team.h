@@ -165,7 +165,7 @@ static inline void hand_commit(hand_member *m, const orr_frame *frame, const voi
 static inline void hand_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload)
 {
     hand_member *m = ctx;
-    orr_fault why;
+    orr_complaint why;
     if (conn != m->conn)
         return;
     switch (frame->kind) {
@@ -277,7 +277,7 @@ static inline void hand_ready(hand_member *m, uint64_t digest)
 
 static inline void hand_fault(hand_member *m, uint32_t about, const char *text)
 {
-    orr_fault fault = {.about = about};
+    orr_complaint fault = {.about = about};
     orr_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", text);
     if (orr_write_fault(&payload, &fault))

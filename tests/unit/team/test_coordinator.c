@@ -132,6 +132,22 @@ static void test_a_closed_connection_is_told_at_once(void **state)
     assert_true(s.recovery_last_ns > 0 && s.recovery_last_ns <= s.recovery_max_ns);
 }
 
+/* The likeliest moment: in the first step. */
+static void test_one_of_two_dies_before_anything_was_committed(void **state)
+{
+    (void)state;
+    assert_true(hand_form(&team, 2, &TWO));
+    hand_close(b);
+    hand_run(&team, 5);
+    assert_int_equal(a->epoch.n, 1);
+    b->report = (orr_report){.id = {.name = "b", .incarnation = 2}, .slot = ORR_TEAM_NEVER};
+    hand_hello(&team, b);
+    hand_run(&team, 5);
+    run_steps(1);
+    assert_int_equal(a->epoch.n, 2);
+    run_steps(1);
+}
+
 /* torchft: test_quorum_fast_prev_quorum (all of the last quorum are back) */
 static void test_all_of_the_last_epoch_need_no_waiting(void **state)
 {
@@ -537,6 +553,7 @@ int main(void)
         TEST(test_a_heartbeat_before_hello_is_no_message),
         TEST(test_the_silent_are_left_out_within_the_bound),
         TEST(test_a_closed_connection_is_told_at_once),
+        TEST(test_one_of_two_dies_before_anything_was_committed),
         TEST(test_all_of_the_last_epoch_need_no_waiting),
         TEST(test_a_minority_halts),
         TEST(test_who_joins_during_a_step_disturbs_nobody),

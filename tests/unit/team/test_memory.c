@@ -214,6 +214,7 @@ static void test_members_know_better_than_a_record(void **state)
 {
     (void)state;
     orr_memory memory = memory_of("abc", "abc");
+    memory.anew = true;
     orr_report report = {.id = id_of('a', 1),
                          .epoch = 7,
                          .members = roll_of("ad"),
@@ -237,6 +238,26 @@ static void test_members_know_better_than_a_record(void **state)
     assert_int_equal(memory.record.members.n, 2);
 }
 
+/* It has committed itself: a team that it never heard of gives its epoch's number, so that none is
+ * given twice. */
+static void test_but_not_than_one_that_has_committed(void **state)
+{
+    (void)state;
+    orr_memory memory = memory_of("abc", "abc");
+    orr_report report = {.id = id_of('x', 1),
+                         .epoch = 7,
+                         .members = roll_of("xy"),
+                         .base = roll_of("xy"),
+                         .known = 9};
+    const orr_candidate one = {.report = &report};
+    orr_memory_refresh(&memory, &one, 1);
+    assert_int_equal(memory.record.epoch, 7);
+    assert_int_equal(memory.record.members.n, 3);
+    assert_int_equal(memory.record.base.n, 3);
+    assert_int_equal(memory.step, 5);
+    assert_false(memory.lost || memory.anew);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_the_base_follows_commits),
         cmocka_unit_test(test_who_died_before_the_commit_stays_gone),
         cmocka_unit_test(test_members_know_better_than_a_record),
+        cmocka_unit_test(test_but_not_than_one_that_has_committed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -407,6 +407,9 @@ static void test_who_is_prepared_for_what_was_committed_contributes(void **state
     decides(&s, "4 after 5: a=15 b=16");
     r->epoch = 2; /* other sums */
     decides(&s, "4 after 5: a=15 b~");
+    r->epoch = LAST;
+    r->prepared = false; /* none */
+    decides(&s, "4 after 5: a=15 b~");
 }
 
 static void test_who_leaves_is_not_taken_unless_it_alone_has_the_state(void **state)

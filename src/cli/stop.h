@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_CLI_STOP_H
+#define ORR_CLI_STOP_H
+
+#include <stdbool.h>
+
+/* Ctrl-C and SIGTERM ask for an end: the first time it is only noted, the second time it is at once. */
+void orr_stop_watch(void);
+int  orr_stop_signal(void);     /* that asked; 0: none did */
+bool orr_stop_asked(void *ctx); /* for those who ask from time to time */
+
+#endif /* ORR_CLI_STOP_H */

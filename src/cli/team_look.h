@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_CLI_TEAM_LOOK_H
+#define ORR_CLI_TEAM_LOOK_H
+
+#include <orrery/arena.h>
+
+#include "io/output.h"
+
+/* What a coordinator shows of its team, as it is told to people. */
+typedef struct orr_member_row {
+    const char *replica, *state;
+    uint32_t    ranks;
+    const char *step; /* it has the state after; "none" */
+    int64_t     heard_ns; /* ago */
+    uint64_t    posted, reduced;
+    uint32_t    faults;
+    const char *incarnation;
+} orr_member_row;
+
+typedef struct orr_team_look {
+    const struct orr_team_status *status;
+    const orr_member_row *members; /* shape (n) */
+    uint32_t n;
+} orr_team_look;
+/* In the arena. Errors: as orr_endpoint_get(); PARSE. */
+orr_status orr_team_look_at(const char *address, orr_arena *arena, orr_team_look *ret,
+                            orr_error *err) ORR_MUST_CHECK;
+void orr_team_look_headline(const orr_team_look *look, orr_output *out); /* two lines or three */
+void orr_team_look_json(const orr_team_look *look, orr_output *out);
+
+#endif /* ORR_CLI_TEAM_LOOK_H */

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A team of replicas on one machine, as somebody starts it: nothing that dies, hangs or is told to stop loses a step."""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from harness import BIN, SANITIZED, case, environment, main, one_line, orrery, scratch  # noqa: E402
+
+PLAN = "layers=2,hidden=64,heads=4,vocab=512,seq=32,batch=4"
+BOUND = "5s" if SANITIZED else "1s"
+
+
+def job(*more, replicas=3, steps=100):
+    return ["train", "gpt2", "--plan", PLAN, "--steps", steps, "--replicas", replicas, "--failure-timeout", BOUND,
+            "-j", 1, *more]
+
+
+def ended(process):
+    """The name of its state after the command's name, which may hold anything."""
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+class Team:
+    """A launcher with its children; its output is in files, so that nobody waits for whoever reads."""
+
+    def __init__(self, folder, *words):
+        self.folder = folder
+        with open(folder / "out", "w", encoding="utf-8") as out, open(folder / "err", "w", encoding="utf-8") as err:
+            self.launcher = subprocess.Popen([BIN, *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL, stdout=out,
+                                             stderr=err, env=environment(TMPDIR=str(folder)))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        children = self.children()
+        self.launcher.kill()
+        self.launcher.wait()
+        self.wait_for(lambda: all(ended(number) for number in children), "children outlive their launcher")
+
+    def out(self):
+        return (self.folder / "out").read_text()
+
+    def err(self):
+        return (self.folder / "err").read_text()
+
+    def children(self):
+        try:
+            text = pathlib.Path(f"/proc/{self.launcher.pid}/task/{self.launcher.pid}/children").read_text()
+        except OSError:
+            return []
+        return [int(word) for word in text.split()]
+
+    def child(self, word):
+        """The one that has this word on its command line; None: there is none now."""
+        for number in self.children():
+            try:
+                words = pathlib.Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if word.encode() in words and not ended(number):
+                return number
+        return None
+
+    def wait_for(self, condition, what, seconds=60):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"{what}:\n{self.out()}\n{self.err()}"
+            time.sleep(0.01)
+
+    def step(self):
+        """The last that was printed."""
+        steps = re.findall(r"^ +(\d+)  .* ms ", self.out(), re.M)
+        return int(steps[-1]) if steps else 0
+
+    def reach(self, step):
+        self.wait_for(lambda: self.step() >= step or self.launcher.poll() is not None, f"step {step} is not reached")
+
+    def kill(self, word, number=signal.SIGKILL):
+        self.wait_for(lambda: self.child(word), f"no {word}")
+        os.kill(self.child(word), number)
+
+    def end(self, code=0):
+        got = self.launcher.wait(timeout=120)
+        assert got == code, f"exit {got}\n{self.out()}\n{self.err()}"
+
+    def replicas(self):
+        """Rows of the last table: name -> (state, starts, step, digest)."""
+        rows = re.findall(r"^(r\d+) +([a-z ]+?) +(\d+) +(-?\d+)(?: +([0-9a-f]{16}))?$", self.out(), re.M)
+        return {name: (state, int(starts), int(step), digest) for name, state, starts, step, digest in rows}
+
+    def agree(self, step, names=("r0", "r1", "r2")):
+        rows = self.replicas()
+        assert sorted(rows) == sorted(names), self.out()
+        assert all(row[0] == "done" and row[2] == step for row in rows.values()), self.out()
+        assert len({row[3] for row in rows.values()}) == 1 and rows["r0"][3], self.out()
+        assert "have the same state" in self.out()
+        return rows
+
+
+@case
+def replicas_train_to_the_same_bits():
+    with scratch() as folder:
+        result = orrery(*job("-f", "json", steps=8), cwd=folder)
+        assert result.returncode == 0, result.stderr
+        told = json.loads(result.stdout)
+        rows = told["tables"]["replicas"]["rows"]
+        assert [row["replica"] for row in rows] == ["r0", "r1", "r2"]
+        assert all(row["state_digest"] == told["state_digest"] and row["step"] == 8 for row in rows), rows
+        assert told["team"] == {"replicas": 3, "restarts": 0, "coordinator_restarts": 0, "retries": 0, "equal": True}
+        steps = told["tables"]["steps"]["rows"]
+        assert [row["step"] for row in steps] == list(range(1, 9))
+        assert all(row["contributors"] == 3 for row in steps)
+
+
+@case
+def a_replica_that_is_killed_comes_back():
+    with scratch() as folder, Team(folder, *job("-v", steps=200)) as team:
+        team.reach(20)
+        team.kill("--replica=r1")
+        team.end()
+        rows = team.agree(200)
+        assert rows["r1"][1] == 2 and rows["r0"][1] == rows["r2"][1] == 1, rows
+        told = [int(number) for number in re.findall(r"^ +(\d+)  .* ms ", team.out(), re.M)]
+        assert told == list(range(1, 201)), "a step is missing, or told twice"
+        assert "r1 was killed by signal 9" in team.err() and "r1: epoch" in team.err(), team.err()
+        assert not list(folder.glob("orrery-team-*")), "the log of the coordinator is left behind"
+
+
+@case
+def a_replica_that_hangs_is_left_behind():
+    with scratch() as folder, Team(folder, *job("-v", steps=200)) as team:
+        team.reach(20)
+        team.kill("--replica=r2", signal.SIGSTOP)
+        at = team.step()
+        team.reach(at + 20)
+        team.kill("--replica=r2", signal.SIGCONT)
+        team.end()
+        team.agree(200)
+        assert re.search(r"^ +\d+  .* ms +2 +\d+$", team.out(), re.M), "no step was made by two"
+
+
+@case
+def the_coordinator_comes_back_with_its_memory():
+    with scratch() as folder, Team(folder, *job("-v", steps=200)) as team:
+        team.reach(20)
+        team.kill("coordinator")
+        team.end()
+        team.agree(200)
+        assert "the coordinator was killed by signal 9" in team.err(), team.err()
+        epochs = [int(number) for number in re.findall(r" epoch (\d+), step \d+: \d+ replicas? after", team.err())]
+        assert epochs == sorted(set(epochs)) and len(epochs) >= 2, epochs
+
+
+@case
+def ctrl_c_ends_after_the_step_and_the_team_goes_on_later():
+    with scratch() as folder:
+        with Team(folder, *job("-v", "--save", "kept", steps=100000)) as team:
+            team.reach(20)
+            team.launcher.send_signal(signal.SIGINT)
+            team.end(130)
+            rows = team.replicas()
+            assert {row[0] for row in rows.values()} == {"left"}, team.out()
+            last = max(row[2] for row in rows.values())
+            assert len({row[3] for row in rows.values() if row[2] == last}) == 1, rows
+        line = one_line(orrery(*job("--save", "kept"), cwd=folder), 3)
+        assert "--resume goes on" in line, line
+        with Team(folder, *job("--save", "kept", "--resume", steps=last + 20, replicas=2)) as team:
+            team.end()
+            team.agree(last + 20, ("r0", "r1"))
+            assert team.step() == last + 20 and not re.search(r"^ +1  ", team.out(), re.M), team.out()
+
+
+@case
+def what_dies_too_often_is_given_up():
+    with scratch() as folder, Team(folder, *job("-v", steps=100000)) as team:
+        team.reach(5)
+        for _ in range(6):
+            team.wait_for(lambda: team.child("--replica=r1"), "r1 is not started again")
+            os.kill(team.child("--replica=r1"), signal.SIGKILL)
+            team.wait_for(lambda: not team.child("--replica=r1"), "r1 is still there")
+        team.wait_for(lambda: "it is given up" in team.err(), "r1 is not given up")
+        at = team.step()
+        team.reach(at + 20)
+        team.launcher.send_signal(signal.SIGTERM)
+        team.end(143)
+        rows = team.replicas()
+        assert rows["r1"][0] == "given up" and rows["r1"][1] == 6, rows
+        assert rows["r0"][0] == rows["r2"][0] == "left", rows
+
+
+@case
+def children_die_with_their_launcher():
+    with scratch() as folder, Team(folder, *job("-v", steps=100000)) as team:
+        team.reach(5)
+        children = team.children()
+        assert len(children) == 4, children
+        team.launcher.kill()
+        team.launcher.wait()
+        team.wait_for(lambda: all(ended(number) for number in children), "a child is still there")
+
+
+@case
+def all_that_die_at_once_begin_at_the_last_checkpoint():
+    with scratch() as folder, Team(folder, *job("-v", "--save", "kept", "--save-every", 20, steps=200)) as team:
+        team.reach(60)
+        for name in ("r0", "r1", "r2"):
+            os.kill(team.child(f"--replica={name}"), signal.SIGKILL)
+        team.end()
+        rows = team.agree(200)
+        assert {row[1] for row in rows.values()} == {2}, rows
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@case
+def a_team_by_hand_is_seen_by_its_status():
+    with scratch() as folder:
+        page = f"127.0.0.1:{free_port()}"
+        started = []
+
+        def start(*words):
+            started.append(subprocess.Popen([BIN, *map(str, words)], cwd=folder, stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, text=True, env=environment()))
+            return started[-1]
+
+        def look():
+            seen = json.loads(orrery("team", "status", page, "-f", "json").stdout)
+            return seen["state"], [member["name"] for member in seen["members"]]
+
+        try:
+            coordinator = start("coordinator", "--listen", "127.0.0.1:0", "--metrics", page, "--replicas", 2, "--log",
+                                "log", "--failure-timeout", BOUND)
+            first = coordinator.stdout.readline()
+            assert first.startswith("listening on 127.0.0.1:"), first
+            address = first.split()[-1]
+            words = job("--team", address, "-f", "json", replicas=2, steps=30)
+            one = start(*words, "--replica", "a")
+            deadline = time.monotonic() + 60
+            while look()[1] != ["a"]:
+                assert time.monotonic() < deadline, "nobody has joined"
+            assert look() == ("forming", ["a"])
+            table = orrery("team", "status", page).stdout
+            assert table.startswith("forming") and re.search(r"^a +waiting +1 ", table, re.M), table
+            other = start(*words, "--replica", "b")
+            told = [process.communicate(timeout=60) for process in (one, other)]
+            assert one.returncode == other.returncode == 0, told
+            ends = [json.loads(out) for out, _ in told]
+            assert ends[0]["state_digest"] == ends[1]["state_digest"]
+            assert ends[1]["team"] == {"replicas": 2, "replica": "b", "coordinator": address}
+            assert coordinator.wait(timeout=60) == 0
+            assert "all replicas have left" in coordinator.stderr.read()
+            one_line(orrery("team", "status", page), 3)
+        finally:
+            for process in started:
+                process.kill()
+                process.communicate()
+
+
+main()
