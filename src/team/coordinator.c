@@ -157,6 +157,10 @@ static void hear_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hell
         refuse(c, peer, hello->report.id.name, why);
         return;
     }
+    if (orr_memory_is_stale(&c->memory, &hello->report)) {
+        orr_peer_drop(c, peer);
+        return;
+    }
     if (!supersede(c, peer, hello))
         return;
     if (!keep_addresses(peer, &hello->addresses)) {

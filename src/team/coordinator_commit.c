@@ -108,6 +108,7 @@ static void settle_reports(orr_coordinator *c)
 static void commit(orr_coordinator *c)
 {
     bool whole[ORR_TEAM_REPLICAS];
+    const bool broken = c->retry_at_ns != INT64_MAX; /* somebody said so, who will not say it again */
     for (uint32_t i = 0; i < c->epoch.n; i++)
         whole[i] = orr_peer_of_index(c, i)->whole;
     if (!orr_roster_advance(&c->epoch, whole)) {
@@ -125,7 +126,7 @@ static void commit(orr_coordinator *c)
     orr_coordinator_tell(c, ORR_TEAM_COMMIT, "%u contribute to the next",
                          orr_epoch_contributors(&c->epoch));
     c->attempted = false;
-    if (members_change(c))
+    if (broken || members_change(c))
         orr_coordinator_form(c);
     c->attempted = true;
 }

@@ -59,6 +59,15 @@ void orr_memory_gone(orr_memory *memory, const orr_member_id *id)
     }
 }
 
+bool orr_memory_is_stale(const orr_memory *memory, const orr_report *report)
+{
+    const orr_roll *base = &memory->record.base;
+    for (uint32_t i = 0; i < base->n && !memory->anew; i++)
+        if (orr_member_same(&base->ids[i], &report->id))
+            return report->epoch < memory->epoch;
+    return false;
+}
+
 void orr_memory_left(orr_memory *memory, const orr_member_id *id)
 {
     orr_roll *base = &memory->record.base;

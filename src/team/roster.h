@@ -42,6 +42,8 @@ void orr_memory_refresh(orr_memory *memory, const orr_candidate *candidates, uin
 /* A replica has come, in this life: its earlier lives are over. Or it is gone. */
 void orr_memory_arrived(orr_memory *memory, const orr_member_id *id);
 void orr_memory_gone(orr_memory *memory, const orr_member_id *id);
+/* Was this said before its replica took part in the last commit? It came late, over a connection that was given up. */
+bool orr_memory_is_stale(const orr_memory *memory, const orr_report *report);
 /* It goes of its own will: nobody waits for what it may know. */
 void orr_memory_left(orr_memory *memory, const orr_member_id *id);
 /* An epoch was formed and written down; a step of it was committed by all its members. */

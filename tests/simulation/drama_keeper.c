@@ -26,9 +26,18 @@ static void close_nothing(orr_team_store *store)
     (void)store;
 }
 
+/* This is another job, and who lives of the one before has to be taken in like a stranger. */
+static void begin_another(drama *d, const char *why)
+{
+    drama_log(d, "FAULT", "%s: another job", why);
+    truth_forget(&d->truth);
+    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
+        for (uint32_t j = 0; j < d->plan.ranks; j++)
+            d->replicas[i].ranks[j].part = truth_no_part(d->replicas[i].ranks[j].part.epoch);
+}
+
 /* A coordinator that lost its disk, and hears only of replicas that were in no epoch, cannot know
- * that there was a team: this is another job. Who lives of the first one has to be taken in like a
- * stranger. */
+ * that there was a team. */
 static void begin_if_forgotten(drama *d)
 {
     keeper *k = &d->keeper;
@@ -36,13 +45,8 @@ static void begin_if_forgotten(drama *d)
     for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
         for (uint32_t j = 0; j < d->plan.ranks; j++)
             known |= k->joined[i] && d->replicas[i].ranks[j].part.epoch > 0;
-    if (!k->forgot || known)
-        return;
-    drama_log(d, "FAULT", "there was no team that anybody knows of");
-    truth_forget(&d->truth);
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
-        for (uint32_t j = 0; j < d->plan.ranks; j++)
-            d->replicas[i].ranks[j].part = truth_no_part(d->replicas[i].ranks[j].part.epoch);
+    if (k->forgot && !known)
+        begin_another(d, "nobody knows of a team");
 }
 
 static void note_joined(drama *d, const char *text)
@@ -78,6 +82,8 @@ static void on_told(void *ctx, const orr_team_event *event)
         d->stateless = true;
     else if (event->kind == ORR_TEAM_JOINED)
         note_joined(d, event->text);
+    if (event->kind == ORR_TEAM_LEFT && strcmp(event->text, "all replicas have left") == 0)
+        begin_another(d, "the last that was heard has left");
     if (event->kind == ORR_TEAM_EPOCH) {
         begin_if_forgotten(d);
         d->stateless = d->keeper.forgot = false;
