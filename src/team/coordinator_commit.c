@@ -108,7 +108,8 @@ static void settle_reports(orr_coordinator *c)
 static void commit(orr_coordinator *c)
 {
     bool whole[ORR_TEAM_REPLICAS];
-    const bool broken = c->retry_at_ns != INT64_MAX; /* somebody said so, who will not say it again */
+    const bool broken =
+        c->retry_at_ns != INT64_MAX; /* somebody said so, who will not say it again */
     for (uint32_t i = 0; i < c->epoch.n; i++)
         whole[i] = orr_peer_of_index(c, i)->whole;
     if (!orr_roster_advance(&c->epoch, whole)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "team/endpoint.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,6 +14,35 @@
 #include "base/alloc.h"
 #include "team/endpoint_address.h"
 #include "team/status_text.h"
+
+/* The functions that are used; the library is opened when the first endpoint is. */
+#define FUNCTION_MAP(X)                                                                            \
+    X(MHD_add_response_header)                                                                     \
+    X(MHD_create_response_from_buffer)                                                             \
+    X(MHD_destroy_response)                                                                        \
+    X(MHD_get_daemon_info)                                                                         \
+    X(MHD_queue_response)                                                                          \
+    X(MHD_start_daemon)                                                                            \
+    X(MHD_stop_daemon)
+
+static struct {
+#define POINTER_(name) __typeof__(name) *name;
+    FUNCTION_MAP(POINTER_)
+#undef POINTER_
+} api;
+static bool available;
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+
+static void open_library(void)
+{
+    void *library = dlopen("libmicrohttpd.so.12", RTLD_NOW | RTLD_LOCAL);
+    available = library != NULL;
+#define FIND_(name)                                                                                \
+    api.name = available ? (__typeof__(name) *)dlsym(library, #name) : NULL;                       \
+    available = available && api.name != NULL;
+    FUNCTION_MAP(FIND_)
+#undef FIND_
+}
 
 /* Pages are libmicrohttpd's responses: counted references to bytes that stay as they are. */
 enum {
@@ -56,20 +86,20 @@ static struct MHD_Response *response_of(const char *text, size_t n, const char *
 {
     /* Copied; the library's word for that is a pointer that may be written to. */
     struct MHD_Response *response =
-        MHD_create_response_from_buffer(n, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+        api.MHD_create_response_from_buffer(n, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
     if (response == NULL)
         return NULL;
-    if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") == MHD_YES)
+    if (api.MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
+        api.MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") == MHD_YES)
         return response;
-    MHD_destroy_response(response);
+    api.MHD_destroy_response(response);
     return NULL;
 }
 
 static enum MHD_Result refuse(orr_endpoint *endpoint, struct MHD_Connection *connection,
                               refusal why)
 {
-    return MHD_queue_response(connection, refusals[why].code, endpoint->refused[why]);
+    return api.MHD_queue_response(connection, refusals[why].code, endpoint->refused[why]);
 }
 
 static bool is_get(const char *method)
@@ -101,7 +131,7 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
     struct MHD_Response *shown = endpoint->shown[which];
     enum MHD_Result result = MHD_NO;
     if (shown != NULL)
-        result = MHD_queue_response(connection, MHD_HTTP_OK, shown);
+        result = api.MHD_queue_response(connection, MHD_HTTP_OK, shown);
     (void)pthread_mutex_unlock(&endpoint->lock);
     return shown != NULL ? result : refuse(endpoint, connection, NOT_YET);
 }
@@ -115,11 +145,11 @@ static struct MHD_Daemon *start(orr_endpoint *endpoint, const struct addrinfo *a
     errno = 0;
     const unsigned flags =
         MHD_USE_AUTO_INTERNAL_THREAD | (at->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0u);
-    struct MHD_Daemon *daemon =
-        MHD_start_daemon(flags, 0, NULL, NULL, answer, endpoint, MHD_OPTION_SOCK_ADDR, at->ai_addr,
-                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SECONDS_IDLE,
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_END);
+    struct MHD_Daemon *daemon = api.MHD_start_daemon(
+        flags, 0, NULL, NULL, answer, endpoint, MHD_OPTION_SOCK_ADDR, at->ai_addr,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)SECONDS_IDLE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
+        MHD_OPTION_END);
     const int why = errno;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = why;
@@ -129,7 +159,7 @@ static struct MHD_Daemon *start(orr_endpoint *endpoint, const struct addrinfo *a
 static void name_address(orr_endpoint *endpoint)
 {
     const union MHD_DaemonInfo *info =
-        MHD_get_daemon_info(endpoint->daemon, MHD_DAEMON_INFO_LISTEN_FD);
+        api.MHD_get_daemon_info(endpoint->daemon, MHD_DAEMON_INFO_LISTEN_FD);
     struct sockaddr_storage at;
     socklen_t n = sizeof at;
     char host[48] = "", port[8] = "";
@@ -163,6 +193,9 @@ static orr_status listen_at(orr_endpoint *endpoint, const char *where, orr_error
 orr_status orr_endpoint_open(const char *where, orr_endpoint **ret, orr_error *err)
 {
     orr_status status = ORR_OK;
+    (void)pthread_once(&opened, open_library);
+    if (!available)
+        return orr_fail(err, ORR_UNSUPPORTED, "showing a team over HTTP needs libmicrohttpd.so.12");
     orr_endpoint *endpoint = orr_calloc(1, sizeof *endpoint);
     if (endpoint == NULL)
         return orr_fail_memory(err);
@@ -175,8 +208,8 @@ orr_status orr_endpoint_open(const char *where, orr_endpoint **ret, orr_error *e
             goto out;
         }
     }
-    if (MHD_add_response_header(endpoint->refused[NO_METHOD], MHD_HTTP_HEADER_ALLOW, "GET, HEAD") !=
-        MHD_YES) {
+    if (api.MHD_add_response_header(endpoint->refused[NO_METHOD], MHD_HTTP_HEADER_ALLOW,
+                                    "GET, HEAD") != MHD_YES) {
         status = orr_fail_memory(err);
         goto out;
     }
@@ -240,7 +273,7 @@ orr_status orr_endpoint_publish(orr_endpoint *endpoint, const orr_team_status *s
     for (int i = 0; i < PAGES; i++) {
         struct MHD_Response *unwanted = whole ? old[i] : fresh[i];
         if (unwanted != NULL)
-            MHD_destroy_response(unwanted);
+            api.MHD_destroy_response(unwanted);
     }
     return whole ? ORR_OK : orr_fail_memory(err);
 }
@@ -250,13 +283,13 @@ void orr_endpoint_close(orr_endpoint *endpoint)
     if (endpoint == NULL)
         return;
     if (endpoint->daemon != NULL)
-        MHD_stop_daemon(endpoint->daemon);
+        api.MHD_stop_daemon(endpoint->daemon);
     for (int i = 0; i < PAGES; i++)
         if (endpoint->shown[i] != NULL)
-            MHD_destroy_response(endpoint->shown[i]);
+            api.MHD_destroy_response(endpoint->shown[i]);
     for (int i = 0; i < REFUSALS; i++)
         if (endpoint->refused[i] != NULL)
-            MHD_destroy_response(endpoint->refused[i]);
+            api.MHD_destroy_response(endpoint->refused[i]);
     (void)pthread_mutex_destroy(&endpoint->lock);
     orr_free(endpoint);
 }

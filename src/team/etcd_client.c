@@ -1,18 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "team/etcd_client.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "team/etcd_message.h"
+
+/* The functions that are used; the library is opened when the first client is. */
+#define FUNCTION_MAP(X)                                                                            \
+    X(curl_easy_cleanup)                                                                           \
+    X(curl_easy_getinfo)                                                                           \
+    X(curl_easy_init)                                                                              \
+    X(curl_easy_perform)                                                                           \
+    X(curl_easy_setopt)                                                                            \
+    X(curl_easy_strerror)                                                                          \
+    X(curl_global_init)                                                                            \
+    X(curl_slist_append)                                                                           \
+    X(curl_slist_free_all)
+
+static struct {
+#define POINTER_(name) __typeof__(name) *name;
+    FUNCTION_MAP(POINTER_)
+#undef POINTER_
+} api;
+static bool available;
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+
+static void open_library(void)
+{
+    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+    available = library != NULL;
+#define FIND_(name)                                                                                \
+    api.name = available ? (__typeof__(name) *)dlsym(library, #name) : NULL;                       \
+    available = available && api.name != NULL;
+    FUNCTION_MAP(FIND_)
+#undef FIND_
+    available = available && api.curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+}
 
 /* etcd takes requests of 1.5 MiB by default, and answers ours with one value. */
 enum { MOST_ANSWER = 16 << 20, MOST_ENDPOINTS = 16 };
@@ -27,13 +61,6 @@ struct orr_etcd_client {
     bool no_memory; /* for the answer */
     char why[CURL_ERROR_SIZE];
 };
-
-static CURLcode started;
-
-static void start_curl(void)
-{
-    started = curl_global_init(CURL_GLOBAL_DEFAULT);
-}
 
 static size_t receive(char *bytes, size_t one, size_t n, void *ctx)
 {
@@ -55,30 +82,26 @@ static void certificate(orr_etcd_client *client, CURLoption option, const char *
 {
     const char *path = getenv(variable);
     if (path != NULL && path[0] != '\0')
-        (void)curl_easy_setopt(client->curl, option, path);
+        (void)api.curl_easy_setopt(client->curl, option, path);
 }
 
 static orr_status set_up(orr_etcd_client *client, orr_error *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, start_curl);
-    if (started != CURLE_OK)
-        return orr_fail(err, ORR_IO, "libcurl does not start: %s", curl_easy_strerror(started));
-    client->curl = curl_easy_init();
-    struct curl_slist *json = curl_slist_append(NULL, "Content-Type: application/json");
-    client->headers = json != NULL ? curl_slist_append(json, "Expect:") : NULL;
+    client->curl = api.curl_easy_init();
+    struct curl_slist *json = api.curl_slist_append(NULL, "Content-Type: application/json");
+    client->headers = json != NULL ? api.curl_slist_append(json, "Expect:") : NULL;
     if (client->curl == NULL || client->headers == NULL) {
-        curl_slist_free_all(client->headers == NULL ? json : NULL);
+        api.curl_slist_free_all(client->headers == NULL ? json : NULL);
         return orr_fail_memory(err);
     }
     CURL *curl = client->curl;
-    (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
-    (void)curl_easy_setopt(curl, CURLOPT_TCP_NODELAY, 1L);
-    (void)curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, client->why);
-    (void)curl_easy_setopt(curl, CURLOPT_HTTPHEADER, client->headers);
-    (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, receive);
-    (void)curl_easy_setopt(curl, CURLOPT_WRITEDATA, client);
+    (void)api.curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    (void)api.curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+    (void)api.curl_easy_setopt(curl, CURLOPT_TCP_NODELAY, 1L);
+    (void)api.curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, client->why);
+    (void)api.curl_easy_setopt(curl, CURLOPT_HTTPHEADER, client->headers);
+    (void)api.curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, receive);
+    (void)api.curl_easy_setopt(curl, CURLOPT_WRITEDATA, client);
     certificate(client, CURLOPT_CAINFO, "ETCDCTL_CACERT");
     certificate(client, CURLOPT_SSLCERT, "ETCDCTL_CERT");
     certificate(client, CURLOPT_SSLKEY, "ETCDCTL_KEY");
@@ -111,6 +134,9 @@ static orr_status add_endpoint(orr_etcd_client *client, const char *at, size_t n
 
 orr_status orr_etcd_client_new(const char *endpoints, orr_etcd_client **ret, orr_error *err)
 {
+    (void)pthread_once(&opened, open_library);
+    if (!available)
+        return orr_fail(err, ORR_UNSUPPORTED, "a store in etcd needs libcurl.so.4: give a file");
     orr_status status = ORR_OK;
     orr_etcd_client *client = orr_calloc(1, sizeof *client);
     if (client == NULL)
@@ -135,8 +161,8 @@ void orr_etcd_client_free(orr_etcd_client *client)
     if (client == NULL)
         return;
     if (client->curl != NULL)
-        curl_easy_cleanup(client->curl);
-    curl_slist_free_all(client->headers);
+        api.curl_easy_cleanup(client->curl);
+    api.curl_slist_free_all(client->headers);
     for (uint32_t i = 0; i < client->n; i++)
         orr_free(client->endpoints[i]);
     orr_array_done(&client->answer);
@@ -153,8 +179,8 @@ static orr_status judge(orr_etcd_client *client, const char *endpoint, CURLcode 
         return orr_fail_memory(err);
     if (code != CURLE_OK)
         return orr_fail(err, ORR_IO, "%s: %s", endpoint,
-                        client->why[0] != '\0' ? client->why : curl_easy_strerror(code));
-    (void)curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &http);
+                        client->why[0] != '\0' ? client->why : api.curl_easy_strerror(code));
+    (void)api.curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &http);
     if (http == 200)
         return ORR_OK;
     char why[200];
@@ -176,12 +202,13 @@ static orr_status ask(orr_etcd_client *client, const char *endpoint, const char 
     client->answer.n = 0;
     client->no_memory = false;
     client->why[0] = '\0';
-    if (curl_easy_setopt(curl, CURLOPT_URL, url) != CURLE_OK)
+    if (api.curl_easy_setopt(curl, CURLOPT_URL, url) != CURLE_OK)
         return orr_fail_memory(err);
-    (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.n);
-    (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.at);
-    (void)curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout_ns < MS ? 1 : timeout_ns / MS));
-    return judge(client, endpoint, curl_easy_perform(curl), ret_final, err);
+    (void)api.curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.n);
+    (void)api.curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.at);
+    (void)api.curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS,
+                               (long)(timeout_ns < MS ? 1 : timeout_ns / MS));
+    return judge(client, endpoint, api.curl_easy_perform(curl), ret_final, err);
 }
 
 /* Once around. */

@@ -9,7 +9,8 @@
  * environment; proxies of the environment are not used. Threads: one at a time. */
 typedef struct orr_etcd_client orr_etcd_client;
 
-/* "http://a:2379,https://b:2379"; without a scheme: http. Errors: INVALID, NO_MEMORY, IO: libcurl will not start. */
+/* "http://a:2379,https://b:2379"; without a scheme: http. Errors: INVALID, NO_MEMORY; UNSUPPORTED: there is no libcurl
+ * that starts. */
 orr_status orr_etcd_client_new(const char *endpoints, orr_etcd_client **ret,
                                orr_error *err) ORR_MUST_CHECK;
 void orr_etcd_client_free(orr_etcd_client *client);

@@ -93,9 +93,12 @@ static void list_members(const orr_epoch *epoch, orr_roll *ret)
 void orr_memory_formed(orr_memory *memory, const orr_epoch *epoch)
 {
     const bool first = memory->record.members.n == 0;
+    const bool was_committed = epoch->carried && memory->step == epoch->step + 1;
     memory->record.epoch = epoch->epoch;
-    memory->step = epoch->step;
-    memory->epoch = epoch->data.epoch;
+    if (!was_committed) { /* what is carried may be: then who has it is no stranger */
+        memory->step = epoch->step;
+        memory->epoch = epoch->data.epoch;
+    }
     memory->waited = false;
     memory->lost &= !first; /* nobody had been in any: nothing is lost */
     if (memory->lost)       /* until a commit both rolls count, as they were reported */

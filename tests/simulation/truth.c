@@ -167,6 +167,8 @@ static bool may_undo(truth *t, const truth_step *by, const truth_now *now)
     const bool further = last->step > tip->step && last->at > tip->at;
     for (uint32_t i = 0; i < now->n; i++) {
         const truth_part *p = now->parts[i];
+        if (last->step == tip->step && last->at > tip->at && p->epoch < last->epoch)
+            continue; /* the same step was committed again, without it, by those who are dead */
         if (further && was_prepared(p, last->step, last->epoch, last->at))
             return SAY(t,
                        "S4: step %" PRIu64
