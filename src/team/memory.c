@@ -29,8 +29,8 @@ void orr_memory_refresh(orr_memory *memory, const orr_candidate *candidates, uin
     }
     for (uint32_t i = 0; i < n && memory->anew; i++) {
         const orr_report *r = candidates[i].report;
-        if (r->known > memory->step ||
-            (r->known == memory->step && r->known_epoch > memory->epoch)) {
+        if (r->known_epoch > memory->epoch ||
+            (r->known_epoch == memory->epoch && r->known > memory->step)) {
             memory->step = r->known;
             memory->epoch = r->known_epoch;
         }

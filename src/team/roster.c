@@ -21,7 +21,8 @@ static bool is_foreign(const orr_memory *memory, const orr_report *r)
            (r->step > memory->step || (r->step == memory->step && r->data.epoch != memory->epoch));
 }
 
-/* The furthest state that anybody has; NULL: nobody has one. */
+/* The furthest state that anybody has; NULL: nobody has one. A later epoch is further: of two
+ * branches it is the one that was gone on with. */
 static const orr_report *furthest(const orr_memory *memory, const orr_candidate *candidates,
                                   uint32_t n)
 {
@@ -30,8 +31,8 @@ static const orr_report *furthest(const orr_memory *memory, const orr_candidate 
         const orr_report *r = candidates[i].report;
         if (!has_state(r) || is_foreign(memory, r))
             continue;
-        if (best == NULL || r->step > best->step ||
-            (r->step == best->step && r->data.epoch > best->data.epoch))
+        if (best == NULL || r->data.epoch > best->data.epoch ||
+            (r->data.epoch == best->data.epoch && r->step > best->step))
             best = r;
     }
     return best;

@@ -33,6 +33,7 @@ typedef struct rank {
     enum { RANK_IDLE, RANK_WORKS, RANK_WAITS, RANK_AGREES, RANK_UPDATES, RANK_LEFT } doing;
     orr_team_outcome outcome; /* of the turn, told */
     orr_team_turn waiting;    /* while ranks agree on it */
+    bool moot;                /* the update under way is of nothing */
     bool waits;
     uint32_t op; /* next to be handed in */
     truth_part part;

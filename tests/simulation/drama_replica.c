@@ -98,9 +98,11 @@ static void begin_update(rank *k)
 {
     k->doing = RANK_UPDATES;
     k->step = ORR_TEAM_NEVER;
-    k->part.committed = k->which;
-    if (!hold(k, truth_state_before(&k->of->of->truth, &k->model, k->which)))
-        return;
+    if (!k->moot) {
+        k->part.committed = k->which;
+        if (!hold(k, truth_state_before(&k->of->of->truth, &k->model, k->which)))
+            return;
+    }
     model_update(&k->model, k->turn.step, k->turn.contributors, 0);
     wake_in(k, (double)k->of->of->plan.update_ns);
 }
@@ -110,11 +112,11 @@ static void end_update(rank *k)
     drama *d = k->of->of;
     const uint64_t step = k->turn.step;
     model_update(&k->model, step, k->turn.contributors, 1);
-    if (!hold(k, truth_state(&d->truth, &k->model, k->which)))
+    if (!k->moot && !hold(k, truth_state(&d->truth, &k->model, k->which)))
         return;
     k->doing = RANK_IDLE;
-    k->step = step;
-    if (d->plan.back == BACK_CHECKPOINT && step % 3 == 0)
+    k->step = k->moot ? ORR_TEAM_NEVER : step;
+    if (d->plan.back == BACK_CHECKPOINT && step % 3 == 0 && !k->moot)
         save_checkpoint(k);
     orr_member_updated(k->member, step);
     next_turn(k);
@@ -172,6 +174,10 @@ static void leave(void *ctx)
 static bool apply_deferred(rank *k, const orr_team_turn *turn)
 {
     truth *t = &k->of->of->truth;
+    /* A leader's turn of an epoch before: whatever comes of it, the state is fetched anew. */
+    k->moot = k->index > 0 && (turn->epoch < k->part.epoch || k->of->drains);
+    if (k->moot)
+        return true;
     for (uint32_t i = 0; i < k->n_deferred; i++) {
         k->which = k->deferred[i];
         if (t->steps.at[k->which].step != turn->step)
@@ -199,6 +205,7 @@ static void take_turn(rank *k, const orr_team_turn *turn)
     static const char *const kinds[] = {"computes", "hands in zeros", "applies", "left"};
     drama *d = k->of->of;
     k->turn = *turn;
+    k->moot = false;
     k->op = 0;
     drama_log(d, name_of(k), "turn: %s, step %" PRIu64 ", slot %" PRIu64 ", epoch %" PRIu64,
               kinds[turn->kind], turn->step, turn->slot, turn->epoch);
