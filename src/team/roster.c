@@ -21,18 +21,23 @@ static bool is_foreign(const orr_memory *memory, const orr_report *r)
            (r->step > memory->step || (r->step == memory->step && r->data.epoch != memory->epoch));
 }
 
-/* The furthest state that anybody has; NULL: nobody has one. A later epoch is further: of two
- * branches it is the one that was gone on with. */
+/* Of two branches, one that begins anew takes the later epoch's: the team had gone on with that. */
+static bool is_further(const orr_memory *memory, const orr_report *a, const orr_report *b)
+{
+    const bool later = a->data.epoch > b->data.epoch, same = a->data.epoch == b->data.epoch;
+    if (memory->anew)
+        return later || (same && a->step > b->step);
+    return a->step > b->step || (a->step == b->step && later);
+}
+
+/* The furthest state that anybody has; NULL: nobody has one. */
 static const orr_report *furthest(const orr_memory *memory, const orr_candidate *candidates,
                                   uint32_t n)
 {
     const orr_report *best = NULL;
     for (uint32_t i = 0; i < n; i++) {
         const orr_report *r = candidates[i].report;
-        if (!has_state(r) || is_foreign(memory, r))
-            continue;
-        if (best == NULL || r->data.epoch > best->data.epoch ||
-            (r->data.epoch == best->data.epoch && r->step > best->step))
+        if (has_state(r) && !is_foreign(memory, r) && (best == NULL || is_further(memory, r, best)))
             best = r;
     }
     return best;
