@@ -58,11 +58,11 @@ typedef struct orr_cut_class {
     uint32_t n_ending;
     uint8_t  middle;                 /* the module that it has most of */
 } orr_cut_class;
-typedef struct orr_cut {
+typedef struct orr_stage_cut {
     uint32_t id, stages, chunks, virtual_stages, n_classes;
     uint8_t *class_of; /* shape (virtual_stages) */
     orr_cut_class classes[ORR_CUT_CLASSES];
-} orr_cut;
+} orr_stage_cut;
 
 /* Features of a path through the turns of a pipeline: how often it goes through each phase of each
  * class, through the first forward and the last backward turns, through what a stage pays after a
@@ -116,8 +116,8 @@ orr_status orr_estimate_row(orr_estimator *e, const orr_plan *plan, const orr_pl
 orr_status orr_estimate_place(orr_estimator *e, const orr_plan *plan, const orr_place_on **ret,
                               orr_error *err) ORR_MUST_CHECK;
 orr_status orr_estimate_cut(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                            const orr_cut **ret, orr_error *err) ORR_MUST_CHECK;
-orr_status orr_estimate_pipeline(orr_estimator *e, const orr_plan *plan, const orr_cut *cut,
+                            const orr_stage_cut **ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_estimate_pipeline(orr_estimator *e, const orr_plan *plan, const orr_stage_cut *cut,
                                  const orr_place_on *place, const orr_pipeline **ret,
                                  orr_error *err) ORR_MUST_CHECK;
 
@@ -148,7 +148,7 @@ typedef struct orr_estimate_draft {
     const orr_plan       *plan;
     const orr_priced_row *row;
     const orr_place_on   *place;
-    const orr_cut        *cut;
+    const orr_stage_cut        *cut;
     const orr_pipeline   *pipeline;
     bool                  trains, beside; /* gradients and weights go beside computation */
     double                gradient_bytes, weight_bytes; /* of an element */

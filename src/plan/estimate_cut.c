@@ -31,7 +31,7 @@ static uint32_t difference(const orr_cut_class *a, const orr_cut_class *b)
 }
 
 /* One more class, or, where there is no room, the one most like it. */
-static uint8_t class_for(orr_cut *cut, const orr_cut_class *c)
+static uint8_t class_for(orr_stage_cut *cut, const orr_cut_class *c)
 {
     uint32_t best = 0, least = UINT32_MAX;
     for (uint32_t i = 0; i < cut->n_classes; i++) {
@@ -52,7 +52,7 @@ static uint8_t class_for(orr_cut *cut, const orr_cut_class *c)
 }
 
 static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                           orr_cut *cut, orr_error *err)
+                           orr_stage_cut *cut, orr_error *err)
 {
     orr_stage_map map;
     orr_plan p = *plan;
@@ -63,7 +63,7 @@ static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_pri
     }
     ORR_TRY(orr_stage_map_make(&row->row, &p, e->scratch, &map, err));
     const orr_stage_parts parts = {.plan = plan, .row = &row->row, .map = &map};
-    *cut = (orr_cut){.id = e->cuts.n + 1, .stages = plan->pp, .chunks = plan->vp,
+    *cut = (orr_stage_cut){.id = e->cuts.n + 1, .stages = plan->pp, .chunks = plan->vp,
                      .virtual_stages = orr_schedule_virtual_stages(&spec)};
     cut->class_of = orr_arena_array(e->arena, uint8_t, cut->virtual_stages);
     if (cut->class_of == NULL)
@@ -76,20 +76,20 @@ static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_pri
 }
 
 orr_status orr_estimate_cut(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                            const orr_cut **ret, orr_error *err)
+                            const orr_stage_cut **ret, orr_error *err)
 {
     const bool block = plan->recompute == ORR_RECOMPUTE_BLOCK;
     const orr_memo_key key = {{row->shape_id, plan->pp, plan->vp, plan->first_layers,
                                plan->last_layers, plan->schedule == ORR_SCHEDULE_ZB_V,
                                plan->schedule == ORR_SCHEDULE_DUALPIPE,
                                block ? plan->recompute_layers : 0}};
-    orr_cut *cut = orr_memo_find(&e->cuts, &key);
+    orr_stage_cut *cut = orr_memo_find(&e->cuts, &key);
     if (cut == NULL) {
-        orr_cut made;
+        orr_stage_cut made;
         const orr_status status = make_cut(e, plan, row, &made, err);
         orr_arena_reset(e->scratch);
         ORR_TRY(status);
-        cut = orr_arena_one(e->arena, orr_cut);
+        cut = orr_arena_one(e->arena, orr_stage_cut);
         if (cut == NULL)
             return orr_fail_memory(err);
         *cut = made;

@@ -155,7 +155,7 @@ static void put_in_order(opening *o)
     o->y->n = n;
 }
 
-orr_status orr_turn_play_open(const orr_schedule_plan *schedule, const orr_cut *cut,
+orr_status orr_turn_play_open(const orr_schedule_plan *schedule, const orr_stage_cut *cut,
                               const uint8_t *hop_of, bool trains, bool blocking, orr_arena *arena,
                               orr_turn_play *ret, orr_error *err)
 {

@@ -13,7 +13,7 @@ typedef struct orr_turn_hop {
 /* Turns in time, for given features; and the longest path that ends with a stage's last turn. */
 typedef struct orr_turn_play {
     const orr_schedule_plan *schedule;
-    const orr_cut           *cut;
+    const orr_stage_cut           *cut;
     const uint8_t           *hop_of;
     bool      trains, blocking; /* a send holds up what is computed next */
     uint32_t  n;                /* turns that are played                 */
@@ -26,7 +26,7 @@ typedef struct orr_turn_play {
     double   *end, *hop_end;    /* shape (turns) */
     uint32_t *why, *hop_why;    /* shape (turns): what was waited for; ORR_NONE */
 } orr_turn_play;
-orr_status orr_turn_play_open(const orr_schedule_plan *schedule, const orr_cut *cut,
+orr_status orr_turn_play_open(const orr_schedule_plan *schedule, const orr_stage_cut *cut,
                               const uint8_t *hop_of, bool trains, bool blocking, orr_arena *arena,
                               orr_turn_play *ret, orr_error *err) ORR_MUST_CHECK;
 /* `lengths`: shape (ORR_FEATURES), what each feature takes. */

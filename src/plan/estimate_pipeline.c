@@ -22,7 +22,7 @@ static const struct {
 };
 enum { N_TYPICAL = sizeof TYPICAL / sizeof *TYPICAL };
 
-static void typical_lengths(const orr_cut *cut, uint32_t i, float *ret)
+static void typical_lengths(const orr_stage_cut *cut, uint32_t i, float *ret)
 {
     float places = 0;
     for (uint32_t c = 0; c < cut->n_classes; c++)
@@ -160,7 +160,7 @@ static void find_after(orr_turn_play *play, orr_pipeline *p)
 typedef struct making {
     orr_estimator      *e;
     const orr_plan     *plan;
-    const orr_cut      *cut;
+    const orr_stage_cut      *cut;
     const orr_place_on *place;
     bool                trains;
 } making;
@@ -254,7 +254,7 @@ static orr_status keep(orr_estimator *e, const orr_pipeline *made, orr_pipeline 
     return ORR_OK;
 }
 
-orr_status orr_estimate_pipeline(orr_estimator *e, const orr_plan *plan, const orr_cut *cut,
+orr_status orr_estimate_pipeline(orr_estimator *e, const orr_plan *plan, const orr_stage_cut *cut,
                                  const orr_place_on *place, const orr_pipeline **ret,
                                  orr_error *err)
 {

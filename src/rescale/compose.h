@@ -19,7 +19,7 @@ typedef struct orr_composer {
     const orr_ensemble *base; /* the recording: durations of transfers without the waiting */
     const orr_pricing  *pricing;
     orr_plan            from, to;
-    orr_wire            old_wire, new_wire;
+    orr_fabric_prices            old_wire, new_wire;
     orr_arena          *arena;  /* of what is kept */
     orr_findings       *findings;
     orr_error          *err;

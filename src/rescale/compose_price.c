@@ -59,8 +59,8 @@ static orr_status scale_transfer(orr_composer *c, const orr_comm *comm, const or
         *ns = -1;
         return ORR_OK;
     }
-    ORR_TRY(orr_wire_price(&c->new_wire, members, collective, bytes, c->arena, &now, c->err));
-    ORR_TRY(orr_wire_price(&c->old_wire, recorded, collective, old_bytes, c->arena, &before,
+    ORR_TRY(orr_fabric_price(&c->new_wire, members, collective, bytes, c->arena, &now, c->err));
+    ORR_TRY(orr_fabric_price(&c->old_wire, recorded, collective, old_bytes, c->arena, &before,
                            c->err));
     if (now.ns < 0 || before.ns < 0)
         return orr_fail(c->err, ORR_INVALID, "transfers between other ranks, or of other sizes, "
@@ -92,7 +92,7 @@ static orr_status price_transfer(orr_composer *c, const orr_graph *made, orr_nod
     *ns = -1;
     if (c->pricing->network_says)
         return ORR_OK;
-    ORR_TRY(orr_wire_price(&c->new_wire, &members, (orr_collective)comm->collective,
+    ORR_TRY(orr_fabric_price(&c->new_wire, &members, (orr_collective)comm->collective,
                            orr_priced_bytes(comm), c->arena, &price, c->err));
     if (price.ns < 0)
         return orr_fail(c->err, ORR_INVALID,

@@ -3,14 +3,14 @@
 
 #include "model/plan.h"
 
-void orr_wire_of(const orr_cluster *cluster, uint8_t algorithm, orr_wire *ret)
+void orr_fabric_prices_of(const orr_cluster *cluster, uint8_t algorithm, orr_fabric_prices *ret)
 {
-    *ret = (orr_wire){.cluster = cluster, .algorithm = algorithm};
+    *ret = (orr_fabric_prices){.cluster = cluster, .algorithm = algorithm};
     if (cluster != NULL)
         orr_network_of_cluster(cluster, &ret->network);
 }
 
-orr_status orr_wire_price(const orr_wire *wire, const orr_members *members,
+orr_status orr_fabric_price(const orr_fabric_prices *wire, const orr_members *members,
                           orr_collective collective, int64_t bytes, orr_arena *scratch,
                           orr_price *ret, orr_error *err)
 {

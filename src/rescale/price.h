@@ -5,12 +5,12 @@
 #include <orrery/rescale.h>
 
 /* Where ranks stand, and what a transfer between them costs there. */
-typedef struct orr_wire {
+typedef struct orr_fabric_prices {
     const orr_cluster *cluster; /* NULL: nothing is known */
     orr_network        network;
     uint8_t            algorithm;
-} orr_wire;
-void orr_wire_of(const orr_cluster *cluster, uint8_t algorithm, orr_wire *ret);
+} orr_fabric_prices;
+void orr_fabric_prices_of(const orr_cluster *cluster, uint8_t algorithm, orr_fabric_prices *ret);
 
 /* Ranks of a group: `ranks`, or `n` from `first` on by `stride`. */
 typedef struct orr_members {
@@ -18,7 +18,7 @@ typedef struct orr_members {
     uint32_t        first, stride, n;
 } orr_members;
 /* *ret_ns: -1 where nothing is known of the wire. INVALID: a rank beyond the cluster. */
-orr_status orr_wire_price(const orr_wire *wire, const orr_members *members,
+orr_status orr_fabric_price(const orr_fabric_prices *wire, const orr_members *members,
                           orr_collective collective, int64_t bytes, orr_arena *scratch,
                           orr_price *ret, orr_error *err) ORR_MUST_CHECK;
 

@@ -68,8 +68,8 @@ static orr_status open_composer(orr_composer *c, orr_error *err)
     memset(c->made, 0xff, (most + (size_t)1) * sizeof *c->made);
     const orr_cluster *recorded =
         c->pricing->recorded != NULL ? c->pricing->recorded : c->pricing->cluster;
-    orr_wire_of(recorded, c->pricing->algorithm, &c->old_wire);
-    orr_wire_of(c->pricing->cluster, c->pricing->algorithm, &c->new_wire);
+    orr_fabric_prices_of(recorded, c->pricing->algorithm, &c->old_wire);
+    orr_fabric_prices_of(c->pricing->cluster, c->pricing->algorithm, &c->new_wire);
     find_streams(c);
     return orr_ensemble_of_job(c->s->job, c->arena, &c->base, err);
 }

@@ -113,8 +113,8 @@ orr_status orr_spread(const orr_job *job, const orr_recognition *recognition, ui
         pricing->recorded != NULL ? pricing->recorded : pricing->cluster;
     ORR_TRY_OUT(status, degrees(&s, recognition, err));
     ORR_TRY_OUT(status, orr_ensemble_of_job(job, arena, &s.base, err));
-    orr_wire_of(recorded, pricing->algorithm, &s.old_wire);
-    orr_wire_of(pricing->cluster, pricing->algorithm, &s.new_wire);
+    orr_fabric_prices_of(recorded, pricing->algorithm, &s.old_wire);
+    orr_fabric_prices_of(pricing->cluster, pricing->algorithm, &s.new_wire);
     ORR_TRY_OUT(status, new_ensemble(&s, err));
     ORR_TRY_OUT(status, orr_spread_find_sets(&s, err));
     ORR_TRY_OUT(status, orr_spread_pack(&s, err));

@@ -29,7 +29,7 @@ typedef struct orr_spreading {
     uint32_t            n_sets;
     uint32_t            own_first; /* sets from here on are of `own_group` */
     orr_group_id       *own_group; /* shape (n_sets - own_first): group of the only graph */
-    orr_wire            old_wire, new_wire;
+    orr_fabric_prices            old_wire, new_wire;
     orr_ensemble       *ensemble;
     orr_findings        findings;
     orr_arena          *arena;

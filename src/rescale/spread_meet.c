@@ -36,7 +36,7 @@ static orr_status find_spans(orr_spreading *s, orr_error *err)
     return ORR_OK;
 }
 
-static int64_t price(const orr_wire *wire, const orr_span *span, orr_collective collective,
+static int64_t price(const orr_fabric_prices *wire, const orr_span *span, orr_collective collective,
                      int64_t bytes)
 {
     return orr_collective_price(&wire->network, span, collective, (orr_algorithm)wire->algorithm,

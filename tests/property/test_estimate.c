@@ -23,7 +23,7 @@ typedef struct scene {
     orr_random        random;
     orr_arena        *arena;
     orr_schedule_plan schedule;
-    orr_cut           cut;
+    orr_stage_cut           cut;
     uint8_t           class_of[64], hop_of[16];
     orr_turn_play     play;
 } scene;
@@ -55,7 +55,7 @@ static void begin(scene *c, uint64_t seed)
     }
     if (orr_schedule_make(&s, c->arena, &c->schedule, &err) != ORR_OK)
         seed_fail(seed, "%s", err.text);
-    c->cut = (orr_cut){.stages = s.stages, .chunks = s.chunks, .n_classes = 3,
+    c->cut = (orr_stage_cut){.stages = s.stages, .chunks = s.chunks, .n_classes = 3,
                        .virtual_stages = orr_schedule_virtual_stages(&s), .class_of = c->class_of};
     for (uint32_t k = 0; k < c->cut.virtual_stages; k++)
         c->class_of[k] = (uint8_t)between(c, 0, 2);
