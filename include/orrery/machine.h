@@ -100,6 +100,61 @@ typedef enum orr_topology {
 } orr_topology;
 ORR_API const char *orr_topology_name(orr_topology topology);
 
+/* How bytes travel over a level: what is set, and what the network is. Fields of 0: not said, and
+ * then nothing is lost for it. Formulas: src/cost/wire.h. */
+#define ORR_BALANCE_MAP(X)                                                            \
+    X(UNKNOWN, "unknown")                                                             \
+    X(ECMP, "ecmp")       /* a hash of the connection picks one path                */ \
+    X(QP, "qp")           /* of the queue pair, too (E-ECMP): more, smaller flows   */ \
+    X(SPRAY, "spray")     /* segments go round the queue pairs, whatever the path   */ \
+    X(ADAPTIVE, "adaptive") /* each packet to the emptiest path                     */ \
+    X(CENTRAL, "central") /* flows placed by traffic engineering, every 30 s        */
+typedef enum orr_balance {
+#define ORR_BALANCE_ENUM_(name, text) ORR_BALANCE_##name,
+    ORR_BALANCE_MAP(ORR_BALANCE_ENUM_)
+#undef ORR_BALANCE_ENUM_
+} orr_balance;
+#define ORR_CONGESTION_MAP(X)                                                         \
+    X(UNKNOWN, "unknown") X(NONE, "none") X(DCQCN, "dcqcn")                           \
+    X(CREDITS, "credits") /* the receiver says when to send                         */
+typedef enum orr_congestion {
+#define ORR_CONGESTION_ENUM_(name, text) ORR_CONGESTION_##name,
+    ORR_CONGESTION_MAP(ORR_CONGESTION_ENUM_)
+#undef ORR_CONGESTION_ENUM_
+} orr_congestion;
+#define ORR_BUFFERS_MAP(X) X(UNKNOWN, "unknown") X(SHALLOW, "shallow") X(DEEP, "deep")
+typedef enum orr_buffers {
+#define ORR_BUFFERS_ENUM_(name, text) ORR_BUFFERS_##name,
+    ORR_BUFFERS_MAP(ORR_BUFFERS_ENUM_)
+#undef ORR_BUFFERS_ENUM_
+} orr_buffers;
+typedef struct orr_wire {
+    uint8_t  balance, congestion, buffers;
+    uint32_t queue_pairs;    /* of a connection between two ranks                           */
+    uint32_t outstanding;    /* segments of a queue pair that may be under way              */
+    uint32_t paths, failed;  /* links, or planes, that flows are spread over; of them down  */
+    double   segment_bytes;
+    double   loss_frac;      /* of packets                                                  */
+} orr_wire;
+ORR_API const char *orr_balance_name(orr_balance balance);
+ORR_API const char *orr_congestion_name(orr_congestion congestion);
+ORR_API const char *orr_buffers_name(orr_buffers buffers);
+/* Settings that a job can choose, class of traffic by class: what they say goes over what the
+ * level says; paths, loss and buffers stay the level's. */
+#define ORR_WIRE_MAP(X)                                                               \
+    X(UNKNOWN, "unknown") /* as the level has it                                    */ \
+    X(SINGLE, "single")   /* one queue pair, ECMP                                   */ \
+    X(QP4, "qp4") X(QP16, "qp16") /* E-ECMP with 4 or 16 queue pairs                 */ \
+    X(SPRAY, "spray")     /* 16 queue pairs, 1 MiB, 128 each: as if unbounded        */ \
+    X(BOUNDED, "bounded") /* the same, as many segments as the connection holds      */ \
+    X(CENTRAL, "central") X(CREDITS, "credits") X(DCQCN, "dcqcn")
+typedef enum orr_wire_setting {
+#define ORR_WIRE_ENUM_(name, text) ORR_WIRE_##name,
+    ORR_WIRE_MAP(ORR_WIRE_ENUM_)
+#undef ORR_WIRE_ENUM_
+    ORR_WIRES
+} orr_wire_setting;
+
 typedef struct orr_level {
     const char *name;          /* "host", "rack", "building", "region"                     */
     uint32_t    size;          /* units of the level below in one of this                  */
@@ -111,7 +166,32 @@ typedef struct orr_level {
     orr_fact    oversubscription; /* 7 for 1:7; at least 1                                 */
     const char *technology;    /* name of a link, or text                                  */
     bool        in_network_reduction; /* SHARP, NVLS                                       */
+    const uint32_t *ends;      /* NULL: its units are alike. Else shape (units): the device behind
+                                * the last one of each; units of levels below begin anew in each,
+                                * and `size` and `devices` are those of the largest         */
+    const orr_wire *wire;      /* NULL: nothing is said of it                               */
 } orr_level;
+
+/* Sites: what the levels from `site_level` + 1 on join. Buildings, mostly; of one region where the same
+ * text says so. Sites of a region stand together. */
+enum { ORR_SITES_MAX = 8, ORR_CUTS_MAX = ORR_SITES_MAX * (ORR_SITES_MAX - 1) / 2 };
+typedef struct orr_site {
+    const char       *name, *region; /* "" where nobody named it                            */
+    const orr_device *device;
+    uint32_t          devices;
+    orr_fact          price_per_hour; /* USD, of a device                                   */
+} orr_site;
+/* Between two sites, both ways alike; shared by all that crosses it. */
+typedef struct orr_cut {
+    uint32_t a, b;             /* sites, a < b                                              */
+    orr_fact km;
+    orr_fact bytes_per_s;      /* one way, per device of the smaller site; before oversubscription */
+    orr_fact latency_ns;       /* one way: of the distance (fibre: 5 us/km) and the switches  */
+    orr_fact oversubscription;
+    orr_fact price_per_gb;     /* USD, for what leaves a site                               */
+    const orr_wire *wire;      /* NULL: nothing is said of it                               */
+    const char *technology;    /* name of a link, or text; "" where nobody said             */
+} orr_cut;
 
 typedef struct orr_cluster {
     const char       *name;
@@ -122,6 +202,12 @@ typedef struct orr_cluster {
     const orr_memory_tier *const *tiers; /* shape (n_tiers), of a host */
     uint32_t          n_tiers;
     const char       *source, *notes;
+    uint32_t          n_sites; /* 0: it has none; 2 to ORR_SITES_MAX; 1: what was placed, or
+                                * resized, lies in one that has a name                       */
+    uint32_t          site_level; /* whose units they are                                   */
+    const orr_site   *sites;   /* shape (n_sites) */
+    uint32_t          n_cuts;
+    const orr_cut    *cuts;    /* shape (n_cuts): of every pair, by a, then b               */
 } orr_cluster;
 
 /* The catalogue: what is built in, and what files added. */
@@ -156,10 +242,36 @@ ORR_API ORR_MUST_CHECK orr_status orr_device_load(const orr_catalog *catalog, co
                                                   orr_error *err);
 /* As much of the cluster as holds `n_devices`, for jobs that do not fill the machine: the highest
  * level that is then needed is cut, those below it stay as they are, those above it are left out.
- * The result may have more than asked: whole units. INVALID: more than there are, or 0. */
+ * The result may have more than asked: whole units. Sites with names, or of unequal size, are filled
+ * one after another, from the first on, in whole hosts. INVALID: more than there are, or 0. */
 ORR_API ORR_MUST_CHECK orr_status orr_cluster_resize(const orr_cluster *cluster,
                                                      uint32_t n_devices, orr_arena *arena,
                                                      const orr_cluster **ret, orr_error *err);
+
+/* So many devices of each site, shape (n_sites), 0: none. Sites that are not used are left out, levels above
+ * are those that still join something: one for the sites of a region, one for regions, each as slow as
+ * the slowest cut that it stands for. The result keeps the names of sites. INVALID: more than a site has,
+ * nothing at all, a cluster without sites. */
+ORR_API ORR_MUST_CHECK orr_status orr_cluster_place(const orr_cluster *cluster,
+                                                    const uint32_t *devices, orr_arena *arena,
+                                                    const orr_cluster **ret, orr_error *err);
+/* The unit of a level that a device is in: its first device, and the one behind its last. */
+typedef struct orr_unit {
+    uint32_t first, end;
+} orr_unit;
+ORR_API orr_unit orr_cluster_unit(const orr_cluster *cluster, uint32_t level, uint32_t device);
+/* Index of the site of a device; 0 where there are none. */
+ORR_API uint32_t orr_cluster_site(const orr_cluster *cluster, uint32_t device);
+/* The same cluster with other numbers, as factors: for asking what depends on them. */
+typedef struct orr_cluster_factors {
+    double latency, bandwidth, oversubscription; /* of what is between sites; of the highest level
+                                                  * where there are none. The least is 1:1     */
+    double compute;                              /* of all devices: FLOP/s and memory          */
+} orr_cluster_factors;
+ORR_API ORR_MUST_CHECK orr_status orr_cluster_scaled(const orr_cluster *cluster,
+                                                     const orr_cluster_factors *factors,
+                                                     orr_arena *arena, const orr_cluster **ret,
+                                                     orr_error *err);
 
 /* How a process group lies on a cluster when rank r is device r: at each level, how many units of
  * the level below it has in one unit of this level, the most of any; 1 where it does not spread.

@@ -3,10 +3,13 @@
 #include <string.h>
 
 #include "machine/entries.h"
+#include "machine/sites.h"
 
 static const orr_field CLUSTER_FIELDS[] = {
     {.key = "device", .kind = ORR_FIELD_OTHER, .required = true},
     {.key = "levels", .kind = ORR_FIELD_OTHER, .required = true},
+    {.key = "sites", .kind = ORR_FIELD_OTHER},
+    {.key = "cuts", .kind = ORR_FIELD_OTHER},
     {.key = "tiers", .kind = ORR_FIELD_OTHER},
     {.key = "notes", .kind = ORR_FIELD_TEXT, .offset = offsetof(orr_cluster, notes)},
 };
@@ -29,6 +32,7 @@ static const orr_field LEVEL_FIELDS[] = {
      .quantity = ORR_QUANTITY_RATIO,
      .offset = offsetof(orr_level, oversubscription)},
     {.key = "in_network_reduction", .kind = ORR_FIELD_OTHER},
+    {.key = "transport", .kind = ORR_FIELD_OTHER},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -100,6 +104,16 @@ static orr_status complete_level(const orr_yaml *map, const orr_catalog *parts, 
     return ORR_OK;
 }
 
+static orr_status read_transport(const orr_yaml *map, const orr_scope *scope, orr_level *level,
+                                 orr_error *err)
+{
+    orr_wire *wire = orr_arena_one(scope->arena, orr_wire);
+    if (wire == NULL)
+        return orr_fail_memory(err);
+    level->wire = wire;
+    return orr_wire_read(map, scope, wire, err);
+}
+
 static orr_status read_level(const orr_yaml *map, const orr_scope *scope, const orr_catalog *parts,
                              uint32_t devices_below, orr_level *ret, orr_error *err)
 {
@@ -107,11 +121,14 @@ static orr_status read_level(const orr_yaml *map, const orr_scope *scope, const 
     ORR_TRY(orr_schema_read(map, "a level", LEVEL_FIELDS, COUNT(LEVEL_FIELDS), &inner, ret, err));
     const orr_yaml *topology = orr_yaml_find(map, "topology");
     const orr_yaml *reduction = orr_yaml_find(map, "in_network_reduction");
+    const orr_yaml *transport = orr_yaml_find(map, "transport");
     ORR_TRY(read_size(orr_yaml_find(map, "size"), devices_below, ret, err));
     if (topology != NULL)
         ORR_TRY(read_topology(topology, &ret->topology, err));
     if (reduction != NULL)
         ORR_TRY(orr_yaml_bool(reduction, &ret->in_network_reduction, err));
+    if (transport != NULL)
+        ORR_TRY(read_transport(transport, &inner, ret, err));
     return complete_level(map, parts, ret, err);
 }
 
@@ -146,15 +163,17 @@ static orr_status fail_no_entry(const orr_yaml *at, const char *what, const void
                          : orr_fail_memory(err);
 }
 
-static orr_status read_device(const orr_yaml *value, const orr_scope *scope,
-                              const orr_catalog *parts, orr_cluster *cluster, orr_error *err)
+orr_status orr_device_named(const orr_yaml *value, const orr_catalog *parts, orr_arena *arena,
+                            const orr_device **ret, orr_error *err)
 {
     const char *name;
     ORR_TRY(orr_text_read(value, "device", &name, err));
-    cluster->device = orr_catalog_device(parts, name);
-    return cluster->device != NULL ? ORR_OK
-                                   : fail_no_entry(value, "device of the catalogue", parts->devices,
-                                                   parts->n_devices, scope->arena, err);
+    const orr_device *device = orr_catalog_device(parts, name);
+    if (device == NULL)
+        return fail_no_entry(value, "device of the catalogue", parts->devices, parts->n_devices,
+                             arena, err);
+    *ret = device;
+    return ORR_OK;
 }
 
 static orr_status read_tiers(const orr_yaml *list, const orr_scope *scope, const orr_catalog *parts,
@@ -189,12 +208,19 @@ orr_status orr_cluster_read(const orr_yaml *name, const orr_yaml *map, const orr
     (void)snprintf(what, sizeof what, "cluster '%.80s'", name->text);
     ORR_TRY(
         orr_schema_read(map, what, CLUSTER_FIELDS, COUNT(CLUSTER_FIELDS), &inner, cluster, err));
-    const orr_yaml *tiers = orr_yaml_find(map, "tiers");
-    ORR_TRY(read_device(orr_yaml_find(map, "device"), &inner, parts, cluster, err));
+    const orr_yaml *tiers = orr_yaml_find(map, "tiers"), *cuts = orr_yaml_find(map, "cuts");
+    ORR_TRY(
+        orr_device_named(orr_yaml_find(map, "device"), parts, scope->arena, &cluster->device, err));
     ORR_TRY(read_levels(orr_yaml_find(map, "levels"), &inner, parts, cluster, err));
     if (tiers != NULL)
         ORR_TRY(read_tiers(tiers, &inner, parts, cluster, err));
     cluster->name = name->text;
+    if (orr_yaml_find(map, "sites") != NULL)
+        ORR_TRY(orr_sites_read(map, &inner, parts, cluster, err));
+    else if (cuts != NULL)
+        return orr_yaml_fail(cuts, ORR_INVALID, err, "cuts: between which sites? say sites, too");
+    else
+        ORR_TRY(orr_sites_of_buildings(cluster, scope->arena, err));
     cluster->source = inner.source != NULL ? inner.source : "";
     *ret = cluster;
     return ORR_OK;

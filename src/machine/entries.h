@@ -40,12 +40,18 @@ orr_status orr_cluster_read(const orr_yaml *name, const orr_yaml *map, const orr
                             const orr_catalog *parts, const orr_cluster **ret,
                             orr_error *err) ORR_MUST_CHECK;
 
+/* The device of the catalogue that a value names. */
+orr_status orr_device_named(const orr_yaml *value, const orr_catalog *parts, orr_arena *arena,
+                            const orr_device **ret, orr_error *err) ORR_MUST_CHECK;
+
 /* What an entry says by key, for whoever prints it all. */
 const orr_field *orr_device_fields(size_t *ret_n);
 const orr_field *orr_tier_fields(size_t *ret_n);
 const orr_field *orr_link_fields(size_t *ret_n);
 const orr_field *orr_cluster_fields(size_t *ret_n);
 const orr_field *orr_level_fields(size_t *ret_n);
+const orr_field *orr_site_fields(size_t *ret_n);
+const orr_field *orr_cut_fields(size_t *ret_n);
 
 /* By name; NULL: none. Names are the same whatever their case, and with '-' for '_'. */
 const orr_memory_tier *orr_catalog_tier(const orr_catalog *catalog, const char *name);

@@ -15,6 +15,39 @@ static const char *const TOPOLOGIES[] = {
 #undef NAME_
 };
 
+static const char *const BALANCES[] = {
+#define NAME_(name, text) [ORR_BALANCE_##name] = text,
+    ORR_BALANCE_MAP(NAME_)
+#undef NAME_
+};
+
+static const char *const CONGESTIONS[] = {
+#define NAME_(name, text) [ORR_CONGESTION_##name] = text,
+    ORR_CONGESTION_MAP(NAME_)
+#undef NAME_
+};
+
+static const char *const BUFFERS[] = {
+#define NAME_(name, text) [ORR_BUFFERS_##name] = text,
+    ORR_BUFFERS_MAP(NAME_)
+#undef NAME_
+};
+
+const char *orr_balance_name(orr_balance balance)
+{
+    return BALANCES[balance];
+}
+
+const char *orr_congestion_name(orr_congestion congestion)
+{
+    return CONGESTIONS[congestion];
+}
+
+const char *orr_buffers_name(orr_buffers buffers)
+{
+    return BUFFERS[buffers];
+}
+
 const char *orr_topology_name(orr_topology topology)
 {
     return TOPOLOGIES[topology];

@@ -66,6 +66,32 @@ static orr_status parse_number(const char *text, double *ret, orr_error *err)
     return ORR_OK;
 }
 
+/* Twice around the Earth. */
+#define MOST_KM 80000.0
+
+static orr_status parse_km(const char *text, double *ret, orr_error *err)
+{
+    static const struct {
+        const char *unit;
+        double km;
+    } units[] = {{"km", 1}, {"m", 1e-3}};
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+        const size_t len = strlen(text), unit = strlen(units[u].unit);
+        char number[64];
+        if (len <= unit || len - unit >= sizeof number ||
+            strcmp(text + len - unit, units[u].unit) != 0)
+            continue;
+        (void)snprintf(number, sizeof number, "%.*s", (int)(len - unit), text);
+        double value;
+        if (parse_number(number, &value, NULL) != ORR_OK || value > MOST_KM)
+            break;
+        *ret = value * units[u].km;
+        return ORR_OK;
+    }
+    return orr_fail(err, ORR_INVALID, "'%.80s' is not a distance: write for example 3km or 500m",
+                    text);
+}
+
 orr_status orr_quantity_read(const orr_yaml *value, const char *key, orr_quantity quantity,
                              double *ret, orr_error *err)
 {
@@ -81,6 +107,8 @@ orr_status orr_quantity_read(const orr_yaml *value, const char *key, orr_quantit
         [ORR_QUANTITY_IOPS] = orr_parse_iops,
         [ORR_QUANTITY_NUMBER] = parse_number,
         [ORR_QUANTITY_RATIO] = parse_ratio,
+        [ORR_QUANTITY_KM] = parse_km,
+        [ORR_QUANTITY_USD] = parse_number,
     };
     const char *text;
     orr_error why;

@@ -20,6 +20,8 @@ typedef enum orr_quantity {
     ORR_QUANTITY_IOPS,      /* "550kIOPS"         */
     ORR_QUANTITY_NUMBER,    /* "0.58"             */
     ORR_QUANTITY_RATIO,     /* "1:7", or "7"      */
+    ORR_QUANTITY_KM,        /* "3km", "500m"      */
+    ORR_QUANTITY_USD,       /* "2.5", in dollars  */
 } orr_quantity;
 
 typedef enum orr_field_kind {

@@ -22,6 +22,9 @@
  *            FULLY_CONNECTED  to each other unit, b d / ((s - 1) o)
  * Two units alone on a level are joined by a switch.
  *
+ * Where sites are uneven, d are the devices that a unit has, and units are numbered through all
+ * sites. Rings and pairs have a place for each unit that a full unit of the level has.
+ *
  * In an orr_link_use a shared link has the number of its unit among all units of that kind
  * (RING: up is to the next), a pair of a FULLY_CONNECTED level the number of its unit times s
  * plus the other's index, and a port the number of its device, counted on from behind those. */
@@ -30,8 +33,16 @@ typedef struct orr_fabric_link {
     uint32_t level, unit;
     bool     up;
 } orr_fabric_link;
+/* The units of a level: they begin anew in each part. */
+typedef struct orr_fabric_units {
+    uint32_t devices; /* 0: a part is one unit */
+    uint32_t n_parts; /* uneven units of the lowest such level from here up, or 1: all */
+    uint32_t first_device[ORR_SITES_MAX];
+    uint32_t first_unit[ORR_SITES_MAX + 1]; /* behind the last part: how many there are */
+} orr_fabric_units;
 typedef struct orr_fabric_level {
     uint32_t size, below, devices; /* units joined; devices in such a unit; in one of this level */
+    orr_fabric_units units;
     uint32_t base;
     uint8_t  topology;
     uint32_t shared, port; /* first link, or ORR_NONE */
@@ -44,7 +55,8 @@ typedef struct orr_fabric {
 } orr_fabric;
 typedef orr_array(uint32_t) orr_route;
 
-/* Errors: NO_MEMORY; LIMIT: over 2^31 links. */
+/* Errors: NO_MEMORY; LIMIT: over 2^31 links; UNSUPPORTED: more than ORR_SITES_MAX uneven units of a
+ * level, a ring or pairs of units that are not all there. */
 orr_status orr_fabric_init(orr_fabric *fabric, const orr_cluster *cluster,
                            const orr_network *network, orr_error *err) ORR_MUST_CHECK;
 void orr_fabric_done(orr_fabric *fabric);

@@ -162,7 +162,7 @@ static int64_t latency_ns(const orr_network *network, const orr_coll_schedule *s
     for (uint32_t k = 0; k < network->n_levels; k++) {
         double bytes = 0;
         for (uint32_t i = 0; i < schedule->n; i++)
-            bytes += schedule->phases[i].bytes[k];
+            bytes += schedule->phases[i].bytes[k] * schedule->pieces;
         const double bytes_per_s = network->levels[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH];
         most_ns = fmax(most_ns, bytes > 0 ? bytes * 1e9 / bytes_per_s : 0);
     }

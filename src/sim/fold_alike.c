@@ -138,7 +138,7 @@ static int by_number(const void *a, const void *b)
 static uint32_t joined_at(const orr_cluster *cluster, uint32_t a, uint32_t b)
 {
     for (uint32_t l = 0; l < cluster->n_levels; l++)
-        if (a / cluster->levels[l].devices == b / cluster->levels[l].devices)
+        if (orr_cluster_unit(cluster, l, a).end > b)
             return l;
     return cluster->n_levels;
 }
@@ -207,7 +207,7 @@ static orr_status keep_ranks(const folder *f, const orr_partition *p, uint32_t *
             first_rank[*c] = r;
         }
         class_of_rank[r] = *c;
-        n_ranks[*c]++;
+        n_ranks[*c] += f->ensemble->stands_for ? f->ensemble->stands_for[r] : 1;
     }
     fold->class_of_rank = class_of_rank;
     fold->first_rank = first_rank;

@@ -75,10 +75,15 @@ static void each_number_has_a_source_and_a_basis(void **state)
         check_entry(catalog->tiers[i]->name, catalog->tiers[i], orr_tier_fields);
     for (uint32_t i = 0; i < catalog->n_links; i++)
         check_entry(catalog->links[i]->name, catalog->links[i], orr_link_fields);
-    for (uint32_t i = 0; i < catalog->n_clusters; i++)
-        for (uint32_t l = 0; l < catalog->clusters[i]->n_levels; l++)
-            check_entry(catalog->clusters[i]->name, &catalog->clusters[i]->levels[l],
-                        orr_level_fields);
+    for (uint32_t i = 0; i < catalog->n_clusters; i++) {
+        const orr_cluster *c = catalog->clusters[i];
+        for (uint32_t l = 0; l < c->n_levels; l++)
+            check_entry(c->name, &c->levels[l], orr_level_fields);
+        for (uint32_t s = 0; s < c->n_sites; s++)
+            check_entry(c->name, &c->sites[s], orr_site_fields);
+        for (uint32_t k = 0; k < c->n_cuts; k++)
+            check_entry(c->name, &c->cuts[k], orr_cut_fields);
+    }
     assert_true(facts_checked > 500);
 }
 
@@ -118,6 +123,8 @@ static void clusters_have_the_sizes_that_are_published(void **state)
         {"h100-24k", "h100_sxm_80g", 24576, 7},
         {"h100_3x24k", "h100_sxm_80g", 73728, 2.8},
         {"h100_ncclx_region", "h100_sxm_80g", 122880, 2.8},
+        {"three_buildings", "h100_sxm_80g", 98304, 2.8},
+        {"two_regions", "h100_sxm_80g", 79872, 2.8 * 4.5},
     };
     const orr_catalog *catalog = built_in();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -131,6 +138,34 @@ static void clusters_have_the_sizes_that_are_published(void **state)
     }
     assert_null(orr_catalog_cluster(catalog, "dgx"));
     assert_null(orr_catalog_device(catalog, ""));
+}
+
+static void clusters_of_sites_are_what_they_say(void **state)
+{
+    (void)state;
+    const orr_catalog *catalog = built_in();
+    static const struct {
+        const char *name;
+        uint32_t n_sites, n_levels;
+        double km;
+    } cases[] = {
+        {"h100_24k", 0, 4, NAN},      {"h100_ncclx_region", 5, 5, NAN},
+        {"three_buildings", 3, 5, 3}, {"mixed_buildings", 3, 5, 3},
+        {"two_regions", 4, 6, 1000},  {"gcp_a100_two_regions", 3, 4, 2090},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const orr_cluster *c = orr_catalog_cluster(catalog, cases[i].name);
+        assert_int_equal(c->n_sites, cases[i].n_sites);
+        assert_int_equal(c->n_levels, cases[i].n_levels);
+        double km = NAN;
+        for (uint32_t k = 0; k < c->n_cuts; k++)
+            km = fmax(km, c->cuts[k].km.value);
+        assert_true(isnan(cases[i].km) ? isnan(km) : km == cases[i].km);
+    }
+    assert_int_equal(orr_catalog_cluster(catalog, "h100_ncclx_region")->levels[4].wire->paths, 76);
+    const orr_cluster *cloud = orr_catalog_cluster(catalog, "gcp_a100_two_regions");
+    assert_true(cloud->cuts[0].price_per_gb.value == 0.01 &&
+                cloud->cuts[1].price_per_gb.value == 0.02);
 }
 
 static void every_allocation_may_fail(void **state)
@@ -157,6 +192,7 @@ int main(void)
         cmocka_unit_test(each_number_has_a_source_and_a_basis),
         cmocka_unit_test(facts_agree_with_each_other),
         cmocka_unit_test(clusters_have_the_sizes_that_are_published),
+        cmocka_unit_test(clusters_of_sites_are_what_they_say),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, new_arena, free_arena);

@@ -9,6 +9,9 @@ static void names_are_those_of_the_lists(void **state)
     assert_string_equal(orr_dtype_name(ORR_DTYPE_BF16), "bf16");
     assert_string_equal(orr_dtype_name(ORR_DTYPE_INT64), "int64");
     assert_string_equal(orr_topology_name(ORR_TOPOLOGY_FULLY_CONNECTED), "fully_connected");
+    assert_string_equal(orr_balance_name(ORR_BALANCE_ADAPTIVE), "adaptive");
+    assert_string_equal(orr_congestion_name(ORR_CONGESTION_DCQCN), "dcqcn");
+    assert_string_equal(orr_buffers_name(ORR_BUFFERS_DEEP), "deep");
     assert_true(orr_dtype_bytes(ORR_DTYPE_FP4) == 0.5);
     assert_true(orr_dtype_bytes(ORR_DTYPE_TF32) == 4);
 }

@@ -26,6 +26,9 @@ static void quantities_are_read_as_people_write_them(void **state)
         {"0.58", ORR_QUANTITY_NUMBER, 0.58},
         {"1:2.8", ORR_QUANTITY_RATIO, 2.8},
         {"7", ORR_QUANTITY_RATIO, 7},
+        {"3km", ORR_QUANTITY_KM, 3},
+        {"500m", ORR_QUANTITY_KM, 0.5},
+        {"0.02", ORR_QUANTITY_USD, 0.02},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const orr_yaml scalar = {.text = cases[i].text, .file = "t.yaml", .line = 1, .column = 1};
@@ -64,6 +67,12 @@ static void a_wrong_unit_is_told_where_it_stands(void **state)
         {"1:0.5", ORR_QUANTITY_RATIO,
          "t.yaml:3:7: key: '1:0.5' is not an oversubscription: write for example 1:7, at "
          "least 1:1"},
+        {"3", ORR_QUANTITY_KM,
+         "t.yaml:3:7: key: '3' is not a distance: write for example 3km or 500m"},
+        {"1e9km", ORR_QUANTITY_KM,
+         "t.yaml:3:7: key: '1e9km' is not a distance: write for example 3km or 500m"},
+        {"km", ORR_QUANTITY_KM,
+         "t.yaml:3:7: key: 'km' is not a distance: write for example 3km or 500m"},
         {"", ORR_QUANTITY_COUNT, "t.yaml:3:7: key: a value is needed here, not nothing"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
