@@ -225,11 +225,38 @@ typedef struct orr_network {
     uint8_t        topology[ORR_LEVELS_MAX];
     double         oversubscription[ORR_LEVELS_MAX]; /* 0 is 1 */
     bool           in_network[ORR_LEVELS_MAX];
+    double         bytes_frac[ORR_LEVELS_MAX]; /* of the bytes that ALL_REDUCE, REDUCE_SCATTER and
+                                                * REDUCE send across a level: compressed; 0 is 1 */
+    uint32_t       chunks; /* pieces of a HIERARCHICAL collective, one behind another: phases on
+                            * different levels overlap; 0 is 1                                */
+    double         memory_bytes_per_s; /* what compressing and its undoing pass through; 0: it
+                                        * costs nothing                                       */
+    /* Of a wire: set by orr_network_apply_wire() alone. */
+    double         window_bytes_per_s[ORR_LEVELS_MAX]; /* of one connection: window over round
+                                                        * trip; 0: as fast as the level       */
+    double         queue_ns[ORR_LEVELS_MAX]; /* that a collective waits for others like it, but no
+                                              * longer than its own bytes take                */
+    orr_alpha_beta bare[ORR_LEVELS_MAX], bare_reduction[ORR_LEVELS_MAX]; /* before the wire was
+                                                        * laid on                             */
+    bool           wired[ORR_LEVELS_MAX]; /* `bare` are set                                   */
+    bool           uneven[ORR_LEVELS_MAX]; /* units below are not alike (orr_level.ends)      */
 } orr_network;
 /* Constants of a cluster: fitted where there are measurements of a level's technology (scaled by
  * its bandwidth over that of the machine that was measured), else bandwidth and latency of the
  * levels, and base 0. A bandwidth that is not known is 1 GB/s, a latency 0. */
 ORR_API void orr_network_of_cluster(const orr_cluster *cluster, orr_network *ret);
+/* How bytes travel, laid over the constants of each level: less bandwidth by what load balancing,
+ * congestion control, loss and failed paths take, queues to wait in, a window that bounds a
+ * connection (formulas and sources: src/cost/wire.h). Of the same cluster that the network was
+ * made of. Nothing is ever cheaper with a wire than without.
+ *
+ * UNKNOWN: each level's own wire; a level without one stays as it is. A setting goes over the
+ * level's wire; a level without one gets what src/cost/wire.h assumes, but those as fast as half
+ * of the innermost one, which are no network of queue pairs, stay as they are. The last call
+ * counts, not all of them together: orr_network_of_cluster() and orr_rates_open() have made the
+ * one with UNKNOWN. Set `chunks` and `bytes_frac` before or after. */
+ORR_API void orr_network_apply_wire(orr_network *network, const orr_cluster *cluster,
+                                    uint8_t setting /* orr_wire_setting */);
 
 /* bytes: what one member holds: all-reduce S; all-gather and gather the output S; reduce-scatter
  * and scatter the input S; all-to-all the input S; broadcast and reduce S; send and recv S; a

@@ -8,6 +8,7 @@
 #include <orrery/calibration.h>
 #include <orrery/cost.h>
 #include <orrery/dtype.h>
+#include <orrery/effects.h>
 #include <orrery/engine.h>
 #include <orrery/ensemble.h>
 #include <orrery/fit.h>

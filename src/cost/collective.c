@@ -2,6 +2,8 @@
 #include "cost/collective.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 static const orr_alpha_beta *constants(const orr_network *network, const orr_coll_phase *phase,
                                        uint32_t level)
@@ -15,7 +17,8 @@ static const orr_alpha_beta *constants(const orr_network *network, const orr_col
 
 static double protocol_ns(const orr_network *network, const orr_coll_phase *phase, int p)
 {
-    double base_ns = 0, latency_ns = 0, transfer_ns = 0;
+    double base_ns = 0, latency_ns = 0, transfer_ns = 0, waits_ns = 0, waited_ns = 0,
+           queued_ns = 0;
     for (uint32_t k = 0; k < network->n_levels && k < ORR_LEVELS_MAX; k++) {
         if (phase->steps[k] == 0 && phase->bytes[k] == 0)
             continue;
@@ -26,8 +29,23 @@ static double protocol_ns(const orr_network *network, const orr_coll_phase *phas
         base_ns = fmax(base_ns, c->base_ns[p]);
         latency_ns += phase->steps[k] * c->alpha_ns[p];
         transfer_ns = phase->together ? fmax(transfer_ns, ns) : transfer_ns + ns;
+        queued_ns += fmin(network->queue_ns[k], ns);
+        if (network->window_bytes_per_s[k] > 0) {
+            const double acked_ns = phase->sent[k] * 1e9 / network->window_bytes_per_s[k];
+            waited_ns = fmax(waited_ns, acked_ns);
+            waits_ns += fmax(0, acked_ns - phase->steps[k] * c->alpha_ns[p] - ns);
+        }
     }
-    return base_ns + latency_ns + transfer_ns;
+    if (phase->together)
+        waits_ns = fmax(0, waited_ns - latency_ns - transfer_ns);
+    return base_ns + latency_ns + transfer_ns + waits_ns + queued_ns;
+}
+
+static double copied_ns(const orr_network *network, const orr_coll_phase *phase)
+{
+    if (!(phase->copied_bytes > 0) || !(network->memory_bytes_per_s > 0))
+        return 0;
+    return phase->copied_bytes * 1e9 / network->memory_bytes_per_s;
 }
 
 double orr_coll_phase_ns(const orr_network *network, const orr_coll_phase *phase,
@@ -42,15 +60,26 @@ double orr_coll_phase_ns(const orr_network *network, const orr_coll_phase *phase
                 *ret_protocol = p;
         }
     }
-    return best_ns;
+    return best_ns + copied_ns(network, phase);
 }
 
-static double schedule_ns(const orr_network *network, const orr_coll_schedule *schedule)
+double orr_coll_schedule_ns(const orr_network *network, const orr_coll_schedule *schedule)
 {
-    double ns = 0;
-    for (uint32_t i = 0; i < schedule->n; i++)
-        ns += orr_coll_phase_ns(network, &schedule->phases[i], NULL);
-    return ns;
+    double ns = 0, busy_ns[ORR_LEVELS_MAX] = {0}, busiest_ns = 0;
+    for (uint32_t i = 0; i < schedule->n; i++) {
+        const orr_coll_phase *phase = &schedule->phases[i];
+        const double phase_ns = orr_coll_phase_ns(network, phase, NULL);
+        ns += phase_ns;
+        for (uint32_t k = 0; schedule->pieces > 1 && k < ORR_LEVELS_MAX; k++)
+            if (phase->steps[k] > 0)
+                busiest_ns = fmax(busiest_ns, busy_ns[k] += phase_ns);
+    }
+    return schedule->pieces > 1 ? ns + (schedule->pieces - 1) * busiest_ns : ns;
+}
+
+static void copy(orr_coll_schedule *to, const orr_coll_schedule *from)
+{
+    memcpy(to, from, offsetof(orr_coll_schedule, phases) + from->n * sizeof *from->phases);
 }
 
 double orr_coll_choose(const orr_network *network, const orr_span *span,
@@ -61,8 +90,8 @@ double orr_coll_choose(const orr_network *network, const orr_span *span,
     if (algorithm != ORR_ALGORITHM_AUTO &&
         orr_coll_schedule_of(network, span, collective, algorithm, bytes, &schedule)) {
         *ret_algorithm = algorithm;
-        *ret = schedule;
-        return schedule_ns(network, &schedule);
+        copy(ret, &schedule);
+        return orr_coll_schedule_ns(network, &schedule);
     }
     /* From the last on, and by more than rounding: reduction in the switch, which is measured where
      * it is known, before messages that are as fast because they were derived from it. */
@@ -70,12 +99,12 @@ double orr_coll_choose(const orr_network *network, const orr_span *span,
     for (int a = ORR_ALGORITHMS - 1; a > ORR_ALGORITHM_AUTO; a--) {
         if (!orr_coll_schedule_of(network, span, collective, (orr_algorithm)a, bytes, &schedule))
             continue;
-        const double ns = schedule_ns(network, &schedule);
+        const double ns = orr_coll_schedule_ns(network, &schedule);
         best_ns = fmin(best_ns, ns);
         if (ns < named_ns - 1e-9 * ns) {
             named_ns = ns;
             *ret_algorithm = (orr_algorithm)a;
-            *ret = schedule;
+            copy(ret, &schedule);
         }
     }
     return best_ns;
@@ -108,7 +137,8 @@ orr_price orr_collective_price(const orr_network *network, const orr_span *span,
 {
     static const double MOST_NS = (double)(INT64_MAX / 4);
     orr_price price = {.basis = ORR_BASIS_NONE, .error_frac = NAN, .model = ""};
-    orr_coll_schedule schedule = {0};
+    orr_coll_schedule schedule;
+    schedule.n = 0;
     const double ns = orr_coll_choose(network, span, collective, algorithm,
                                       bytes > 0 ? (double)bytes : 0, &algorithm, &schedule);
     if (!isfinite(ns) || schedule.n == 0)

@@ -12,6 +12,13 @@
  * max where the levels carry their bytes at the same time, sum where one after another. Phases
  * follow one another, each a collective of its own: one base and one protocol each.
  *
+ * Where a window bounds a connection (wire.h), a level takes no less than `sent[k]`, the bytes of
+ * one connection, over the window's rate: latency and waiting for acknowledgements go by together.
+ * Where queues stand (wire.h), a level takes min(queue_ns[k], time of its bytes) more.
+ * Where bytes are compressed across a level, those that would have crossed go through memory
+ * first and last: 2 (1 + frac) times `need`, read and written at either end: assumed, and that
+ * nothing hides it.
+ *
  * On one switch, n members, S bytes, L = ceil(log2 n), f = (n - 1) / n; [T] is Thakur,
  * Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
  * 19(1), 2005:
@@ -54,28 +61,56 @@
  *   direct        each pair at the lowest level that joins it
  *   others        level by level within one collective
  *   hierarchical  level by level, a collective each: reduce-scatter inside, all-reduce across,
- *                 all-gather inside, recursively; each the cheapest on its level */
+ *                 all-gather inside, recursively; each the cheapest on its level
+ *
+ * Doubling goes over the levels so that the outermost carries least: reduce-scatter by halving from
+ * the nearest partner to the farthest, all-gather from the farthest to the nearest. That is what
+ * won on oversubscribed links in Si et al., "Collective communication for 100k+ GPUs", arXiv
+ * 2510.20171; the other order (orr_coll_gather_nearest_first()) sends as many times more across
+ * a level as there are members below it, in as many steps, and so is no choice of its own.
+ *
+ * Pieces. HIERARCHICAL in c pieces (orr_network.chunks): a level works on one piece at a time,
+ * levels on different ones at once, so that
+ *     T(S) = sum of phases of S / c + (c - 1) * the most that a piece keeps one level busy
+ * a phase keeping its level busy for all of its time, latency included, as collectives of one
+ * communicator do. It is what the slowest stage of a pipeline gives (Hockney's r_inf, n_1/2); a
+ * schedule that is carried out piece by piece never takes longer, and is shorter by less than the
+ * phases of one piece on the other levels (tests/unit/cost/test_collective_pieces.c).
+ *
+ * Units that hold unlike numbers of members (orr_span.even false) count as the fullest does:
+ * assumed. Where units are unlike by nature (orr_network.uneven: sites), what crosses between them
+ * goes through the ports of the smaller ones: of the group's ranks those that are left when the
+ * largest is full, shared evenly, and no fewer than half of the mean. Exact for two sites, up to
+ * 3:1, of which the larger is full on the levels inside of it. */
 enum { ORR_COLL_PHASES = 2 * ORR_LEVELS_MAX };
 typedef struct orr_coll_phase {
     double steps[ORR_LEVELS_MAX];
     double bytes[ORR_LEVELS_MAX];
+    double sent[ORR_LEVELS_MAX]; /* of `bytes`, through one connection, oversubscribed or not */
+    double copied_bytes;         /* through memory, to compress and back                      */
     bool   in_network; /* with the constants of `reduction` */
     bool   together;   /* max over levels, not sum          */
 } orr_coll_phase;
 typedef struct orr_coll_schedule {
     uint32_t       n;
+    uint32_t       pieces; /* of which the phases are one; at least 1 */
     orr_coll_phase phases[ORR_COLL_PHASES];
 } orr_coll_schedule;
 
-/* False: the algorithm (not AUTO) does not serve it. HIERARCHICAL chooses by price on its
- * levels. */
+/* False: the algorithm (not AUTO) does not serve it, and `ret` holds nothing of use. HIERARCHICAL
+ * chooses by price on its levels. Phases beyond `n` are not written. */
 bool orr_coll_schedule_of(const orr_network *network, const orr_span *span,
                           orr_collective collective, orr_algorithm algorithm, double bytes,
                           orr_coll_schedule *ret);
+/* All-gather of `bytes` by doubling from the nearest partner to the farthest: in one phase. */
+void orr_coll_gather_nearest_first(const orr_network *network, const orr_span *span,
+                                   double bytes, orr_coll_phase *ret);
 /* The phase's time with its fastest protocol; `ret_protocol` may be NULL. INFINITY: no protocol has
  * a bandwidth. */
 double orr_coll_phase_ns(const orr_network *network, const orr_coll_phase *phase,
                          int *ret_protocol);
+/* All pieces of all phases. */
+double orr_coll_schedule_ns(const orr_network *network, const orr_coll_schedule *schedule);
 /* Cheapest algorithm and its schedule; `algorithm` itself unless it is AUTO or does not serve.
  * Infinite for what nothing serves. */
 double orr_coll_choose(const orr_network *network, const orr_span *span,

@@ -21,9 +21,17 @@ static orr_alpha_beta scaled(const orr_alpha_beta *fitted, double factor)
     return c;
 }
 
+static double memory_bytes_per_s(const orr_device *device)
+{
+    return device == NULL ? 0
+                          : orr_fact_or(&device->achievable_memory_bytes_per_s,
+                                        orr_fact_or(&device->memory_bytes_per_s, 0));
+}
+
 void orr_network_of_cluster(const orr_cluster *cluster, orr_network *ret)
 {
-    orr_network network = {.n_levels = cluster->n_levels};
+    orr_network network = {.n_levels = cluster->n_levels,
+                           .memory_bytes_per_s = memory_bytes_per_s(cluster->device)};
     for (uint32_t k = 0; k < cluster->n_levels && k < ORR_LEVELS_MAX; k++) {
         const orr_level *level = &cluster->levels[k];
         const double bytes_per_s = orr_fact_or(&level->bytes_per_s, 1e9);
@@ -39,5 +47,6 @@ void orr_network_of_cluster(const orr_cluster *cluster, orr_network *ret)
             network.reduction[k] = scaled(&fit->reduction, factor);
         }
     }
+    orr_network_apply_wire(&network, cluster, ORR_WIRE_UNKNOWN);
     *ret = network;
 }
