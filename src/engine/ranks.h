@@ -22,8 +22,5 @@ typedef enum orr_ranks_kind {
 typedef orr_status orr_ranks_body(void *ctx, orr_transport *transport, orr_error *err);
 orr_status orr_ranks_run(uint32_t n, orr_ranks_kind kind, int64_t deadline_ns, orr_ranks_body *body,
                          void *ctx, orr_error *err) ORR_MUST_CHECK;
-/* Rank of this process among those that mpirun or Slurm started, and how many; false: neither did.
- */
-bool orr_ranks_started(uint32_t *ret_rank, uint32_t *ret_n);
 
 #endif /* ORR_ENGINE_RANKS_H */

@@ -2,6 +2,7 @@
 #ifndef ORR_IO_TRANSPORT_H
 #define ORR_IO_TRANSPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -60,6 +61,8 @@ orr_status orr_tcp_connect(uint32_t rank, uint32_t ranks, int listener,
 orr_status orr_tcp_listen(const char *host, int *ret_socket, char *ret_address, size_t room,
                           orr_error *err) ORR_MUST_CHECK;
 
+/* Rank of this process among those that mpirun or Slurm started, and how many; false: neither did. */
+bool orr_ranks_started(uint32_t *ret_rank, uint32_t *ret_n);
 /* MPI, when this process was started by mpirun or by Slurm with it. UNSUPPORTED: built without. */
 orr_status orr_mpi_connect(int64_t deadline_ns, orr_transport **ret, orr_error *err) ORR_MUST_CHECK;
 
