@@ -3,6 +3,7 @@
  *
  *   bench_plans estimate MODEL CLUSTER   closed forms over a grid of plans on 512 to 16,384 devices
  *   bench_plans simulate MODEL CLUSTER   full simulations of 16 stages and 32 micro-batches
+ *   bench_plans floor MODEL CLUSTER      floors of families of plans: sets of modules, built and priced
  *
  * One JSON line. Of estimates: the first pass over the grid, which builds what plans have in
  * common, and the median of those after it; beside them the floor, pricing two dozen kernels, about
@@ -16,6 +17,7 @@
 #include <orrery/outcome.h>
 
 #include "base/array.h"
+#include "plan/estimate.h"
 
 enum { PASSES = 5, SIMULATIONS = 9, KERNELS = 24, BATCH = 2048 };
 
@@ -96,6 +98,22 @@ static double pass_s(orr_estimator *estimator, const plans *all)
     return cpu_s() - start_s;
 }
 
+/* How far bounds are below the estimates: the median. */
+static double bound_share(orr_estimator *estimator, const plans *all)
+{
+    double *shares = calloc(all->n, sizeof *shares);
+    if (shares == NULL)
+        check(orr_fail_memory(&err));
+    for (size_t i = 0; i < all->n; i++) {
+        orr_estimate estimate;
+        check(orr_estimate_of(estimator, &all->at[i], &estimate, &err));
+        shares[i] = (double)estimate.bound_ns / (double)estimate.step_ns;
+    }
+    const double share = median(shares, all->n);
+    free(shares);
+    return share;
+}
+
 /* Products of growing size, so that none is like the one before. */
 static double floor_s(const orr_rates_of_job *rates, size_t n_plans)
 {
@@ -137,11 +155,49 @@ static void time_estimates(const orr_model *model, const orr_cluster *cluster, o
     const double priced_s = floor_s(&rates, all.n), s = median(spent_s, PASSES);
     printf("{\"bench\": \"estimate\", \"model\": \"%s\", \"cluster\": \"%s\", \"plans\": %zu, "
            "\"first_plans_per_s\": %.0f, \"plans_per_s\": %.0f, \"us_per_plan\": %.2f, "
-           "\"floor_us_per_plan\": %.2f, \"times_the_floor\": %.2f}\n",
+           "\"floor_us_per_plan\": %.2f, \"times_the_floor\": %.2f, \"bound_over_estimate\": %.4f}\n",
            model->name, cluster->name, all.n, (double)all.n / first_s, (double)all.n / s,
-           1e6 * s / (double)all.n, 1e6 * priced_s / (double)all.n, s / priced_s);
+           1e6 * s / (double)all.n, 1e6 * priced_s / (double)all.n, s / priced_s,
+           bound_share(estimator, &all));
     orr_estimator_free(estimator);
     orr_array_done(&all);
+}
+
+static double floor_of_s(orr_estimator *estimator, const orr_cluster *cluster, const orr_plan *plan,
+                         double *ret_n)
+{
+    double ns;
+    const double start_s = cpu_s();
+    *ret_n += orr_estimate_floor(estimator, plan, cluster->n_devices, &ns, &err) == ORR_OK;
+    return cpu_s() - start_s;
+}
+
+static void time_floors(const orr_model *model, const orr_cluster *cluster)
+{
+    static const uint8_t recompute[] = {ORR_RECOMPUTE_NONE, ORR_RECOMPUTE_SELECTIVE,
+                                        ORR_RECOMPUTE_FULL};
+    const bool sparse = model->moe.experts > 0;
+    double built_s = 0, built = 0, priced_s = 0, priced = 0;
+    orr_estimator *estimator;
+    check(orr_estimator_new(model, cluster, NULL, &estimator, &err));
+    for (uint32_t tp = 1; tp <= 8; tp *= 2)
+        for (uint32_t cp = 1; cp <= 4; cp *= 2)
+            for (uint32_t ep = 1; ep <= (sparse ? 16 : 1); ep *= 4)
+                for (uint32_t i = 0; i < 9; i++) {
+                    orr_plan plan = {.tp = tp, .cp = cp, .ep = ep, .etp = sparse ? 1 : 0,
+                                     .micro_batch = 1U << i % 3, .recompute = recompute[i / 3],
+                                     .batch = BATCH};
+                    built_s += floor_of_s(estimator, cluster, &plan, &built);
+                    plan.graphs = ORR_SWITCH_ON;
+                    priced_s += floor_of_s(estimator, cluster, &plan, &priced);
+                }
+    orr_estimator_free(estimator);
+    if (built == 0 || priced == 0)
+        check(orr_fail(&err, ORR_INVALID, "no floor of %s on %s", model->name, cluster->name));
+    printf("{\"bench\": \"floor\", \"model\": \"%s\", \"cluster\": \"%s\", \"families\": %.0f, "
+           "\"built_us\": %.1f, \"priced_us\": %.1f}\n",
+           model->name, cluster->name, built + priced, 1e6 * built_s / built,
+           1e6 * priced_s / priced);
 }
 
 /* The engine on graphs that are there already. */
@@ -191,8 +247,9 @@ int main(int argc, char **argv)
     const orr_catalog *catalog;
     const orr_model *model;
     const orr_cluster *cluster;
-    if (argc != 4 || (strcmp(argv[1], "estimate") != 0 && strcmp(argv[1], "simulate") != 0)) {
-        fputs("usage: bench_plans estimate|simulate MODEL CLUSTER\n", stderr);
+    if (argc != 4 || (strcmp(argv[1], "estimate") != 0 && strcmp(argv[1], "simulate") != 0 &&
+                      strcmp(argv[1], "floor") != 0)) {
+        fputs("usage: bench_plans estimate|simulate|floor MODEL CLUSTER\n", stderr);
         return 2;
     }
     check(orr_catalog_open(arena, &catalog, &err));
@@ -200,6 +257,8 @@ int main(int argc, char **argv)
     check(orr_cluster_load(catalog, argv[3], arena, &cluster, &err));
     if (strcmp(argv[1], "estimate") == 0)
         time_estimates(model, cluster, arena);
+    else if (strcmp(argv[1], "floor") == 0)
+        time_floors(model, cluster);
     else
         time_simulations(model, cluster);
     orr_arena_free(arena);

@@ -30,26 +30,77 @@ static void check_facts(const void *entry, const orr_field *(*fields_of)(size_t 
     }
 }
 
-static void check_cluster(const orr_cluster *cluster, orr_arena *arena)
+static void check_wire(const orr_wire *wire)
+{
+    FUZZ_CHECK(wire == NULL || (wire->loss_frac >= 0 && wire->loss_frac < 1));
+    FUZZ_CHECK(wire == NULL || wire->failed == 0 || wire->failed < wire->paths);
+    FUZZ_CHECK(wire == NULL || (isfinite(wire->segment_bytes) && wire->segment_bytes >= 0));
+}
+
+/* Sizes multiply, or units end where they say. */
+static void check_levels(const orr_cluster *cluster)
 {
     uint64_t devices = 1;
+    bool uneven = false;
     FUZZ_CHECK(cluster->device != NULL && cluster->n_levels > 0);
     FUZZ_CHECK(cluster->n_levels <= ORR_LEVELS_MAX);
     for (uint32_t l = 0; l < cluster->n_levels; l++) {
         const orr_level *level = &cluster->levels[l];
-        devices *= level->size;
-        FUZZ_CHECK(level->devices == devices && level->name != NULL && level->technology != NULL);
+        uneven |= level->ends != NULL || devices * level->size != level->devices;
+        FUZZ_CHECK(level->name != NULL && level->technology != NULL);
+        FUZZ_CHECK(level->devices <= devices * level->size && level->devices > 0);
+        FUZZ_CHECK(!uneven || cluster->n_sites > 0);
         FUZZ_CHECK(level->bytes_per_s.value > 0 && level->oversubscription.value >= 1);
         check_facts(level, orr_level_fields);
+        check_wire(level->wire);
+        devices = uneven ? level->devices : devices * level->size;
     }
     FUZZ_CHECK(cluster->n_devices == devices);
+}
+
+static void check_sites(const orr_cluster *cluster, orr_arena *arena)
+{
+    uint32_t devices = 0, some[ORR_SITES_MAX];
+    const orr_cluster *part;
+    FUZZ_CHECK(cluster->n_sites >= 2 && cluster->n_sites <= ORR_SITES_MAX);
+    FUZZ_CHECK(cluster->n_cuts == cluster->n_sites * (cluster->n_sites - 1) / 2);
+    for (uint32_t s = 0; s < cluster->n_sites; s++) {
+        const orr_unit unit = orr_cluster_unit(cluster, cluster->site_level, devices);
+        check_facts(&cluster->sites[s], orr_site_fields);
+        FUZZ_CHECK(unit.first == devices && orr_cluster_site(cluster, devices) == s);
+        devices += cluster->sites[s].devices;
+        FUZZ_CHECK(unit.end == devices && cluster->sites[s].device != NULL);
+        some[s] = cluster->sites[s].devices / (1 + s % 3);
+    }
+    FUZZ_CHECK(devices == cluster->n_devices);
+    for (uint32_t i = 0; i < cluster->n_cuts; i++) {
+        const orr_cut *cut = &cluster->cuts[i];
+        check_facts(cut, orr_cut_fields);
+        check_wire(cut->wire);
+        FUZZ_CHECK(cut->a < cut->b && cut->b < cluster->n_sites && cut->bytes_per_s.value > 0);
+        FUZZ_CHECK(cut->oversubscription.value >= 1);
+    }
+    some[0] += some[0] == 0;
+    FUZZ_CHECK(orr_cluster_place(cluster, some, arena, &part, NULL) == ORR_OK);
+    check_levels(part);
+}
+
+static void check_cluster(const orr_cluster *cluster, orr_arena *arena)
+{
+    check_levels(cluster);
+    if (cluster->n_sites > 0)
+        check_sites(cluster, arena);
     const uint32_t ends[] = {0, cluster->n_devices - 1};
+    const orr_cluster_factors factors = {
+        .latency = 2, .bandwidth = 3, .oversubscription = 0.5, .compute = 2};
     orr_span span;
-    const orr_cluster *half;
-    FUZZ_CHECK(orr_cluster_span(cluster, ends, 1 + (devices > 1), &span, NULL) == ORR_OK);
+    const orr_cluster *half, *scaled;
+    FUZZ_CHECK(orr_cluster_span(cluster, ends, 1 + (cluster->n_devices > 1), &span, NULL) ==
+               ORR_OK);
     FUZZ_CHECK(orr_cluster_resize(cluster, (cluster->n_devices + 1) / 2, arena, &half, NULL) ==
                ORR_OK);
     FUZZ_CHECK(half->n_devices <= cluster->n_devices);
+    FUZZ_CHECK(orr_cluster_scaled(cluster, &factors, arena, &scaled, NULL) == ORR_OK);
 }
 
 /* A catalogue file in which each number is assumed unless it says more. */

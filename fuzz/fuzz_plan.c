@@ -5,6 +5,7 @@
 #include <orrery/outcome.h>
 
 #include "fuzz.h"
+#include "model/plan.h"
 #include "model/schedule.h"
 
 /* A plan as text. What is read is written and read back as the same plan; completing it twice is
@@ -15,7 +16,7 @@ enum { MOST_TURNS = 4096, MOST_RANKS = 64, MOST_LAYERS = 24, MOST_TEXT = 4096 };
 typedef struct world { /* opened once */
     orr_arena         *arena;
     const orr_model   *dense, *experts;
-    const orr_cluster *cluster;
+    const orr_cluster *host, *sites; /* for plans that say nothing of sites, and for those that do */
 } world;
 static world the_world;
 
@@ -28,7 +29,8 @@ static void open_world(world *w)
     FUZZ_CHECK(orr_catalog_open(w->arena, &catalog, NULL) == ORR_OK);
     FUZZ_CHECK(orr_model_load("llama3.2-1b", w->arena, &w->dense, NULL) == ORR_OK);
     FUZZ_CHECK(orr_model_load("mixtral-8x7b", w->arena, &w->experts, NULL) == ORR_OK);
-    FUZZ_CHECK(orr_cluster_load(catalog, "dgx_h100_pod", w->arena, &w->cluster, NULL) == ORR_OK);
+    FUZZ_CHECK(orr_cluster_load(catalog, "dgx_h100_pod", w->arena, &w->host, NULL) == ORR_OK);
+    FUZZ_CHECK(orr_cluster_load(catalog, "mixed_buildings", w->arena, &w->sites, NULL) == ORR_OK);
 }
 
 static orr_plan read_again(const orr_plan *plan, orr_arena *arena)
@@ -76,13 +78,13 @@ static uint64_t check_schedule(const orr_plan *whole, orr_arena *arena)
     return turns * spec.micro_batches;
 }
 
-static void check_estimate(const orr_model *model, const orr_plan *plan, const world *w,
-                           const orr_outcome *outcome)
+static void check_estimate(const orr_model *model, const orr_plan *plan,
+                           const orr_cluster *cluster, const orr_outcome *outcome)
 {
     orr_estimator *estimator;
     orr_estimate estimate;
     orr_error err = {0};
-    FUZZ_CHECK(orr_estimator_new(model, w->cluster, NULL, &estimator, NULL) == ORR_OK);
+    FUZZ_CHECK(orr_estimator_new(model, cluster, NULL, &estimator, NULL) == ORR_OK);
     const orr_status status = orr_estimate_of(estimator, plan, &estimate, &err);
     FUZZ_CHECK((status == ORR_OK) == (outcome != NULL));
     if (status == ORR_OK)
@@ -110,6 +112,7 @@ static void check_outcome(const orr_outcome *o, uint64_t choice)
 static void check_job(const orr_plan *plan, const world *w, orr_arena *arena, uint64_t choice)
 {
     const orr_model *model = choice & 1 ? w->dense : w->experts;
+    const orr_cluster *cluster = orr_plan_has_sites(plan) ? w->sites : w->host;
     orr_job_options options;
     orr_outcome outcome;
     orr_error err = {0};
@@ -119,10 +122,10 @@ static void check_job(const orr_plan *plan, const world *w, orr_arena *arena, ui
     if (options.workload.task >= ORR_TASKS)
         options.workload.task = ORR_TASK_PRETRAIN;
     const orr_status status =
-        orr_outcome_of(model, plan, w->cluster, &options, arena, &outcome, &err);
+        orr_outcome_of(model, plan, cluster, &options, arena, &outcome, &err);
     FUZZ_CHECK(status == ORR_OK || (err.text[0] != '\0' && status != ORR_NO_MEMORY));
     if (options.workload.task == ORR_TASK_PRETRAIN)
-        check_estimate(model, plan, w, status == ORR_OK ? &outcome : NULL);
+        check_estimate(model, plan, cluster, status == ORR_OK ? &outcome : NULL);
     if (status != ORR_OK)
         return;
     check_outcome(&outcome, choice >> 8);

@@ -48,6 +48,8 @@ typedef struct orr_ensemble {
                                             * has to say                                      */
     const uint8_t *const   *basis;         /* shape (D)(N_d), orr_basis of each duration; NULL,
                                             * or a row NULL: recorded                         */
+    const uint32_t         *stands_for;    /* shape (R): ranks of the job that are like this one, it
+                                            * included, and are not told one by one; NULL: 1  */
 } orr_ensemble;
 
 /* A recorded job as it was: each graph its own rank, each match a meeting, starts as

@@ -16,7 +16,9 @@ extern "C" {
  *
  * Letters: t tensor-, c context-, d data-, p pipeline-, e expert-parallel degree; v chunks of a
  * stage (virtual stages); m micro-batches of a step; L layers. Ranks: t x c x d x p. Expert
- * parallelism takes its ranks out of t x c x d: it adds none. */
+ * parallelism takes its ranks out of t x c x d: it adds none.
+ *
+ * All replicas have as many micro-batches, whatever devices they are on. */
 
 /* What runs when. Each is data: see orr_schedule_make(). */
 #define ORR_SCHEDULE_MAP(X)                                                                  \
@@ -80,6 +82,23 @@ typedef enum orr_offload {
 #undef ORR_OFFLOAD_ENUM_
 } orr_offload;
 
+/* Which axis crosses the cuts between sites; the other one then stays inside of them. */
+#define ORR_CROSS_MAP(X) X(UNKNOWN, "unknown") X(DP, "dp") X(PP, "pp")
+typedef enum orr_cross {
+#define ORR_CROSS_ENUM_(name, text) ORR_CROSS_##name,
+    ORR_CROSS_MAP(ORR_CROSS_ENUM_)
+#undef ORR_CROSS_ENUM_
+} orr_cross;
+
+/* What gradients are sent in between sites, when not in what they are summed in. */
+#define ORR_COMPRESS_MAP(X) \
+    X(UNKNOWN, "unknown") X(NONE, "none") X(BF16, "bf16") X(FP8, "fp8") X(INT8, "int8")
+typedef enum orr_compress {
+#define ORR_COMPRESS_ENUM_(name, text) ORR_COMPRESS_##name,
+    ORR_COMPRESS_MAP(ORR_COMPRESS_ENUM_)
+#undef ORR_COMPRESS_ENUM_
+} orr_compress;
+
 #define ORR_SWITCH_MAP(X) X(UNKNOWN, "unknown") X(OFF, "off") X(ON, "on")
 typedef enum orr_switch {
 #define ORR_SWITCH_ENUM_(name, text) ORR_SWITCH_##name,
@@ -105,7 +124,10 @@ typedef enum orr_switch {
     X(shards, "ranks that share the shards of ZeRO; dp / shards replicas of them (HSDP)")      \
     X(prefetch, "layers whose weights are gathered ahead (FSDP)")                              \
     X(recompute_layers, "layers of a chunk that are computed again")                           \
-    X(bucket_bytes, "gradients that are reduced at once")
+    X(bucket_bytes, "gradients that are reduced at once")                                      \
+    X(dp_outer, "of dp, the factor that lies outside of all other axes: regions")              \
+    X(dp_chunks, "pieces of a hierarchical reduction of gradients, one behind another")        \
+    X(local_steps, "steps that outer parts of dp take alone, then meet (DiLoCo): other numerics")
 
 /* Choices of a plan: field, type as in orr_<type>, what it says. 0 (unknown): the default. */
 #define ORR_PLAN_CHOICE_MAP(X)                                                                 \
@@ -123,7 +145,13 @@ typedef enum orr_switch {
     X(flash, SWITCH, "attention in one kernel that keeps no scores; default on")               \
     X(fusion, SWITCH, "elementwise work fused into few kernels (compiled); default on")        \
     X(graphs, SWITCH, "device work launched as CUDA graphs; default off, but on for decode")      \
-    X(offload, OFFLOAD, "what is kept in the memory of the host; default none")
+    X(offload, OFFLOAD, "what is kept in the memory of the host; default none")                \
+    X(cross, CROSS, "what crosses the cuts between sites; default dp")                         \
+    X(dp_algorithm, ALGORITHM, "of the reduction of gradients; default the cheapest")          \
+    X(compress, COMPRESS, "what gradients cross the cuts in; default none; other numerics")    \
+    X(wire_dp, WIRE, "how gradients and weights travel; default as the cluster has it")        \
+    X(wire_pp, WIRE, "how activations travel between stages")                                  \
+    X(wire_cp, WIRE, "how keys and values travel") X(wire_ep, WIRE, "how tokens travel to experts")
 
 /* Axes along which ranks differ. The first four multiply to all ranks. The others are made of
  * them, and are no axes of `order`. */
@@ -132,10 +160,11 @@ typedef enum orr_switch {
     X(EP, "ep")           /* share one set of experts: of t x c x d, innermost first          */ \
     X(ETP, "etp")         /* slices of one expert                                             */ \
     X(EDP, "edp")         /* have the same experts                                            */ \
-    X(GRADIENT, "dp_cp")  /* d x c: have the same dense weights                               */ \
+    X(GRADIENT, "dp_cp")  /* d x c: sum the same dense weights' gradients in every step       */ \
     X(SHARD, "shard")     /* of GRADIENT: share what ZeRO shards                              */ \
     X(REPLICA, "replica") /* of GRADIENT: have the same shard                                 */ \
-    X(TIED, "tied")       /* first and last stage, where embedding and head share weights     */
+    X(TIED, "tied")       /* first and last stage, where embedding and head share weights     */ \
+    X(MEETING, "meeting") /* same place in each outer part of dp: local steps, else nobody    */
 typedef enum orr_axis {
 #define ORR_AXIS_ENUM_(name, text) ORR_AXIS_##name,
     ORR_AXIS_MAP(ORR_AXIS_ENUM_)
@@ -146,6 +175,7 @@ typedef enum orr_axis {
 } orr_axis;
 ORR_API const char *orr_axis_name(orr_axis axis);
 
+enum { ORR_PLAN_PARTS = 8 }; /* sites, sections */
 typedef struct orr_plan {
 #define ORR_PLAN_FIELD_(name, text) uint32_t name;
     ORR_PLAN_MAP(ORR_PLAN_FIELD_)
@@ -154,6 +184,13 @@ typedef struct orr_plan {
     ORR_PLAN_CHOICE_MAP(ORR_PLAN_FIELD_)
 #undef ORR_PLAN_FIELD_
     uint8_t order[ORR_BASE_AXES]; /* orr_axis + 1, innermost first; all 0: tp, cp, dp, pp */
+    /* Of each site of the cluster, all 0: not said. "sites=5-3" with cross=dp: replicas; with
+     * cross=pp: stages, those of the first outer part of dp, then those of the next. The axis that
+     * crosses is the outermost of `order`; or, of replicas, sites get whole outer parts. */
+    uint16_t sites[ORR_PLAN_PARTS];
+    /* Layers of stages that are not alike, "sections=8x6-4x12": 8 stages of 6 layers, then 4 of
+     * 12, each over all chunks of a stage; not with first_layers, last_layers or DualPipe. */
+    uint16_t section_stages[ORR_PLAN_PARTS], section_layers[ORR_PLAN_PARTS];
 } orr_plan;
 
 /* "dp=4,tp=2,schedule=gpipe,order=tp-cp-dp-pp"; what is not named is 0. Numbers take k and M
@@ -166,11 +203,15 @@ ORR_API ORR_MUST_CHECK const char *orr_plan_text(const orr_plan *plan, orr_arena
 /* `from` with the fields that `change` names. */
 ORR_API orr_plan orr_plan_changed(const orr_plan *from, const orr_plan *change);
 ORR_API bool orr_plan_same(const orr_plan *a, const orr_plan *b);
-/* The plan with every default filled in, micro-batches from `batch` or the other way round. */
+/* The plan with every default filled in, micro-batches from `batch` or the other way round. Where
+ * sites are said, dp crosses the cuts; where an order is not, what crosses is put outermost; with
+ * local steps, outer parts of dp are the largest that no cut divides. What is of sites alone and
+ * not said stays 0: dp_outer, dp_chunks, local_steps as if 1, compress as if none. */
 ORR_API orr_plan orr_plan_completed(const orr_plan *plan);
 /* INVALID, with the reason: 12 heads do not divide into 8 slices, 5 layers cannot fill 8 stages,
  * experts do not divide, shards do not divide dp x cp, a schedule that does not go with these
- * stages, chunks or micro-batches... Fields of 0 are not checked. */
+ * stages, chunks or micro-batches, sites or sections that do not add up... Fields of 0 are not
+ * checked. */
 ORR_API ORR_MUST_CHECK orr_status orr_plan_check(const orr_plan *plan, orr_error *err);
 /* t * c * d * p; fields of 0 count as 1. UINT64 because products of uint32_t may not fit. */
 ORR_API uint64_t orr_plan_ranks(const orr_plan *plan);

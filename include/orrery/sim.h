@@ -68,6 +68,8 @@ typedef struct orr_sim_options {
                                   * there it matters where a rank lies                         */
     uint32_t    threads;         /* 0: one per core                                            */
     const orr_device *device;    /* of the ranks, for their energy; NULL: the cluster's        */
+    const orr_device *const *device_of_graph; /* shape (D) of the ensemble: of ranks that are not
+                                  * alike; NULL, or a row NULL: as `device`                    */
 } orr_sim_options;
 ORR_API void orr_sim_options_init(orr_sim_options *options);
 

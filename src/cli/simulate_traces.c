@@ -33,15 +33,16 @@ static orr_status write_rank(const orr_job_request *r, const char *folder, uint3
  * The numbers are those that the traces name. */
 static orr_status write_groups(const orr_job_request *r, const char *folder, orr_error *err)
 {
-    const orr_ensemble *ensemble = r->outcome.ensemble;
+    const orr_grouping *groupings;
     orr_output *out;
-    uint32_t number = 0;
+    uint32_t number = 0, n = 0;
     char path[4096];
     snprintf(path, sizeof path, "%s/groups.json", folder);
+    ORR_TRY(orr_outcome_groups(&r->outcome, r->session->arena, &groupings, &n, err));
     ORR_TRY(orr_output_open(path, &out, err));
     orr_output_text(out, "{");
-    for (uint32_t i = 0; i < ensemble->n_groupings; i++) {
-        const orr_grouping *grouping = &ensemble->groupings[i];
+    for (uint32_t i = 0; i < n; i++) {
+        const orr_grouping *grouping = &groupings[i];
         for (uint32_t g = 0; g < grouping->n_groups; g++, number++) {
             orr_output_printf(out, "%s\n\"%u\":[", number ? "," : "", number + 1);
             for (uint32_t m = grouping->first[g]; m < grouping->first[g + 1]; m++)

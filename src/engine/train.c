@@ -96,6 +96,10 @@ static orr_status settle_plan(orr_training *t, orr_error *err)
         t->plan.seq = t->model->context > 0 && t->model->context < 8192 ? t->model->context : 8192;
     t->workload.seq = t->plan.seq;
     ORR_TRY(orr_plan_check(&t->plan, err));
+    if (t->plan.local_steps > 1)
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "local_steps=%u: steps that parts of a job take alone are simulated, not "
+                        "trained", t->plan.local_steps);
     if (t->workload.task == ORR_TASK_DPO)
         ORR_TRY(settle_pairs(&t->plan, err));
     if (t->workload.task == ORR_TASK_RL && orr_plan_ranks(&t->plan) != t->plan.dp)

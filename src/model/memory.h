@@ -100,10 +100,15 @@ typedef struct orr_memory_job {
     const orr_plan          *plan;
     const orr_workload      *workload;
     const orr_device        *device; /* NULL is allowed */
+    const orr_device *const *stage_devices; /* shape (stages); NULL: `device` for all */
     const orr_module_row    *row;
     const orr_stage_map     *map;
     const orr_schedule_plan *schedule;
 } orr_memory_job;
+/* By stage the device with the least memory of those it lies on, rank r being device r of a cluster
+ * that may have sites of several. In the arena. */
+orr_status orr_stage_devices(const orr_plan *plan, const orr_cluster *cluster, orr_arena *arena,
+                             const orr_device *const **ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_memory_plan_of(const orr_memory_job *job, orr_arena *arena, orr_memory_plan *ret,
                               orr_error *err) ORR_MUST_CHECK;
 orr_status orr_memory_plan_alone(const orr_model *model, const orr_plan *plan,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/memory.h"
+#include "model/parallel.h"
 #include "model/schedule.h"
 
 /* So that sums stay within 63 bits. */
@@ -142,25 +143,81 @@ static orr_status plan_stage(const orr_stage_parts *parts, const orr_model *mode
     return ORR_OK;
 }
 
-static orr_status plan_stages(orr_stage_parts *parts, const orr_model *model,
-                              const orr_workload *workload, orr_arena *arena, orr_memory_plan *ret,
-                              orr_error *err)
+static const orr_device *device_of(const orr_memory_job *job, uint32_t stage)
+{
+    return job->stage_devices != NULL ? job->stage_devices[stage] : job->device;
+}
+
+/* What a stage has too much; negative: room for. Memory that is not known is more than any. */
+static int64_t over_bytes(const orr_memory_job *job, const orr_stage_memory *stages, uint32_t stage)
+{
+    const int64_t usable = orr_usable_bytes(device_of(job, stage));
+    return stages[stage].peak_bytes - (usable >= 0 ? usable : INT64_MAX / 2);
+}
+
+static void find_worst(const orr_memory_job *job, orr_memory_plan *plan)
+{
+    int64_t worst = over_bytes(job, plan->stages, 0);
+    for (uint32_t i = 1; i < plan->n_stages; i++) {
+        const int64_t over = over_bytes(job, plan->stages, i);
+        if (over > worst) {
+            plan->worst = i;
+            worst = over;
+        }
+    }
+    plan->capacity_bytes = orr_usable_bytes(device_of(job, plan->worst));
+    plan->fits = plan->capacity_bytes < 0 || worst <= 0;
+    plan->missing_bytes = plan->fits ? 0 : worst;
+}
+
+static orr_status plan_stages(orr_stage_parts *parts, const orr_memory_job *job, orr_arena *arena,
+                              orr_memory_plan *ret, orr_error *err)
 {
     const uint32_t n = parts->schedule->spec.stages;
     orr_stage_memory *stages = orr_arena_array(arena, orr_stage_memory, n);
     if (stages == NULL)
         return orr_fail_memory(err);
-    for (parts->stage = 0; parts->stage < n; parts->stage++)
-        ORR_TRY(plan_stage(parts, model, workload, arena, &stages[parts->stage], err));
-    orr_memory_plan plan = {
-        .n_stages = n, .stages = stages, .capacity_bytes = orr_usable_bytes(parts->device)};
-    for (uint32_t i = 1; i < n; i++)
-        if (stages[i].peak_bytes > stages[plan.worst].peak_bytes)
-            plan.worst = i;
-    const int64_t over = stages[plan.worst].peak_bytes - plan.capacity_bytes;
-    plan.fits = plan.capacity_bytes < 0 || over <= 0;
-    plan.missing_bytes = plan.fits ? 0 : over;
+    for (uint32_t s = 0; s < n; s++) {
+        parts->stage = s;
+        parts->device = device_of(job, s);
+        ORR_TRY(plan_stage(parts, job->model, job->workload, arena, &stages[s], err));
+    }
+    orr_memory_plan plan = {.n_stages = n, .stages = stages};
+    find_worst(job, &plan);
     *ret = plan;
+    return ORR_OK;
+}
+
+static const orr_device *smaller(const orr_device *a, const orr_device *b)
+{
+    return a == NULL || orr_usable_bytes(b) < orr_usable_bytes(a) ? b : a;
+}
+
+static void find_devices(const orr_plan *plan, const orr_cluster *cluster,
+                         const orr_device **devices)
+{
+    const uint32_t n_ranks = (uint32_t)orr_plan_ranks(plan);
+    for (uint32_t first = 0, end; first < n_ranks; first = end) {
+        const orr_site *site = &cluster->sites[orr_cluster_site(cluster, first)];
+        end = orr_cluster_unit(cluster, cluster->site_level, first).end;
+        end = end < n_ranks ? end : n_ranks;
+        for (uint32_t s = 0; s < plan->pp; s++)
+            if (orr_plan_stage_ranks(plan, s, first) < orr_plan_stage_ranks(plan, s, end))
+                devices[s] = smaller(devices[s], site->device);
+    }
+}
+
+orr_status orr_stage_devices(const orr_plan *plan, const orr_cluster *cluster, orr_arena *arena,
+                             const orr_device *const **ret, orr_error *err)
+{
+    const orr_device **devices = orr_arena_array(arena, const orr_device *, plan->pp);
+    if (devices == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t s = 0; s < plan->pp && cluster->n_sites < 2; s++)
+        devices[s] = cluster->device;
+    if (cluster->n_sites >= 2)
+        find_devices(plan, cluster, devices);
+    *ret = devices;
     return ORR_OK;
 }
 
@@ -195,7 +252,7 @@ orr_status orr_memory_plan_of(const orr_memory_job *job, orr_arena *arena, orr_m
         .map = job->map,
         .schedule = job->schedule,
     };
-    return plan_stages(&parts, job->model, job->workload, arena, ret, err);
+    return plan_stages(&parts, job, arena, ret, err);
 }
 
 /* Both answers of a sample go through in one micro-batch. */

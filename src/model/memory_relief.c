@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/memory.h"
+#include "model/plan.h"
 
 /* Ways to make room: each a few fields of the plan changed, on as many ranks and with the same
  * batch. */
@@ -34,8 +35,9 @@ static void propose_states(changes *c, const orr_plan *from)
         propose(c, (orr_plan){.zero = zero});
     if (from->gradients == ORR_PRECISION_FP32)
         propose(c, (orr_plan){.gradients = ORR_PRECISION_BF16});
-    if (from->zero > 0 && from->shards > 0 && from->shards < from->dp * from->cp)
-        propose(c, (orr_plan){.shards = from->dp * from->cp});
+    const uint32_t ranks = orr_plan_together(from) * from->cp;
+    if (from->zero > 0 && from->shards > 0 && from->shards < ranks)
+        propose(c, (orr_plan){.shards = ranks});
     if (from->zero == 3 && from->reshard == ORR_SWITCH_OFF)
         propose(c, (orr_plan){.reshard = ORR_SWITCH_ON});
 }
@@ -61,14 +63,26 @@ static void propose_pipeline(changes *c, const orr_plan *from)
         propose(c, (orr_plan){.sp = ORR_SWITCH_ON});
 }
 
+/* Replicas of sites go with them. False: a site has an odd number. */
+static bool halve(const orr_plan *from, orr_plan *ret)
+{
+    *ret = (orr_plan){.dp = from->dp / 2, .micro_batches = from->micro_batches * 2};
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS && from->cross == ORR_CROSS_DP; i++) {
+        ret->sites[i] = from->sites[i] / 2;
+        if (from->sites[i] % 2 != 0)
+            return false;
+    }
+    return from->dp % 2 == 0;
+}
+
 /* Half the replicas, and twice of another degree: a replica then has twice the samples to do. */
 static void propose_degrees(changes *c, const orr_plan *from)
 {
+    orr_plan half;
     if (from->ep > 0)
         propose(c, (orr_plan){.ep = from->ep * 2});
-    if (from->dp % 2 != 0)
+    if (!halve(from, &half))
         return;
-    const orr_plan half = {.dp = from->dp / 2, .micro_batches = from->micro_batches * 2};
     orr_plan tp = half, pp = half, cp = half;
     tp.tp = from->tp * 2;
     if (from->etp == from->tp && from->ep > 1)
@@ -85,7 +99,7 @@ static orr_plan applied(const orr_plan *from, const orr_plan *change)
 {
     orr_plan plan = orr_plan_changed(from, change);
     plan.group = 0;
-    if (change->shards == 0 && from->shards == from->dp * from->cp)
+    if (change->shards == 0 && from->shards == orr_plan_together(from) * from->cp)
         plan.shards = 0;
     if (change->zero > 0)
         plan.prefetch = 0;

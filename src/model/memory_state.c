@@ -7,6 +7,10 @@
  * and gradients that are applied as they are made (Mudigere et al., arXiv 2104.05158, section
  * 4.1.3). */
 enum { MASTER = 4, MOMENTS = 8, ROW_STATE = 4 };
+/* With local steps the weights of the last meeting, and the momentum of the outer optimizer, in fp32
+ * (Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1), kept where the inner one's are:
+ * assumed. */
+enum { OUTER = 8 };
 
 static bool full_precision(const orr_plan *plan)
 {
@@ -56,6 +60,8 @@ static int64_t share(int64_t bytes, bool sharded, const weights *w)
 static void add_trained(const weights *w, const orr_plan *plan, orr_state_bytes *s)
 {
     const int64_t n = w->elements - w->frozen;
+    if (plan->local_steps > 1)
+        s->optimizer += share(n * OUTER, plan->zero >= 1, w);
     if (plan->zero >= 3) {
         s->weights += share(n * MASTER, true, w);
         s->gradients += share(n * MASTER, true, w);

@@ -111,7 +111,7 @@ typedef struct orr_stage_map {
                             * first[k + 1] - 1                                            */
 } orr_stage_map;
 /* Layers dealt evenly over virtual stages, a remainder to the middle ones, unless the plan says
- * first_layers and last_layers of the first and last stage; embedding (and vision) with the
+ * first_layers and last_layers of the first and last stage, or sections of all; embedding (and vision) with the
  * first, head and MTP with the last. With DualPipe `chunks` is 1: its stages hold virtual stage
  * k of one direction and its counterpart of the other. INVALID: stages that would have nothing,
  * not even an end of the row; more or fewer layers at the ends than there are. */

@@ -59,8 +59,8 @@ int64_t orr_step_stretched_ns(const orr_step_prices *prices, int64_t ns)
 orr_price orr_step_transfer(const orr_step_prices *prices, orr_axis axis, orr_collective collective,
                             int64_t bytes)
 {
-    orr_price price = orr_rates_collective(prices->transfers[axis], &prices->span[axis], collective,
-                                           bytes);
+    orr_price price = orr_rates_collective(orr_step_rates(prices, axis, collective),
+                                           &prices->span[axis], collective, bytes);
     price.ns = orr_step_stretched_ns(prices, price.ns);
     return price;
 }

@@ -4,6 +4,7 @@
 #include "model/parallel_axis.h"
 #include "model/plan.h"
 
+/* Without the outer part of dp. */
 static uint32_t degree_of(const orr_plan *plan, uint32_t axis)
 {
     switch (axis) {
@@ -12,7 +13,7 @@ static uint32_t degree_of(const orr_plan *plan, uint32_t axis)
     case ORR_AXIS_CP:
         return orr_plan_degree(plan->cp);
     case ORR_AXIS_DP:
-        return orr_plan_degree(plan->dp);
+        return orr_plan_dp_inner(plan);
     default:
         return orr_plan_degree(plan->pp);
     }
@@ -32,11 +33,35 @@ static orr_digit digit_of(const orr_plan *plan, uint32_t axis)
     return (orr_digit){degree_of(plan, axis), stride};
 }
 
+/* Ranks of an outer part of dp: what all base axes multiply to. */
+static uint32_t outer_stride(const orr_plan *plan)
+{
+    uint32_t stride = 1;
+    for (uint32_t axis = 0; axis < ORR_BASE_AXES; axis++)
+        stride *= degree_of(plan, axis);
+    return stride;
+}
+
+static orr_digit outer_digit(const orr_plan *plan)
+{
+    return (orr_digit){orr_plan_degree(plan->dp_outer), outer_stride(plan)};
+}
+
+uint32_t orr_plan_stage_ranks(const orr_plan *plan, uint32_t stage, uint32_t end)
+{
+    const orr_digit pipeline = digit_of(plan, ORR_AXIS_PP);
+    const uint32_t stride = pipeline.stride, round = stride * pipeline.size;
+    const uint32_t rest = end % round, from = stage * stride;
+    const uint32_t more = rest <= from ? 0 : rest - from < stride ? rest - from : stride;
+    return end / round * stride + more;
+}
+
 uint64_t orr_plan_ranks(const orr_plan *plan)
 {
+    const uint32_t degrees[] = {plan->tp, plan->cp, plan->dp, plan->pp};
     uint64_t ranks = 1;
-    for (uint32_t axis = 0; axis < ORR_BASE_AXES; axis++)
-        if (__builtin_mul_overflow(ranks, (uint64_t)degree_of(plan, axis), &ranks))
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+        if (__builtin_mul_overflow(ranks, (uint64_t)orr_plan_degree(degrees[i]), &ranks))
             return UINT64_MAX;
     return ranks;
 }
@@ -49,6 +74,7 @@ orr_coordinates orr_plan_coordinates(const orr_plan *plan, uint32_t rank)
         ret.at[axis] = rank % degree;
         rank /= degree;
     }
+    ret.at[ORR_AXIS_DP] += rank * degree_of(plan, ORR_AXIS_DP);
     return ret;
 }
 
@@ -56,16 +82,22 @@ uint32_t orr_plan_rank_at(const orr_plan *plan, const orr_coordinates *at)
 {
     uint32_t rank = 0, stride = 1;
     for (uint32_t i = 0; i < ORR_BASE_AXES; i++) {
-        const uint32_t axis = axis_at(plan, i);
-        rank += at->at[axis] * stride;
-        stride *= degree_of(plan, axis);
+        const uint32_t axis = axis_at(plan, i), degree = degree_of(plan, axis);
+        rank += at->at[axis] % degree * stride;
+        stride *= degree;
     }
-    return rank;
+    return rank + at->at[ORR_AXIS_DP] / degree_of(plan, ORR_AXIS_DP) * stride;
+}
+
+uint32_t orr_plan_units(const orr_plan *plan)
+{
+    return plan->cross == ORR_CROSS_PP ? orr_plan_degree(plan->pp) * orr_plan_degree(plan->dp_outer)
+                                       : orr_plan_degree(plan->dp);
 }
 
 static uint32_t gradient_ranks(const orr_plan *plan)
 {
-    return degree_of(plan, ORR_AXIS_CP) * degree_of(plan, ORR_AXIS_DP);
+    return degree_of(plan, ORR_AXIS_CP) * orr_plan_together(plan);
 }
 
 static uint32_t expert_slices(const orr_plan *plan)
@@ -104,37 +136,54 @@ uint32_t orr_plan_group_size(const orr_plan *plan, orr_axis axis)
         return gradient_ranks(plan) / shard_ranks(plan);
     case ORR_AXIS_TIED:
         return tied_ranks(plan);
+    case ORR_AXIS_MEETING:
+        return plan->local_steps > 1 ? orr_plan_degree(plan->dp_outer) : 1;
+    case ORR_AXIS_DP:
+        return orr_plan_degree(plan->dp);
     default:
         return axis < ORR_BASE_AXES ? degree_of(plan, axis) : 1;
     }
 }
 
-static orr_axis_layout layout_of(orr_digit inner, orr_digit outer)
+/* One digit more, outside of the others. */
+static void add_digit(orr_axis_layout *l, orr_digit digit)
 {
-    return (orr_axis_layout){.digits = {inner, outer}, .n_digits = 2, .n = inner.size * outer.size};
+    l->digits[l->n_digits++] = digit;
+    l->n = l->n_digits == 1 ? digit.size : l->n * digit.size;
+}
+
+/* Replicas of all outer parts, or of those that sum their gradients in every step. */
+static void add_outer(orr_axis_layout *l, const orr_plan *plan, bool all)
+{
+    if (orr_plan_degree(plan->dp_outer) > 1 && (all || plan->local_steps <= 1))
+        add_digit(l, outer_digit(plan));
 }
 
 static orr_axis_layout gradient_layout(const orr_plan *plan)
 {
-    const orr_digit c = digit_of(plan, ORR_AXIS_CP), d = digit_of(plan, ORR_AXIS_DP);
-    for (uint32_t i = 0;; i++) {
-        if (axis_at(plan, i) == ORR_AXIS_CP)
-            return layout_of(c, d);
-        if (axis_at(plan, i) == ORR_AXIS_DP)
-            return layout_of(d, c);
-    }
+    orr_axis_layout l = {.n_digits = 0};
+    for (uint32_t i = 0; i < ORR_BASE_AXES; i++)
+        if (axis_at(plan, i) == ORR_AXIS_CP || axis_at(plan, i) == ORR_AXIS_DP)
+            add_digit(&l, digit_of(plan, axis_at(plan, i)));
+    add_outer(&l, plan, false);
+    return l;
 }
 
+/* Those outside of the pipeline and of the base axes follow one another. */
 static orr_axis_layout stage_layout(const orr_plan *plan)
 {
     const orr_digit pipeline = digit_of(plan, ORR_AXIS_PP);
-    const uint32_t inside = pipeline.stride, all = (uint32_t)orr_plan_ranks(plan);
-    return layout_of((orr_digit){inside, 1},
-                     (orr_digit){all / inside / pipeline.size, inside * pipeline.size});
+    const uint32_t inside = pipeline.stride, all = (uint32_t)orr_plan_ranks(plan),
+                   together = plan->local_steps > 1 ? outer_stride(plan) : all;
+    orr_axis_layout l = {.n_digits = 0};
+    add_digit(&l, (orr_digit){inside, 1});
+    add_digit(&l, (orr_digit){together / inside / pipeline.size, inside * pipeline.size});
+    return l;
 }
 
 static orr_axis_layout space_of(const orr_plan *plan, orr_axis axis)
 {
+    orr_axis_layout l = {.n_digits = 0};
     switch (axis) {
     case ORR_AXIS_EP:
     case ORR_AXIS_ETP:
@@ -144,10 +193,14 @@ static orr_axis_layout space_of(const orr_plan *plan, orr_axis axis)
     case ORR_AXIS_SHARD:
     case ORR_AXIS_REPLICA:
         return gradient_layout(plan);
-    default: {
-        const orr_digit digit = digit_of(plan, axis < ORR_BASE_AXES ? axis : ORR_AXIS_PP);
-        return (orr_axis_layout){.digits = {digit}, .n_digits = 1, .n = digit.size};
-    }
+    case ORR_AXIS_MEETING:
+        add_digit(&l, outer_digit(plan));
+        return l;
+    default:
+        add_digit(&l, digit_of(plan, axis < ORR_BASE_AXES ? axis : ORR_AXIS_PP));
+        if (axis == ORR_AXIS_DP)
+            add_outer(&l, plan, true);
+        return l;
     }
 }
 
@@ -165,6 +218,48 @@ orr_axis_layout orr_plan_layout(const orr_plan *plan, orr_axis axis)
     if (axis == ORR_AXIS_TIED && l.size > 1)
         l.stride = l.n - 1;
     return l;
+}
+
+/* Does the axis have a digit for the outer part of dp? */
+static bool has_outer(const orr_plan *plan, orr_axis axis)
+{
+    if (orr_plan_degree(plan->dp_outer) == 1)
+        return false;
+    switch (axis) {
+    case ORR_AXIS_TP:
+    case ORR_AXIS_CP:
+    case ORR_AXIS_PP:
+    case ORR_AXIS_TIED:
+        return false;
+    case ORR_AXIS_DP:
+    case ORR_AXIS_MEETING:
+        return true;
+    default:
+        return plan->local_steps <= 1;
+    }
+}
+
+orr_axis_bases orr_plan_bases(const orr_plan *plan, orr_axis axis)
+{
+    const uint32_t outer = orr_plan_degree(plan->dp_outer), inner = orr_plan_dp_inner(plan);
+    const bool stages = axis == ORR_AXIS_PP || axis == ORR_AXIS_TIED;
+    if (plan->cross == ORR_CROSS_PP)
+        return stages                    ? (orr_axis_bases){outer, inner}
+               : has_outer(plan, axis)   ? (orr_axis_bases){1, 0}
+                                         : (orr_axis_bases){0, 0};
+    if (stages || axis == ORR_AXIS_TP || axis == ORR_AXIS_CP)
+        return (orr_axis_bases){0, 0};
+    if (axis == ORR_AXIS_MEETING)
+        return (orr_axis_bases){inner, 1};
+    return has_outer(plan, axis) ? (orr_axis_bases){1, 0} : (orr_axis_bases){outer, inner};
+}
+
+uint32_t orr_plan_base(const orr_plan *plan, uint32_t stage, uint32_t replica)
+{
+    orr_coordinates at = {{0}};
+    at.at[ORR_AXIS_PP] = stage;
+    at.at[ORR_AXIS_DP] = replica;
+    return orr_plan_rank_at(plan, &at);
 }
 
 /* Where a rank is along an axis: its index, and the rank of index 0 beside it. */

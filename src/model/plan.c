@@ -29,13 +29,15 @@ static const char *closest_to(const char *at, int len, const char *const *words,
 
 static orr_status unknown_field(const piece *p, orr_error *err)
 {
-    const char *names[ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES + 1];
+    const char *names[ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES + 3];
     size_t n = 0;
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
         names[n++] = orr_plan_number_at(i)->name;
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++)
         names[n++] = orr_plan_choice_at(i)->name;
     names[n++] = "order";
+    names[n++] = "sites";
+    names[n++] = "sections";
     const char *near = closest_to(p->name, p->name_len, names, n);
     return orr_fail(err, ORR_INVALID, "a plan has no '%.*s'%s%s%s", p->name_len, p->name,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
@@ -138,6 +140,56 @@ static orr_status read_order(const piece *p, orr_plan *plan, orr_error *err)
     return ORR_OK;
 }
 
+/* Digits up to something else; *ret_len 0: there are none, or the number does not fit. */
+static uint16_t read_part(const char *at, const char *end, int *ret_len)
+{
+    uint32_t value = 0;
+    int len = 0;
+    while (at + len < end && at[len] >= '0' && at[len] <= '9' && value <= UINT16_MAX)
+        value = value * 10 + (uint32_t)(at[len++] - '0');
+    *ret_len = value <= UINT16_MAX ? len : 0;
+    return (uint16_t)value;
+}
+
+/* "12", or "8x6": where it ends; NULL: it is none. A section has stages. */
+static const char *read_pair(const char *at, const char *end, uint16_t *first, uint16_t *second)
+{
+    int len;
+    *first = read_part(at, end, &len);
+    at += len;
+    if (second == NULL || len == 0)
+        return len > 0 ? at : NULL;
+    if (*first == 0 || at == end || *at++ != 'x')
+        return NULL;
+    *second = read_part(at, end, &len);
+    return len > 0 ? at + len : NULL;
+}
+
+/* "12-8-0", or "8x6-4x12" into two lists. */
+static bool read_list(const char *at, const char *end, uint16_t *first, uint16_t *second)
+{
+    uint32_t n = 0, sum = 0;
+    do {
+        at = read_pair(at, end, &first[n], second != NULL ? &second[n] : NULL);
+        sum += first[n++];
+    } while (at != NULL && at < end && *at++ == '-' && n < ORR_PLAN_PARTS);
+    return at == end && at[-1] != '-' && sum > 0;
+}
+
+static orr_status read_parts(const piece *p, const char *name, uint16_t *first, uint16_t *second,
+                             orr_error *err)
+{
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
+        if (first[i] != 0)
+            return given_twice(name, err);
+    if (read_list(p->value, p->value + p->value_len, first, second))
+        return ORR_OK;
+    return orr_fail(err, ORR_INVALID, "%s=%.*s: %s, at most %d of them", name, p->value_len,
+                    p->value,
+                    second != NULL ? "stages x layers, as in 8x6-4x12" : "numbers, as in 5-3",
+                    ORR_PLAN_PARTS);
+}
+
 static orr_status read_field(const char *at, int len, orr_plan *plan, orr_error *err)
 {
     const char *equals = memchr(at, '=', (size_t)len);
@@ -154,6 +206,10 @@ static orr_status read_field(const char *at, int len, orr_plan *plan, orr_error 
             return read_choice(&p, orr_plan_choice_at(i), orr_plan_chosen(plan, i), err);
     if (is_word("order", at, name_len))
         return read_order(&p, plan, err);
+    if (is_word("sites", at, name_len))
+        return read_parts(&p, "sites", plan->sites, NULL, err);
+    if (is_word("sections", at, name_len))
+        return read_parts(&p, "sections", plan->section_stages, plan->section_layers, err);
     return unknown_field(&p, err);
 }
 
@@ -174,7 +230,7 @@ orr_status orr_plan_parse(const char *text, orr_plan *ret, orr_error *err)
 
 /* Text that grows in a buffer that holds any plan. */
 typedef struct writer {
-    char   text[1024];
+    char   text[2048];
     size_t n;
 } writer;
 
@@ -198,6 +254,23 @@ static void put_order(writer *w, const orr_plan *plan)
     }
 }
 
+static void put_parts(writer *w, const char *name, const uint16_t *first, const uint16_t *second)
+{
+    uint32_t n = ORR_PLAN_PARTS;
+    while (n > 0 && first[n - 1] == 0)
+        n--;
+    if (n > 0)
+        put_name(w, name);
+    for (uint32_t i = 0; i < n; i++) {
+        char part[16];
+        if (second != NULL)
+            snprintf(part, sizeof part, "%s%ux%u", i > 0 ? "-" : "", first[i], second[i]);
+        else
+            snprintf(part, sizeof part, "%s%u", i > 0 ? "-" : "", first[i]);
+        put_word(w, part);
+    }
+}
+
 const char *orr_plan_text(const orr_plan *plan, orr_arena *arena)
 {
     orr_plan copy = *plan;
@@ -218,6 +291,8 @@ const char *orr_plan_text(const orr_plan *plan, orr_arena *arena)
     }
     if (orr_plan_has_order(plan))
         put_order(&w, plan);
+    put_parts(&w, "sites", plan->sites, NULL);
+    put_parts(&w, "sections", plan->section_stages, plan->section_layers);
     return orr_arena_strndup(arena, w.text, w.n);
 }
 
@@ -232,6 +307,12 @@ orr_plan orr_plan_changed(const orr_plan *from, const orr_plan *change)
             *orr_plan_chosen(&plan, i) = *orr_plan_chosen(&copy, i);
     if (orr_plan_has_order(change))
         memcpy(plan.order, change->order, sizeof plan.order);
+    if (orr_plan_has_sites(change))
+        memcpy(plan.sites, change->sites, sizeof plan.sites);
+    if (orr_plan_has_sections(change)) {
+        memcpy(plan.section_stages, change->section_stages, sizeof plan.section_stages);
+        memcpy(plan.section_layers, change->section_layers, sizeof plan.section_layers);
+    }
     return plan;
 }
 
@@ -244,5 +325,8 @@ bool orr_plan_same(const orr_plan *a, const orr_plan *b)
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++)
         if (*orr_plan_chosen(&x, i) != *orr_plan_chosen(&y, i))
             return false;
-    return memcmp(a->order, b->order, sizeof a->order) == 0;
+    return memcmp(a->order, b->order, sizeof a->order) == 0 &&
+           memcmp(a->sites, b->sites, sizeof a->sites) == 0 &&
+           memcmp(a->section_stages, b->section_stages, sizeof a->section_stages) == 0 &&
+           memcmp(a->section_layers, b->section_layers, sizeof a->section_layers) == 0;
 }

@@ -36,9 +36,30 @@ static inline uint32_t orr_plan_degree(uint32_t degree)
 {
     return degree > 0 ? degree : 1;
 }
+/* Replicas of an outer part of dp. */
+static inline uint32_t orr_plan_dp_inner(const orr_plan *plan)
+{
+    return orr_plan_degree(orr_plan_degree(plan->dp) / orr_plan_degree(plan->dp_outer));
+}
+/* Replicas that sum their gradients in every step: with local steps those of an outer part. */
+static inline uint32_t orr_plan_together(const orr_plan *plan)
+{
+    return plan->local_steps > 1 ? orr_plan_dp_inner(plan) : orr_plan_degree(plan->dp);
+}
 static inline bool orr_plan_has_order(const orr_plan *plan)
 {
     return plan->order[0] != 0;
+}
+static inline bool orr_plan_has_sites(const orr_plan *plan)
+{
+    uint32_t units = 0;
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
+        units += plan->sites[i];
+    return units > 0;
+}
+static inline bool orr_plan_has_sections(const orr_plan *plan)
+{
+    return plan->section_stages[0] != 0;
 }
 
 /* Recorded jobs: data, tensor and pipeline parallelism in the default order. Where a rank stands in

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/plan.h"
+#include "model/plan_check.h"
 #include "model/schedule.h"
 
 /* Plans that cannot be. What is 0 is not known yet, and not checked. */
@@ -123,10 +124,11 @@ static orr_status check_sharding(const orr_plan *p, orr_error *err)
         return orr_fail(err, ORR_INVALID,
                         "shards=%u share what ZeRO shards: give zero=1, 2 or 3 as well",
                         p->shards);
-    const uint64_t ranks = (uint64_t)orr_plan_degree(p->dp) * orr_plan_degree(p->cp);
+    const uint64_t ranks = (uint64_t)orr_plan_together(p) * orr_plan_degree(p->cp);
     if (p->shards > 0 && ranks % p->shards != 0)
-        return orr_fail(err, ORR_INVALID, "dp x cp = %llu ranks do not divide into %u shards",
-                        (unsigned long long)ranks, p->shards);
+        return orr_fail(err, ORR_INVALID, "dp%s x cp = %llu ranks do not divide into %u shards",
+                        p->local_steps > 1 ? " / dp_outer" : "", (unsigned long long)ranks,
+                        p->shards);
     return ORR_OK;
 }
 
@@ -146,6 +148,8 @@ orr_status orr_plan_check(const orr_plan *plan, orr_error *err)
     ORR_TRY(check_shapes(plan, err));
     ORR_TRY(check_ranks(plan, err));
     ORR_TRY(check_order(plan, err));
+    ORR_TRY(orr_plan_check_sites(plan, err));
+    ORR_TRY(orr_plan_check_sections(plan, err));
     ORR_TRY(check_stages(plan, err));
     ORR_TRY(check_batch(plan, err));
     ORR_TRY(check_schedule(plan, err));

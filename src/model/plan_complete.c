@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <orrery/cost.h>
+
 #include "model/plan.h"
 #include "model/schedule.h"
 
@@ -49,7 +51,7 @@ static void complete_sharding(orr_plan *p)
 {
     if (p->zero == 0)
         return;
-    p->shards = or_else(p->shards, share((uint64_t)p->dp * p->cp, 1));
+    p->shards = or_else(p->shards, share((uint64_t)orr_plan_together(p) * p->cp, 1));
     if (p->zero == 3)
         p->prefetch = or_else(p->prefetch, 1);
 }
@@ -73,6 +75,52 @@ static void complete_choices(orr_plan *p)
     p->offload = choose(p->offload, ORR_OFFLOAD_NONE);
 }
 
+/* The usual order, but for the axis that crosses cuts between sites: that one lies outside. */
+static void complete_order(orr_plan *p)
+{
+    const uint8_t last = p->cross == ORR_CROSS_DP   ? ORR_AXIS_DP
+                         : p->cross == ORR_CROSS_PP ? ORR_AXIS_PP
+                                                    : ORR_AXIS_NONE;
+    uint32_t n = 0;
+    if (orr_plan_has_order(p))
+        return;
+    for (uint8_t axis = 0; axis < ORR_BASE_AXES; axis++)
+        if (axis != last)
+            p->order[n++] = (uint8_t)(axis + 1);
+    if (n < ORR_BASE_AXES)
+        p->order[n] = (uint8_t)(last + 1);
+}
+
+static uint32_t common_divisor(uint32_t a, uint32_t b)
+{
+    while (b != 0) {
+        const uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Those that train alone for some steps are as large as they can be without a cut between them. */
+static void complete_outer(orr_plan *p)
+{
+    uint32_t replicas = 0;
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS && p->cross == ORR_CROSS_DP; i++)
+        replicas = common_divisor(p->sites[i], replicas);
+    if (p->dp_outer == 0 && p->local_steps > 1)
+        p->dp_outer = share(p->dp, replicas);
+}
+
+static void complete_crossing(orr_plan *p)
+{
+    if (orr_plan_has_sites(p))
+        p->cross = choose(p->cross, ORR_CROSS_DP);
+    complete_outer(p);
+    complete_order(p);
+    if (p->dp_chunks > 1)
+        p->dp_algorithm = choose(p->dp_algorithm, ORR_ALGORITHM_HIERARCHICAL);
+}
+
 orr_plan orr_plan_completed(const orr_plan *plan)
 {
     orr_plan p = *plan;
@@ -82,12 +130,10 @@ orr_plan orr_plan_completed(const orr_plan *plan)
     p.cp = or_else(p.cp, 1);
     p.ep = or_else(p.ep, 1);
     p.etp = or_else(p.etp, p.tp);
+    complete_crossing(&p);
     complete_batch(&p);
     complete_pipeline(&p);
     complete_sharding(&p);
     complete_choices(&p);
-    if (!orr_plan_has_order(&p))
-        for (uint8_t axis = 0; axis < ORR_BASE_AXES; axis++)
-            p.order[axis] = (uint8_t)(axis + 1);
     return p;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include <orrery/cost.h>
+
 #include "model/plan.h"
 
 /* Fields of a plan by name and place, and the words that choices are made of. */
@@ -12,6 +14,10 @@ static const char *const PRECISIONS[] = {ORR_PRECISION_MAP(TEXT_ROW_)};
 static const char *const CONTEXT_KINDS[] = {ORR_CONTEXT_KIND_MAP(TEXT_ROW_)};
 static const char *const OFFLOADS[] = {ORR_OFFLOAD_MAP(TEXT_ROW_)};
 static const char *const SWITCHES[] = {ORR_SWITCH_MAP(TEXT_ROW_)};
+static const char *const CROSSES[] = {ORR_CROSS_MAP(TEXT_ROW_)};
+static const char *const ALGORITHMS[] = {ORR_ALGORITHM_MAP(TEXT_ROW_)};
+static const char *const COMPRESSES[] = {ORR_COMPRESS_MAP(TEXT_ROW_)};
+static const char *const WIRES[] = {ORR_WIRE_MAP(TEXT_ROW_)};
 static const char *const AXES[] = {ORR_AXIS_MAP(TEXT_ROW_)};
 static const char *const TURNS[] = {ORR_TURN_MAP(TEXT_ROW_)};
 #undef TEXT_ROW_
@@ -22,6 +28,10 @@ enum {
     N_CONTEXT_KIND = sizeof CONTEXT_KINDS / sizeof *CONTEXT_KINDS,
     N_OFFLOAD = sizeof OFFLOADS / sizeof *OFFLOADS,
     N_SWITCH = sizeof SWITCHES / sizeof *SWITCHES,
+    N_CROSS = sizeof CROSSES / sizeof *CROSSES,
+    N_ALGORITHM = sizeof ALGORITHMS / sizeof *ALGORITHMS,
+    N_COMPRESS = sizeof COMPRESSES / sizeof *COMPRESSES,
+    N_WIRE = sizeof WIRES / sizeof *WIRES,
 };
 
 #define WORDS_SCHEDULE SCHEDULES
@@ -30,6 +40,10 @@ enum {
 #define WORDS_CONTEXT_KIND CONTEXT_KINDS
 #define WORDS_OFFLOAD OFFLOADS
 #define WORDS_SWITCH SWITCHES
+#define WORDS_CROSS CROSSES
+#define WORDS_ALGORITHM ALGORITHMS
+#define WORDS_COMPRESS COMPRESSES
+#define WORDS_WIRE WIRES
 
 static const orr_plan_number NUMBERS[] = {
 #define NUMBER_ROW_(name, text) {#name, text, offsetof(orr_plan, name)},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/module.h"
+#include "model/plan.h"
 
 /* Which layers stand on which virtual stage. Virtual stage k runs before k + 1; how many layers one
  * gets depends on the stage that it is on, where the plan says so of the first and the last. */
@@ -9,6 +10,7 @@ typedef struct deal {
     uint32_t before, after; /* places before the first layer, and behind the last one      */
     bool fixed_first, fixed_last;
     uint32_t fixed;         /* layers that the plan puts there                             */
+    bool sections;          /* the plan says it of all stages                              */
 } deal;
 
 static bool is_layer(const orr_module_row *row, uint32_t place)
@@ -42,6 +44,7 @@ static deal deal_of(const orr_module_row *row, const orr_plan *plan)
     d.layers = row->n - d.before - d.after;
     d.fixed_first = d.stages > 1 && plan->first_layers > 0;
     d.fixed_last = d.stages > 1 && plan->last_layers > 0;
+    d.sections = orr_plan_has_sections(plan);
     d.fixed = (d.fixed_first ? plan->first_layers : 0) + (d.fixed_last ? plan->last_layers : 0);
     return d;
 }
@@ -60,11 +63,31 @@ static uint32_t share(uint32_t total, uint32_t n, uint32_t first, uint32_t i)
     return total / n + (i >= first && i < first + total % n);
 }
 
+/* Layers of a stage as its section says. */
+static uint32_t section_layers(const orr_plan *plan, uint32_t stage)
+{
+    uint32_t i = 0, end = plan->section_stages[0];
+    while (stage >= end && i + 1 < ORR_PLAN_PARTS)
+        end += plan->section_stages[++i];
+    return plan->section_layers[i];
+}
+
 /* What is over of the layers of all stages goes to those in the middle; of the first stage's own to its
  * last chunks, of the last stage's to its first: the others have embedding and head. */
+static uint32_t layers_of_section(const deal *d, const orr_plan *plan, uint32_t k, uint32_t stage)
+{
+    const uint32_t layers = section_layers(plan, stage), rest = layers % d->chunks;
+    const uint32_t first = stage == 0               ? d->chunks - rest
+                           : stage + 1 == d->stages ? 0
+                                                    : (d->chunks - rest + 1) / 2;
+    return share(layers, d->chunks, first, k / d->stages);
+}
+
 static uint32_t layers_of(const deal *d, const orr_plan *plan, uint32_t k, uint32_t stage,
                           uint32_t *heap)
 {
+    if (d->sections)
+        return layers_of_section(d, plan, k, stage);
     if (stage == 0 && d->fixed_first)
         return share(plan->first_layers, d->chunks, d->chunks - plan->first_layers % d->chunks,
                      k / d->stages);
@@ -75,8 +98,22 @@ static uint32_t layers_of(const deal *d, const orr_plan *plan, uint32_t k, uint3
     return share(rest, heaps, (heaps - rest % heaps + 1) / 2, (*heap)++);
 }
 
+/* The plan's own numbers were looked at by orr_plan_check(). */
+static orr_status check_sections(const deal *d, const orr_plan *plan, orr_error *err)
+{
+    uint64_t layers = 0;
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
+        layers += (uint64_t)plan->section_stages[i] * plan->section_layers[i];
+    return layers == d->layers ? ORR_OK
+                               : orr_fail(err, ORR_INVALID,
+                                          "sections of %llu layers: the model has %u",
+                                          (unsigned long long)layers, d->layers);
+}
+
 static orr_status check(const deal *d, const orr_plan *plan, orr_error *err)
 {
+    if (d->sections)
+        return check_sections(d, plan, err);
     if (d->layers + (d->before > 0) + (d->after > 0) < d->virtual_stages)
         return orr_fail(err, ORR_INVALID, "%u layers cannot fill %u stages of %u chunks each",
                         d->layers, d->stages, d->chunks);

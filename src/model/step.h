@@ -13,6 +13,8 @@
 typedef struct orr_step_prices {
     const orr_rates_of_job *kernels;
     const orr_rates_of_job *transfers[ORR_AXES];
+    const orr_rates_of_job *sums[ORR_AXES]; /* of gradients, where they are compressed; NULL: as
+                                             * all transfers of the axis                     */
     orr_span  span[ORR_AXES];  /* n_ranks 0 or 1: nothing travels along it                      */
     uint32_t  members[ORR_AXES];
     double    stretch;         /* at least 1: what all takes longer among so many ranks, jitter */
@@ -22,6 +24,19 @@ typedef struct orr_step_prices {
 /* All transfers at the same rates. */
 orr_status orr_step_prices_of(const orr_plan *plan, const orr_rates_of_job *rates,
                               orr_step_prices *ret, orr_error *err) ORR_MUST_CHECK;
+/* With what the plan says of how bytes travel: wires by class of traffic, the algorithm and the pieces
+ * of reductions of gradients, what these are compressed to above the level of sites. The rates
+ * that it makes live in the arena. */
+orr_status orr_step_prices_wire(const orr_plan *plan, const orr_rates_of_job *rates,
+                                orr_arena *arena, orr_step_prices *prices,
+                                orr_error *err) ORR_MUST_CHECK;
+/* Rates of a collective along an axis. */
+static inline const orr_rates_of_job *orr_step_rates(const orr_step_prices *prices, orr_axis axis,
+                                                     orr_collective collective)
+{
+    const bool sums = collective == ORR_COLL_ALL_REDUCE || collective == ORR_COLL_REDUCE_SCATTER;
+    return sums && prices->sums[axis] != NULL ? prices->sums[axis] : prices->transfers[axis];
+}
 /* Bytes as orr_collective_price() takes them. */
 orr_price orr_step_transfer(const orr_step_prices *prices, orr_axis axis, orr_collective collective,
                             int64_t bytes);

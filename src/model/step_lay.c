@@ -170,7 +170,7 @@ static uint32_t size_of(const orr_lay *l, uint32_t grouping)
 {
     if (grouping < ORR_AXES)
         return l->job->prices->members[grouping];
-    return grouping == ORR_STEP_TWIN ? 2 : (uint32_t)orr_plan_ranks(l->job->plan);
+    return grouping == ORR_STEP_TWIN ? 2 : orr_step_world(l->job->plan);
 }
 
 /* Ranks of the group that the rank is in. */
@@ -207,7 +207,9 @@ static orr_group_id group_of(orr_lay *l, uint32_t grouping)
         snprintf(name, sizeof name, "%u", l->who->group_names[grouping]);
     group.name = text(l, name);
     group.desc = text(l, axis);
-    if (grouping != ORR_STEP_WORLD)
+    if (grouping == ORR_STEP_WORLD)
+        group.start = l->who->rank / group.size * group.size;
+    else
         group.ranks = list_members(l, grouping, group.size);
     if (orr_lay_ok(l))
         fail(l, orr_builder_group(l->b, &group, &l->group[grouping], l->err));
@@ -258,9 +260,13 @@ static void count(orr_lay *l, const orr_lay_transfer *t)
 {
     if (t->grouping >= ORR_AXES || t->collective == ORR_COLL_RECV)
         return; /* what is received was counted where it was sent */
-    l->totals.busy_ns[t->grouping] += t->price.ns;
-    l->totals.sent_bytes[t->grouping] +=
+    const double sent =
         orr_step_sent_bytes(t->collective, size_of(l, t->grouping), t->bytes);
+    const bool sums =
+        t->collective == ORR_COLL_ALL_REDUCE || t->collective == ORR_COLL_REDUCE_SCATTER;
+    l->totals.busy_ns[t->grouping] += t->price.ns;
+    l->totals.sent_bytes[t->grouping] += sent;
+    l->totals.summed_bytes[t->grouping] += sums ? sent : 0;
 }
 
 orr_node_id orr_lay_move(orr_lay *l, const orr_lay_transfer *t, orr_node_id after)

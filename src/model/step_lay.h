@@ -16,6 +16,12 @@ enum {
     ORR_STEP_WORLD,           /* all ranks */
     ORR_STEP_GROUPINGS
 };
+/* Ranks that meet as ORR_STEP_WORLD: all; with local steps those of an outer part of dp. */
+static inline uint32_t orr_step_world(const orr_plan *plan)
+{
+    const uint32_t parts = plan->local_steps > 1 && plan->dp_outer > 1 ? plan->dp_outer : 1;
+    return (uint32_t)orr_plan_ranks(plan) / parts;
+}
 /* Which part of the waterfall transfers among them belong to. */
 orr_waterfall orr_axis_part(uint32_t grouping);
 
@@ -56,6 +62,7 @@ typedef struct orr_step_totals {
     int64_t exposed_ns[ORR_AXES];    /* of it, by axis */
     int64_t busy_ns[ORR_AXES];
     double  sent_bytes[ORR_AXES];
+    double  summed_bytes[ORR_AXES];  /* of these, of gradients on their way into sums */
     double  flops, again_flops;
 } orr_step_totals;
 

@@ -107,7 +107,7 @@ static void wait_for_gradients(orr_lay *l)
 /* The norm of all gradients, by which they are clipped: one number of all ranks. */
 static void sum_norm(orr_lay *l)
 {
-    if (orr_plan_ranks(l->job->plan) > 1)
+    if (orr_step_world(l->job->plan) > 1)
         sum_over(l, ORR_STEP_WORLD, 4, &l->job->world);
 }
 
@@ -183,6 +183,22 @@ static void update(orr_lay *l, const stage_weights *w)
     orr_lay_add_compute(l, "adamw", ORR_WATERFALL_OPTIMIZER, price.ns, price.basis);
 }
 
+/* Outer parts of dp that train alone average what they changed, in fp32 or compressed, once in so many
+ * steps: a share of it in each. Nothing is computed beside it, though Streaming DiLoCo would
+ * (arXiv 2501.18512): assumed. The outer optimizer's own pass over memory is left out. Source:
+ * Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1. */
+static void meet(orr_lay *l, const stage_weights *w)
+{
+    const orr_step_prices *prices = l->job->prices;
+    const uint32_t steps = l->job->plan->local_steps;
+    const int64_t bytes = 4 * owned(l, w);
+    if (prices->members[ORR_AXIS_MEETING] <= 1 || bytes <= 0)
+        return;
+    orr_price price = orr_step_transfer(prices, ORR_AXIS_MEETING, ORR_COLL_ALL_REDUCE, bytes);
+    price.ns = (price.ns + steps - 1) / steps;
+    sum_over(l, ORR_AXIS_MEETING, (bytes + steps - 1) / steps, &price);
+}
+
 /* Without overlap weights are gathered at once; else when the next step wants them. */
 static void gather_late(orr_lay *l, const stage_weights *w)
 {
@@ -212,6 +228,7 @@ void orr_lay_tail(orr_lay *l)
         sum_twins(l, &w);
         sum_norm(l);
         update(l, &w);
+        meet(l, &w);
         gather_late(l, &w);
     }
     if (step_ns > 0 || l->waits.n > 0) {

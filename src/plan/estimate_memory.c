@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/estimate.h"
 
-/* The peak of the worst stage: what model/memory_plan.c follows turn by turn, taken where the stage
- * has most micro-batches under way. */
+/* The peak of the worst stage: what model/memory_plan.c follows turn by turn,
+ * taken where the stage has most micro-batches under way. */
 
 typedef struct class_bytes {
     int64_t states, kept, apart, largest, transient[ORR_TURN_PHASES];
@@ -20,7 +20,8 @@ static void raise(int64_t *most, int64_t bytes)
         *most = bytes;
 }
 
-/* FSDP: gathered weights of a layer and of those that are fetched ahead; gradients on their way. */
+/* FSDP: gathered weights of a layer and of those that are fetched ahead;
+ * gradients on their way. */
 static int64_t on_their_way(const orr_estimate_draft *d, const orr_module_memory *m, bool back)
 {
     const orr_plan *plan = d->plan;
@@ -33,7 +34,8 @@ static int64_t on_their_way(const orr_estimate_draft *d, const orr_module_memory
     return bytes;
 }
 
-/* What is kept of places behind is not there yet forward, and no more backward. */
+/* What is kept of places behind is not there yet forward, and no more backward.
+ */
 static void find_transient(const orr_estimate_draft *d, const orr_cut_class *class, int64_t *ret)
 {
     int64_t later = 0, apart = 0;
@@ -83,14 +85,18 @@ static void weigh_states(const orr_estimate_draft *d, int64_t *ret)
 }
 
 /* Buffers that do not depend on the stage: those of one without modules. */
-static orr_status common_buffers(const orr_estimate_draft *d, orr_buffer_bytes *ret, orr_error *err)
+static orr_status common_buffers(const orr_estimate_draft *d, const orr_device *device,
+                                 orr_buffer_bytes *ret, orr_error *err)
 {
     static const uint32_t none[2] = {0, 0};
     static const orr_schedule_plan alone = {.spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0}};
     const orr_stage_map map = {1, 1, none};
-    const orr_stage_parts parts = {.plan = d->plan, .task = d->e->options.workload.task,
-                                   .device = d->e->cluster->device, .row = &d->row->row,
-                                   .map = &map, .schedule = &alone};
+    const orr_stage_parts parts = {.plan = d->plan,
+                                   .task = d->e->options.workload.task,
+                                   .device = device,
+                                   .row = &d->row->row,
+                                   .map = &map,
+                                   .schedule = &alone};
     return orr_stage_buffers(&parts, ret, err);
 }
 
@@ -123,11 +129,12 @@ static activations most_held(const orr_estimate_draft *d, const class_bytes *cla
     return most;
 }
 
-static int64_t stage_bytes(const orr_estimate_draft *d, const class_bytes *classes, uint32_t stage)
+static int64_t stage_bytes(const orr_estimate_draft *d, const class_bytes *classes,
+                           const orr_priced_row *row, uint32_t stage)
 {
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
-    const bool offloads = d->plan->offload == ORR_OFFLOAD_ACTIVATIONS ||
-                          d->plan->offload == ORR_OFFLOAD_BOTH;
+    const bool offloads =
+        d->plan->offload == ORR_OFFLOAD_ACTIVATIONS || d->plan->offload == ORR_OFFLOAD_BOTH;
     activations held = most_held(d, classes, &spec, stage);
     int64_t states = 0, window = 0;
     uint32_t ends = 0;
@@ -140,22 +147,42 @@ static int64_t stage_bytes(const orr_estimate_draft *d, const class_bytes *class
     }
     if (offloads && held.kept > window)
         held.kept = window;
-    const int64_t visible = fuses_gradients(d) ? d->row->buffer_bytes[ends] : 0;
+    const int64_t visible = fuses_gradients(d) ? row->buffer_bytes[ends] : 0;
     const int64_t come_and_go = held.kept + held.transient;
     return states + come_and_go + visible + orr_fragmentation_bytes(come_and_go);
 }
 
-orr_status orr_estimate_memory(const orr_estimate_draft *d, int64_t *ret_peak, orr_error *err)
+static uint32_t index_of(const orr_estimate_draft *d, uint32_t stage)
 {
-    int64_t states[ORR_ROW_MODULES], worst = 0;
+    return d->pattern->of_stage != NULL ? d->pattern->of_stage[stage] : 0;
+}
+
+/* Memory that is not known is more than any. */
+static int64_t over_bytes(const orr_stage_peak *peak)
+{
+    return peak->bytes - (peak->usable_bytes >= 0 ? peak->usable_bytes : INT64_MAX / 2);
+}
+
+orr_status orr_estimate_memory(const orr_estimate_draft *d, orr_stage_peak *ret, orr_error *err)
+{
+    int64_t states[ORR_ROW_MODULES], common[ORR_SITES_MAX + 1];
     class_bytes classes[ORR_CUT_CLASSES];
-    orr_buffer_bytes buffers;
-    ORR_TRY(common_buffers(d, &buffers, err));
+    orr_stage_peak worst = {0};
+    for (uint32_t i = 0; i < d->pattern->n; i++) {
+        orr_buffer_bytes buffers;
+        ORR_TRY(common_buffers(d, d->e->devices[d->pattern->device[i]].device, &buffers, err));
+        common[i] = buffers.hidden + (fuses_gradients(d) ? 0 : buffers.visible);
+    }
     weigh_states(d, states);
     for (uint32_t c = 0; c < d->cut->n_classes; c++)
         classes[c] = bytes_of(d, &d->cut->classes[c], states);
-    for (uint32_t s = 0; s < d->cut->stages; s++)
-        raise(&worst, stage_bytes(d, classes, s));
-    *ret_peak = worst + buffers.hidden + (fuses_gradients(d) ? 0 : buffers.visible);
+    for (uint32_t s = 0; s < d->cut->stages; s++) {
+        const uint32_t i = index_of(d, s);
+        const orr_stage_peak peak = {stage_bytes(d, classes, d->rows[i], s) + common[i],
+                                     d->e->devices[d->pattern->device[i]].usable_bytes};
+        if (s == 0 || over_bytes(&peak) > over_bytes(&worst))
+            worst = peak;
+    }
+    *ret = worst;
     return ORR_OK;
 }

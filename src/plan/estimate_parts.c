@@ -8,13 +8,19 @@
 static orr_dtype product_dtype(uint8_t precision)
 {
     switch (precision) {
-    case ORR_PRECISION_FP32:  return ORR_DTYPE_FP32;
-    case ORR_PRECISION_TF32:  return ORR_DTYPE_TF32;
-    case ORR_PRECISION_FP16:  return ORR_DTYPE_FP16;
+    case ORR_PRECISION_FP32:
+        return ORR_DTYPE_FP32;
+    case ORR_PRECISION_TF32:
+        return ORR_DTYPE_TF32;
+    case ORR_PRECISION_FP16:
+        return ORR_DTYPE_FP16;
     case ORR_PRECISION_FP8:
-    case ORR_PRECISION_MXFP8: return ORR_DTYPE_FP8;
-    case ORR_PRECISION_FP4:   return ORR_DTYPE_FP4;
-    default:                  return ORR_DTYPE_BF16;
+    case ORR_PRECISION_MXFP8:
+        return ORR_DTYPE_FP8;
+    case ORR_PRECISION_FP4:
+        return ORR_DTYPE_FP4;
+    default:
+        return ORR_DTYPE_BF16;
     }
 }
 
@@ -23,9 +29,10 @@ static double ideal_ns(const orr_estimate_draft *d)
     const orr_plan *p = d->plan;
     const double passes = d->e->options.workload.task == ORR_TASK_LORA ? 2 : 3;
     const double samples = (double)p->dp * p->micro_batch * p->micro_batches;
-    const double peak = d->e->peak_flops[product_dtype(p->precision)];
-    const double ns = 1e9 * passes * samples * d->row->sample_flops /
-                      ((double)orr_plan_ranks(p) * peak);
+    const double peak =
+        d->e->devices[d->pattern->device[0]].peak_flops[product_dtype(p->precision)];
+    const double ns =
+        1e9 * passes * samples * d->row->sample_flops / ((double)orr_plan_ranks(p) * peak);
     return isnan(ns) ? 0 : ns;
 }
 
@@ -37,7 +44,7 @@ static double saved_by_pairs(const orr_estimate_draft *d)
     const orr_estimate_sums *s = &d->sums[d->cut->class_of[d->cut->virtual_stages / 2]];
     if (d->plan->schedule != ORR_SCHEDULE_DUALPIPE)
         return 0;
-    return pairs * d->row->pair_saved_frac *
+    return pairs * d->rows[0]->pair_saved_frac *
            (s->phase_ns[ORR_TURN_FORWARD] + s->phase_ns[ORR_TURN_BACKWARD]);
 }
 
@@ -51,17 +58,20 @@ static void sum_parts(const orr_estimate_draft *d, const orr_step_parts *parts, 
         const double classes = d->cut->classes[c].n, n = turns * classes;
         *compute += n * (s->compute_ns - s->again_ns);
         part[ORR_WATERFALL_RECOMPUTE] += n * s->again_ns;
-        part[ORR_WATERFALL_DP] += n * s->exposed_ns + 
-                                  classes * (s->first_ns + s->last_ns + s->owed_first_ns +
-                                             s->owed_last_ns) / p->pp;
+        part[ORR_WATERFALL_DP] +=
+            n * s->exposed_ns +
+            classes * (s->first_ns + s->last_ns + s->owed_first_ns + s->owed_last_ns) / p->pp;
         for (int i = 0; i < ORR_WATERFALLS; i++)
             part[i] += n * s->waited_ns[i];
-        part[ORR_WATERFALL_OVERHEAD] += n * d->place->stretch * d->e->calibration->micro_batch_ns;
+        part[ORR_WATERFALL_OVERHEAD] +=
+            n * d->place->stretch *
+            orr_device_of(d, &d->cut->classes[c])->calibration->micro_batch_ns;
     }
     const double saved = saved_by_pairs(d), ep = fmin(saved, part[ORR_WATERFALL_EP]);
     part[ORR_WATERFALL_EP] -= ep;
     part[ORR_WATERFALL_TP] -= fmin(saved - ep, part[ORR_WATERFALL_TP]);
-    part[ORR_WATERFALL_OVERHEAD] += d->place->stretch * d->e->calibration->step_ns;
+    part[ORR_WATERFALL_OVERHEAD] +=
+        d->place->stretch * d->e->devices[d->pattern->device[0]].calibration->step_ns;
     part[ORR_WATERFALL_DP] += parts->transfers;
     part[ORR_WATERFALL_OPTIMIZER] += parts->update;
 }

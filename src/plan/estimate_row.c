@@ -6,11 +6,12 @@
 #include "model/step_lay.h"
 #include "plan/estimate.h"
 
-/* Modules of one rank, priced once for all plans that have the same. */
+/* Modules of one rank, priced once for all plans that have the same on devices
+ * of a kind. */
 
-/* The same slices with as few ranks as can have them: modules do not depend on more. But where there
- * are tables: replicas share those out. */
-static orr_plan smallest(const orr_model *model, const orr_plan *plan)
+/* The same slices with as few ranks as can have them: modules do not depend on
+ * more. But where there are tables: replicas share those out. */
+orr_plan orr_estimate_smallest(const orr_model *model, const orr_plan *plan)
 {
     orr_plan p = *plan;
     const uint32_t experts = p.ep * p.etp, others = p.tp * p.cp;
@@ -26,19 +27,46 @@ static orr_plan smallest(const orr_model *model, const orr_plan *plan)
     return p;
 }
 
-static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_place_on *place)
+static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_place_on *place,
+                           uint32_t device)
 {
     const bool tables = model->kind != ORR_MODEL_TRANSFORMER;
     const uint32_t packed = p->sp | (uint32_t)p->precision << 4 | (uint32_t)p->gradients << 8 |
                             (uint32_t)p->fusion << 12 | (uint32_t)p->flash << 16 |
                             (uint32_t)p->cp_kind << 20 | (uint32_t)p->overlap_tp << 24 |
                             (uint32_t)p->overlap_ep << 28;
-    return (orr_memo_key){{p->tp, p->cp, p->ep, p->etp, p->micro_batch, p->seq, packed,
-                           (uint32_t)p->recompute | (uint32_t)p->graphs << 8, p->layers, p->hidden,
-                           p->ffn, p->heads, p->vocab, place->span_id[ORR_AXIS_TP],
-                           place->span_id[ORR_AXIS_CP], place->span_id[ORR_AXIS_EP],
+    return (orr_memo_key){{p->tp,
+                           p->cp,
+                           p->ep,
+                           p->etp,
+                           p->micro_batch,
+                           p->seq,
+                           packed,
+                           (uint32_t)p->recompute | (uint32_t)p->graphs << 8,
+                           p->layers,
+                           p->hidden,
+                           p->ffn,
+                           p->heads,
+                           p->vocab,
+                           place->span_id[ORR_AXIS_TP],
+                           place->span_id[ORR_AXIS_CP],
+                           place->span_id[ORR_AXIS_EP],
                            place->span_id[ORR_AXIS_ETP],
-                           tables ? p->dp : 0, tables ? place->span_id[ORR_AXIS_DP] : 0}};
+                           tables ? p->dp : 0,
+                           tables ? place->span_id[ORR_AXIS_DP] : 0,
+                           tables ? place->sums_id[ORR_AXIS_DP] : 0,
+                           device}};
+}
+
+/* What is launched one by one, and how long it takes together with the
+ * transfers in between. */
+static void count_tasks(const orr_phase_cost *cost, const orr_step_prices *prices, uint32_t phase,
+                        orr_priced_module *ret)
+{
+    for (uint32_t i = 0; i < cost->n; i++)
+        ret->settled_ns[phase] += cost->tasks[i].beside ? 0 : (float)cost->tasks[i].ns;
+    ret->tasks[phase] = (float)cost->n;
+    ret->kernels[phase] = prices->graphs ? 0 : (float)cost->n;
 }
 
 static orr_status price_module(const orr_module *module, const orr_plan *plan,
@@ -46,12 +74,11 @@ static orr_status price_module(const orr_module *module, const orr_plan *plan,
                                orr_priced_module *ret, orr_module_cost *cost, orr_error *err)
 {
     ORR_TRY(orr_module_cost_at(module, plan, prices, scratch, cost, err));
-    ORR_TRY(orr_module_memory_of(module, &ret->memory, err));
-    orr_module_weights_of(module, &ret->weights);
     ret->kind = module->kind;
     for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
         const orr_phase_cost *c = &cost->phase[phase];
         ret->span_ns[phase] = (float)c->span_ns;
+        count_tasks(c, prices, (uint32_t)phase, ret);
         ret->compute_ns[phase] = (float)c->compute_ns;
         ret->again_ns[phase] = (float)c->again_ns;
         for (uint32_t axis = 0; axis < ORR_AXES; axis++)
@@ -60,7 +87,8 @@ static orr_status price_module(const orr_module *module, const orr_plan *plan,
     return ORR_OK;
 }
 
-/* What a forward and a backward turn save by running at once: as two modules of the middle do. */
+/* What a forward and a backward turn save by running at once: as two modules of
+ * the middle do. */
 static float saved_frac(const orr_module_row *row, const orr_module_cost *costs,
                         double compute_slowdown)
 {
@@ -81,9 +109,11 @@ static bool is_layer(const orr_module_row *row, uint32_t place)
            kind == ORR_MODULE_CROSS_LAYER || kind == ORR_MODULE_BODY;
 }
 
-/* Buffers depend on the shapes of a stage's weights: of layers, and of what is at its ends. */
+/* Buffers depend on the shapes of a stage's weights: of layers, and of what is
+ * at its ends. */
 static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
-                                const orr_module_row *row, int64_t *ret, orr_error *err)
+                                const orr_device *device, const orr_module_row *row, int64_t *ret,
+                                orr_error *err)
 {
     uint32_t before = 0, after = row->n;
     while (before < row->n && !is_layer(row, before))
@@ -94,8 +124,11 @@ static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
         const uint32_t first[2] = {ends & 1 ? 0 : before, ends & 2 ? row->n : after};
         const orr_stage_map map = {1, 1, first};
         const orr_schedule_plan schedule = {.spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0}};
-        const orr_stage_parts parts = {.plan = plan, .task = e->options.workload.task,
-                                       .device = e->cluster->device, .row = row, .map = &map,
+        const orr_stage_parts parts = {.plan = plan,
+                                       .task = e->options.workload.task,
+                                       .device = device,
+                                       .row = row,
+                                       .map = &map,
                                        .schedule = &schedule};
         orr_buffer_bytes bytes;
         ORR_TRY(orr_stage_buffers(&parts, &bytes, err));
@@ -152,42 +185,59 @@ static orr_status keep_row(orr_estimator *e, const orr_module_row *row, orr_pric
 }
 
 static orr_status make_row(orr_estimator *e, const orr_plan *plan, const orr_place_on *place,
-                           orr_priced_row *ret, orr_error *err)
+                           uint32_t device, orr_priced_row *ret, orr_error *err)
 {
-    const orr_plan p = smallest(e->model, plan);
-    const orr_model *model;
-    orr_module_row row;
+    const orr_plan p = orr_estimate_smallest(e->model, plan);
+    const orr_estimate_device *on = &e->devices[device];
+    const orr_built_row *built;
+    orr_step_prices prices = place->prices;
     orr_module_cost costs[ORR_ROW_MODULES];
-    orr_workload workload = e->options.workload;
-    workload.seq = p.seq;
-    ORR_TRY(orr_model_changed(e->model, &p, e->scratch, &model, err));
-    ORR_TRY(orr_modules_build(model, &p, &workload, e->scratch, &row, err));
-    if (row.n_modules > ORR_ROW_MODULES)
-        return orr_fail(err, ORR_LIMIT, "more than %d kinds of modules", ORR_ROW_MODULES);
-    for (uint32_t i = 0; i < row.n_modules; i++)
-        ORR_TRY(price_module(&row.modules[i], &p, &place->prices, e->scratch, &ret->modules[i],
+    ORR_TRY(orr_estimate_built(e, &p, &built, err));
+    const uint32_t n = built->row.n_modules;
+    prices.kernels = &on->rates;
+    ret->modules = orr_arena_array(e->arena, orr_priced_module, n);
+    ret->least_ns = orr_arena_alloc(e->arena, n, sizeof *ret->least_ns, _Alignof(float));
+    if (ret->modules == NULL || ret->least_ns == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < n; i++) {
+        ret->modules[i].memory = built->memory[i];
+        ret->modules[i].weights = built->weights[i];
+        ORR_TRY(price_module(&built->row.modules[i], &p, &prices, e->scratch, &ret->modules[i],
                              &costs[i], err));
-    ret->sample_flops = orr_model_flops(model, p.seq, false);
-    ret->pair_saved_frac = saved_frac(&row, costs, e->calibration->compute_slowdown);
-    ORR_TRY(weigh_buffers(e, &p, &row, ret->buffer_bytes, err));
+    }
+    ret->sample_flops = built->sample_flops;
+    ret->pair_saved_frac = saved_frac(&built->row, costs, on->calibration->compute_slowdown);
+    ORR_TRY(weigh_buffers(e, &p, on->device, &built->row, ret->buffer_bytes, err));
     ret->id = e->rows.n + 1;
-    return keep_row(e, &row, ret, err);
+    return keep_row(e, &built->row, ret, err);
+}
+
+static void find_least(const orr_estimate_device *on, const orr_plan *plan, double stretch,
+                       orr_priced_row *row)
+{
+    for (uint32_t m = 0; m < row->row.n_modules; m++)
+        for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+            row->least_ns[m][phase] =
+                (float)orr_estimate_least(on->calibration, plan, stretch, &row->modules[m], phase);
+    row->least_stretch = stretch;
 }
 
 orr_status orr_estimate_row(orr_estimator *e, const orr_plan *plan, const orr_place_on *place,
-                            const orr_priced_row **ret, orr_error *err)
+                            uint32_t device, const orr_priced_row **ret, orr_error *err)
 {
-    const orr_memo_key key = key_of(e->model, plan, place);
+    const orr_memo_key key = key_of(e->model, plan, place, device);
     orr_priced_row *row = orr_memo_find(&e->rows, &key);
     if (row == NULL) {
         orr_priced_row made = {0};
-        const orr_status status = make_row(e, plan, place, &made, err);
+        const orr_status status = make_row(e, plan, place, device, &made, err);
         orr_arena_reset(e->scratch);
         ORR_TRY(status);
         row = kept(e->arena, &made, sizeof made);
         if (row == NULL || !orr_memo_add(&e->rows, &key, row))
             return orr_fail_memory(err);
     }
+    if (row->least_stretch != place->stretch)
+        find_least(&e->devices[device], plan, place->stretch, row);
     *ret = row;
     return ORR_OK;
 }

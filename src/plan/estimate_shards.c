@@ -2,7 +2,8 @@
 #include "plan/estimate.h"
 
 /* Weights and gradients between ranks that have the same ones, or shards of them: what
- * model/step_shards.c lays out transfer by transfer, with as many buckets of one size as there are. */
+ * model/step_shards.c lays out transfer by transfer, with as many buckets of one size as there are.
+ */
 
 typedef struct bucket {
     double share; /* of the class' elements */
@@ -73,7 +74,8 @@ static void gather_first(orr_estimate_draft *d, uint32_t class_of, const buckets
 {
     const orr_cut_class *class = &d->cut->classes[class_of];
     orr_estimate_sums *s = &d->sums[class_of];
-    const double share = d->e->calibration->dp_exposed, forward = s->phase_ns[ORR_TURN_FORWARD];
+    const double share = orr_device_of(d, class)->calibration->dp_exposed,
+                 forward = s->phase_ns[ORR_TURN_FORWARD];
     const double full = gather_ns(d, b->full.dense, b->full.expert),
                  all = b->n * full + gather_ns(d, b->rest.dense, b->rest.expert);
     const uint32_t k = class->virtual_stage, chunk = k / d->cut->stages;
@@ -90,7 +92,7 @@ static void gather_first(orr_estimate_draft *d, uint32_t class_of, const buckets
 /* Computation takes longer beside transfers. */
 static double slowed_ns(const orr_estimate_draft *d, double transfer, double computed)
 {
-    const double more = d->e->calibration->compute_slowdown - 1;
+    const double more = orr_slowdown_of(d) - 1;
     return more > 0 ? more * (transfer < computed ? transfer : computed) : 0;
 }
 
@@ -100,7 +102,7 @@ static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const bu
     orr_estimate_sums *s = &d->sums[class_of];
     const bool split = orr_splits_backward(d->plan);
     const double turn = s->phase_ns[split ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD];
-    const double share = d->e->calibration->dp_exposed;
+    const double share = orr_device_of(d, &d->cut->classes[class_of])->calibration->dp_exposed;
     const double full = reduce_ns(d, &b->full), rest = reduce_ns(d, &b->rest);
     const double all = b->n * full + rest;
     const double replicas = b->n * replica_ns(d, &b->full) + replica_ns(d, &b->rest);
@@ -139,7 +141,7 @@ typedef struct fetched {
 
 static fetched fetch(const orr_estimate_draft *d, const orr_cut_class *class, orr_turn_phase phase)
 {
-    const orr_calibration *c = d->e->calibration;
+    const orr_calibration *c = orr_device_of(d, class)->calibration;
     const bool back = phase != ORR_TURN_FORWARD;
     const double share = d->beside ? c->dp_exposed : 0;
     const bool ahead = d->beside && d->plan->prefetch > 0;
@@ -148,7 +150,7 @@ static fetched fetch(const orr_estimate_draft *d, const orr_cut_class *class, or
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
         if (class->count[m] == 0)
             continue;
-        const orr_priced_module *module = &d->row->modules[m];
+        const orr_priced_module *module = &orr_row_of(d, class)->modules[m];
         const bool again = is_layer(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
         const bool gathers = phase != ORR_TURN_WEIGHT && (!back || again);
         const bool reduces = phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT;
@@ -181,7 +183,8 @@ static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
     for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
         double alone = 0;
         for (uint32_t m = 0; m < d->row->row.n_modules; m++)
-            alone += class->count[m] * d->place->stretch * d->row->modules[m].span_ns[phase];
+            alone += class->count[m] * d->place->stretch *
+                     orr_row_of(d, class)->modules[m].span_ns[phase];
         const fetched f = fetch(d, class, (orr_turn_phase)phase);
         const double more = f.computed - alone + f.travels + f.first;
         s->phase_ns[phase] += more;

@@ -24,7 +24,8 @@ void orr_memo_done(orr_memo *memo);
 /* Prices of transfers, forgotten when another one takes the seat. */
 enum { ORR_MEMO_PRICES = 1 << 12 };
 typedef struct orr_memo_price {
-    uint64_t key; /* 0: empty */
+    uint64_t what;    /* bytes and collective       */
+    uint32_t span_id; /* 0: empty; see estimate.h   */
     double   ns;
 } orr_memo_price;
 

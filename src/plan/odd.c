@@ -32,13 +32,27 @@ static orr_status check_odd(const orr_odd_ranks *odd, uint32_t n_ranks, orr_erro
     return ORR_OK;
 }
 
-static orr_status check_slow(const orr_slow_link *slow, const orr_cluster *cluster, orr_error *err)
+/* The unit of a level of that number; how many there are of them before where it does not exist. */
+static bool find_unit(const orr_cluster *cluster, const orr_slow_link *slow, orr_unit *ret,
+                      uint32_t *ret_n)
 {
+    *ret_n = 0;
+    for (uint32_t device = 0; device < cluster->n_devices; device = ret->end) {
+        *ret = orr_cluster_unit(cluster, slow->level, device);
+        if ((*ret_n)++ == slow->unit)
+            return true;
+    }
+    return false;
+}
+
+static orr_status check_slow(const orr_slow_link *slow, const orr_cluster *cluster, orr_unit *ret,
+                             orr_error *err)
+{
+    uint32_t units;
     if (slow->level >= cluster->n_levels)
         return orr_fail(err, ORR_INVALID, "a slow link of level %u: '%s' has %u levels here",
                         slow->level, cluster->name, cluster->n_levels);
-    const uint32_t units = cluster->n_devices / cluster->levels[slow->level].devices;
-    if (slow->unit >= units)
+    if (!find_unit(cluster, slow, ret, &units))
         return orr_fail(err, ORR_INVALID, "a slow link of %s %u: this job has %u",
                         cluster->levels[slow->level].name, slow->unit, units);
     if (!(slow->bandwidth_frac >= 0.001 && slow->bandwidth_frac <= 1))
@@ -98,13 +112,13 @@ static orr_status take_odd(finder *f, const orr_odd_ranks *odd)
 
 /* A group that reaches out of the slow unit is as slow as that link. */
 static orr_status slow_group(finder *f, const uint32_t *members, uint32_t n, uint32_t axis,
-                             const orr_slow_link *slow)
+                             const orr_slow_link *slow, orr_unit unit)
 {
-    const uint32_t devices = f->job->cluster->levels[slow->level].devices;
     bool inside = false, outside = false;
     for (uint32_t i = 0; i < n; i++) {
-        inside |= members[i] / devices == slow->unit;
-        outside |= members[i] / devices != slow->unit;
+        const bool is_in = members[i] >= unit.first && members[i] < unit.end;
+        inside |= is_in;
+        outside |= !is_in;
     }
     for (uint32_t i = 0; i < n && inside && outside; i++) {
         orr_variant as = f->variants.at[f->variant_of[members[i]]];
@@ -119,18 +133,18 @@ static orr_status slow_group(finder *f, const uint32_t *members, uint32_t n, uin
 }
 
 static orr_status slow_grouping(finder *f, const orr_grouping *grouping, uint32_t axis,
-                                const orr_slow_link *slow)
+                                const orr_slow_link *slow, orr_unit unit)
 {
     for (uint32_t g = 0; g < grouping->n_groups; g++) {
         const uint32_t *members = grouping->members + grouping->first[g];
         const uint32_t n = grouping->first[g + 1] - grouping->first[g];
         if (axis != ORR_AXIS_PP) {
-            ORR_TRY(slow_group(f, members, n, axis, slow));
+            ORR_TRY(slow_group(f, members, n, axis, slow, unit));
             continue;
         }
         for (uint32_t i = 0; i < n; i++) { /* neighbours, and the last with the first */
             const uint32_t pair[2] = {members[i], members[(i + 1) % n]};
-            ORR_TRY(slow_group(f, pair, 2, axis, slow));
+            ORR_TRY(slow_group(f, pair, 2, axis, slow, unit));
         }
     }
     return ORR_OK;
@@ -138,14 +152,15 @@ static orr_status slow_grouping(finder *f, const orr_grouping *grouping, uint32_
 
 static orr_status take_slow(finder *f, const orr_slow_link *slow)
 {
-    ORR_TRY(check_slow(slow, f->job->cluster, f->err));
+    orr_unit unit;
+    ORR_TRY(check_slow(slow, f->job->cluster, &unit, f->err));
     for (uint32_t axis = 0; axis < ORR_AXES; axis++) {
         orr_grouping grouping;
         if (f->job->prices.members[axis] <= 1)
             continue;
         const orr_arena_mark mark = orr_arena_get_mark(f->arena);
         ORR_TRY(orr_outcome_grouping(f->job, axis, f->arena, &grouping, f->err));
-        ORR_TRY(slow_grouping(f, &grouping, axis, slow));
+        ORR_TRY(slow_grouping(f, &grouping, axis, slow, unit));
         orr_arena_rewind(f->arena, mark);
     }
     return ORR_OK;
@@ -209,19 +224,30 @@ static orr_status keep_all_pace(finder *f)
     return ORR_OK;
 }
 
+/* Ranks of a site have its device. */
+static orr_status take_sites(finder *f)
+{
+    orr_variant variants[ORR_SITE_VARIANTS_MAX];
+    uint8_t of_site[ORR_SITES_MAX];
+    const uint32_t n = orr_site_variants(f->job->cluster, variants, of_site);
+    for (uint32_t i = 0; i < n; i++)
+        if (!orr_array_push(&f->variants, variants[i]))
+            return orr_fail_memory(f->err);
+    for (uint32_t r = 0; r < f->job->n_ranks && n > 1; r++)
+        f->variant_of[r] = of_site[orr_cluster_site(f->job->cluster, r)];
+    return ORR_OK;
+}
+
 static orr_status find_variants(finder *f)
 {
     const orr_job_options *o = f->options;
-    orr_variant usual = {0};
-    for (int axis = 0; axis < ORR_AXES; axis++)
-        usual.bandwidth_frac[axis] = 1;
-    if (!orr_array_push(&f->variants, usual))
-        return orr_fail_memory(f->err);
+    ORR_TRY(take_sites(f));
+    const bool odd = o->n_odd > 0 || f->variants.n > 1;
     for (uint32_t i = 0; i < o->n_odd; i++)
         ORR_TRY(take_odd(f, &o->odd[i]));
     for (uint32_t i = 0; i < o->n_slow; i++)
         ORR_TRY(take_slow(f, &o->slow[i]));
-    return o->n_odd > 0 && o->detail != ORR_DETAIL_OPERATOR ? keep_all_pace(f) : ORR_OK;
+    return odd && o->detail != ORR_DETAIL_OPERATOR ? keep_all_pace(f) : ORR_OK;
 }
 
 /* Kinds in the order of stage, then of variant: the first of a stage is that of most. */
@@ -241,7 +267,7 @@ static orr_status number_kinds(finder *f, uint32_t *kind_of_rank)
     for (uint32_t i = 0; i < p * v; i++) {
         if (number[i] == ORR_NONE)
             continue;
-        const orr_kind kind = {i % p, i / p, number[i]};
+        const orr_kind kind = {i % p, i / p, number[i], 0};
         number[i] = (uint32_t)f->kinds.n;
         if (!orr_array_push(&f->kinds, kind))
             return orr_fail_memory(f->err);
@@ -249,6 +275,7 @@ static orr_status number_kinds(finder *f, uint32_t *kind_of_rank)
     for (uint32_t r = 0; r < f->job->n_ranks; r++) {
         const uint32_t stage = orr_plan_coordinates(&f->job->plan, r).at[ORR_AXIS_PP];
         kind_of_rank[r] = number[(size_t)f->variant_of[r] * p + stage];
+        f->kinds.at[kind_of_rank[r]].n_ranks++;
     }
     return ORR_OK;
 }
@@ -270,10 +297,37 @@ static orr_status keep(finder *f, const uint32_t *kind_of_rank, orr_kinds *ret)
     return ORR_OK;
 }
 
+uint32_t orr_kind_of(const orr_outcome_job *job, uint32_t rank)
+{
+    const orr_kinds *kinds = job->kinds;
+    uint32_t kind = 0;
+    if (kinds->kind_of_rank != NULL)
+        return kinds->kind_of_rank[rank];
+    const uint32_t stage = orr_plan_coordinates(&job->plan, rank).at[ORR_AXIS_PP];
+    const uint32_t site = orr_cluster_site(job->cluster, rank);
+    while (kinds->kinds[kind].stage != stage ||
+           kinds->kinds[kind].variant != kinds->alike->variant_of_site[site])
+        kind++;
+    return kind;
+}
+
+/* One rank of a kind says what all do: not where some of them are odd, nor where links are shared.
+ */
+static bool may_be_alike(const orr_job_options *options)
+{
+    return options->fold && options->n_odd == 0 && options->n_slow == 0 &&
+           options->network != ORR_NETWORK_FLOWS;
+}
+
 orr_status orr_kinds_find(const orr_outcome_job *job, const orr_job_options *options,
                           orr_arena *arena, orr_kinds *ret, orr_error *err)
 {
     finder f = {.job = job, .options = options, .arena = arena, .err = err};
+    bool alike = false;
+    if (may_be_alike(options))
+        ORR_TRY(orr_alike_find(job, arena, ret, &alike, err));
+    if (alike)
+        return ORR_OK;
     uint32_t *kind_of_rank = orr_arena_array(arena, uint32_t, job->n_ranks);
     orr_status status = ORR_OK;
     f.variant_of = orr_arena_array(arena, uint32_t, job->n_ranks);
@@ -286,49 +340,4 @@ out:
     orr_array_done(&f.variants);
     orr_array_done(&f.kinds);
     return status;
-}
-
-static void slow_down(orr_network *network, uint32_t from_level, double frac)
-{
-    for (uint32_t l = from_level; l < network->n_levels; l++)
-        for (int p = 0; p < ORR_PROTOCOLS; p++) {
-            network->levels[l].bytes_per_s[p] *= frac;
-            network->reduction[l].bytes_per_s[p] *= frac;
-        }
-}
-
-static orr_status rates_of_device(const orr_outcome_job *job, const orr_device *device,
-                                  orr_arena *arena, const orr_rates_of_job **ret, orr_error *err)
-{
-    orr_cluster *cluster = orr_arena_one(arena, orr_cluster);
-    orr_rates_of_job *rates = orr_arena_one(arena, orr_rates_of_job);
-    const orr_calibration *calibration;
-    if (cluster == NULL || rates == NULL)
-        return orr_fail_memory(err);
-    *cluster = *job->cluster;
-    cluster->device = device;
-    ORR_TRY(orr_calibration_of(device, arena, &calibration, err));
-    orr_rates_open(cluster, calibration, job->rates.algorithm, rates);
-    *ret = rates;
-    return ORR_OK;
-}
-
-orr_status orr_variant_prices(const orr_outcome_job *job, const orr_variant *as, orr_arena *arena,
-                              orr_step_prices *ret, orr_error *err)
-{
-    orr_step_prices prices = job->prices;
-    if (as->device != NULL)
-        ORR_TRY(rates_of_device(job, as->device, arena, &prices.kernels, err));
-    for (int axis = 0; axis < ORR_AXES; axis++) {
-        if (!(as->bandwidth_frac[axis] < 1))
-            continue;
-        orr_rates_of_job *slow = orr_arena_one(arena, orr_rates_of_job);
-        if (slow == NULL)
-            return orr_fail_memory(err);
-        *slow = job->rates;
-        slow_down(&slow->network, as->from_level[axis], (double)as->bandwidth_frac[axis]);
-        prices.transfers[axis] = slow;
-    }
-    *ret = prices;
-    return ORR_OK;
 }

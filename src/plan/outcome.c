@@ -52,6 +52,30 @@ static orr_status check_task(const orr_model *model, const orr_workload *workloa
  * is in the prices. */
 static const orr_replay_constants none = {0, 0, 0, 0, 0};
 
+/* Energy is told by device; what is odd on request keeps the cluster's. */
+static orr_status devices_of_graphs(const orr_outcome_job *job, orr_arena *arena,
+                                    const orr_device *const **ret, orr_error *err)
+{
+    const orr_kinds *kinds = job->kinds;
+    const orr_device **devices = orr_arena_array(arena, const orr_device *, kinds->n);
+    if (devices == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t k = 0; k < kinds->n && job->cluster->n_sites > 1; k++)
+        devices[k] = kinds->variants[kinds->kinds[k].variant].device;
+    *ret = devices;
+    return ORR_OK;
+}
+
+/* A rank that stands for others is told by the first of them. */
+static void name_ranks(const orr_outcome_job *job, const orr_ensemble *ensemble,
+                       const orr_simulation *simulation)
+{
+    orr_timeline *timelines = (orr_timeline *)(uintptr_t)simulation->timelines;
+    for (uint32_t c = 0; c < simulation->n_classes; c++)
+        timelines[c].rank =
+            job->kinds->kinds[ensemble->graph_of_rank[timelines[c].rank]].first_rank;
+}
+
 static orr_status simulate(const orr_outcome_job *job, const orr_job_options *options,
                            const orr_ensemble *ensemble, orr_arena *arena,
                            const orr_simulation **ret, orr_error *err)
@@ -69,7 +93,10 @@ static orr_status simulate(const orr_outcome_job *job, const orr_job_options *op
     sim.threads = options->threads;
     if (job->calibration->compute_slowdown > 1)
         sim.compute_slowdown = job->calibration->compute_slowdown;
+    ORR_TRY(devices_of_graphs(job, arena, &sim.device_of_graph, err));
     ORR_TRY(orr_simulate(ensemble, &sim, arena, simulation, err));
+    if (ensemble->stands_for != NULL)
+        name_ranks(job, ensemble, simulation);
     *ret = simulation;
     return ORR_OK;
 }
@@ -103,18 +130,20 @@ static orr_status fill(const orr_outcome_job *job, const orr_laid *laid, orr_are
 static orr_status hold(const orr_outcome_job *job, orr_arena *arena, orr_memory_plan *ret,
                        orr_error *err)
 {
-    const orr_device *device = job->cluster->device;
+    const orr_device *const *devices;
+    ORR_TRY(orr_stage_devices(&job->plan, job->cluster, arena, &devices, err));
     const orr_memory_job memory = {.model = job->model,
                                    .plan = &job->plan,
                                    .workload = &job->workload,
-                                   .device = device,
+                                   .stage_devices = devices,
                                    .row = &job->row,
                                    .map = &job->map,
                                    .schedule = &job->schedule};
     ORR_TRY(orr_memory_plan_of(&memory, arena, ret, err));
     return ret->fits ? ORR_OK
-                     : orr_memory_reliefs(job->model, &job->plan, &job->workload, device, ret,
-                                          arena, &ret->reliefs, &ret->n_reliefs, err);
+                     : orr_memory_reliefs(job->model, &job->plan, &job->workload,
+                                          devices[ret->worst], ret, arena, &ret->reliefs,
+                                          &ret->n_reliefs, err);
 }
 
 static orr_status run(orr_outcome_job *job, const orr_job_options *options, const orr_laid *laid,

@@ -12,6 +12,7 @@
 typedef struct orr_outcome_job {
     const orr_model   *model;     /* as changed by the plan */
     orr_plan           plan;      /* complete */
+    orr_plan           on_sites;  /* the same, with the sites that it lies on; see parallel.h    */
     orr_workload       workload;  /* complete: with `seq` */
     const orr_cluster *cluster;   /* as much of it as the plan needs */
     const orr_calibration *calibration;
@@ -23,6 +24,7 @@ typedef struct orr_outcome_job {
     orr_step_job       step;      /* of ranks like most */
     uint32_t           n_ranks;
     const struct orr_kinds *kinds;
+    bool               used[ORR_STEP_GROUPINGS];        /* somebody communicates in it         */
     uint32_t           grouping_at[ORR_STEP_GROUPINGS]; /* of the ensemble; ORR_NONE: unused */
 } orr_outcome_job;
 /* Completes, checks and prices. In the arena. Errors: as orr_outcome_of(). */
@@ -39,14 +41,33 @@ typedef struct orr_laid {
     orr_ensemble        ensemble;
     orr_step_graph     *graphs;   /* shape (ensemble.n_graphs) */
     const uint32_t     *stage_of; /* shape (ensemble.n_graphs) */
+    uint32_t            stages;
 } orr_laid;
 orr_status orr_outcome_lay(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
                            orr_laid *ret, orr_error *err) ORR_MUST_CHECK;
 void orr_laid_free(orr_laid *laid);
+/* Where all ranks of a kind behave alike (odd.h): the groups, and who stands for how many, of one
+ * rank a kind, in order of their first ranks. `used`: shape (ORR_STEP_GROUPINGS). */
+orr_status orr_outcome_alike(const orr_outcome_job *job, const bool *used, orr_arena *arena,
+                             orr_ensemble *ret, uint32_t *ret_grouping_at,
+                             orr_error *err) ORR_MUST_CHECK;
 /* All groups of one kind: of an axis, or ORR_STEP_TWIN, ORR_STEP_WORLD. */
 orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, orr_arena *arena,
                                 orr_grouping *ret, orr_error *err) ORR_MUST_CHECK;
 
+/* Where the time of one rank of a class of the simulation went, beside what its graph's totals
+ * say. */
+typedef struct orr_spent_of_rank {
+    int64_t part_ns[ORR_WATERFALLS]; /* KERNELS with IDEAL in it */
+    int64_t exposed_ns[ORR_AXES];
+    int64_t exposed_next_ns, exposed_prev_ns; /* of PP: for what comes from the next stage, all
+                                               * round, and from the one before               */
+} orr_spent_of_rank;
+orr_spent_of_rank orr_outcome_spent_of(const orr_laid *laid, const orr_simulation *simulation,
+                                       uint32_t class_index);
+/* What crosses between sites, in `ret`, whose figures are told. */
+orr_status orr_outcome_cuts(const orr_outcome_job *job, const orr_laid *laid, orr_arena *arena,
+                            orr_outcome *ret, orr_error *err) ORR_MUST_CHECK;
 /* Where time went: sums over all ranks. */
 typedef struct orr_spent {
     __int128 part_ns[ORR_WATERFALLS]; /* KERNELS with IDEAL in it */

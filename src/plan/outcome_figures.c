@@ -4,6 +4,7 @@
 #include "plan/outcome.h"
 
 #include "model/memory.h"
+#include "plan/odd.h"
 
 /* What is said of a step that was simulated. */
 
@@ -53,11 +54,27 @@ static double samples_of(const orr_plan *plan)
     return (double)plan->dp * plan->micro_batch * plan->micro_batches;
 }
 
+/* Of a device; where sites have others, the mean of all. */
+static double peak_flops(const orr_outcome_job *job)
+{
+    const orr_dtype dtype = product_dtype(job->plan.precision);
+    const orr_kinds *kinds = job->kinds;
+    const double usual = orr_fact_or(&job->cluster->device->peak_flops[dtype], NAN);
+    double sum = 0;
+    if (job->cluster->n_sites < 2 || kinds->n_variants == 1)
+        return usual;
+    for (uint32_t k = 0; k < kinds->n; k++) {
+        const orr_device *device = kinds->variants[kinds->kinds[k].variant].device;
+        sum += kinds->kinds[k].n_ranks *
+               (device != NULL ? orr_fact_or(&device->peak_flops[dtype], NAN) : usual);
+    }
+    return sum / job->n_ranks;
+}
+
 static void tell_rates(const orr_outcome_job *job, orr_outcome *o)
 {
     const double seconds = 1e-9 * (double)o->step_ns, samples = samples_of(&job->plan);
-    const double peak = orr_fact_or(
-        &job->cluster->device->peak_flops[product_dtype(job->plan.precision)], NAN);
+    const double peak = peak_flops(job);
     o->model_flops = samples * flops_of_sample(job);
     o->samples_per_s = samples / seconds;
     o->tokens_per_s = o->samples_per_s * tokens_of_sample(job->model, &job->workload);
@@ -166,5 +183,6 @@ orr_status orr_outcome_figures(const orr_outcome_job *job, const orr_laid *laid,
     tell_energy(s, o);
     for (int b = 0; b < ORR_BASES; b++)
         o->basis_ns[b] = s->basis_ns[b];
-    return tell_axes(job, &spent, arena, o, err);
+    ORR_TRY(tell_axes(job, &spent, arena, o, err));
+    return orr_outcome_cuts(job, laid, arena, o, err);
 }

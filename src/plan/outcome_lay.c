@@ -5,23 +5,34 @@
 
 /* Kinds of ranks -> graphs -> an ensemble. */
 
-static orr_status one_group(const orr_outcome_job *job, const char *name, bool twins,
-                            orr_arena *arena, orr_grouping *ret, orr_error *err)
+static orr_status twins(const orr_outcome_job *job, orr_arena *arena, orr_grouping *ret,
+                        orr_error *err)
 {
     const uint32_t p = job->plan.pp, n = job->n_ranks;
-    uint32_t *group_of = orr_arena_array(arena, uint32_t, n), groups = 1;
+    uint32_t *group_of = orr_arena_array(arena, uint32_t, n), groups = 0;
     if (group_of == NULL)
         return orr_fail_memory(err);
-    if (twins)
-        groups = 0;
-    for (uint32_t rank = 0; twins && rank < n; rank++) {
+    for (uint32_t rank = 0; rank < n; rank++) {
         orr_coordinates at = orr_plan_coordinates(&job->plan, rank);
         const uint32_t other = p - 1 - at.at[ORR_AXIS_PP];
         at.at[ORR_AXIS_PP] = other;
         const uint32_t twin = orr_plan_rank_at(&job->plan, &at);
         group_of[rank] = twin < rank ? group_of[twin] : groups++;
     }
-    return orr_grouping_of(name, group_of, n, groups, arena, ret, err);
+    return orr_grouping_of("twin", group_of, n, groups, arena, ret, err);
+}
+
+/* All ranks that meet in every step: with local steps those of an outer part of dp. */
+static orr_status world(const orr_outcome_job *job, orr_arena *arena, orr_grouping *ret,
+                        orr_error *err)
+{
+    const uint32_t n = job->n_ranks, parts = job->plan.local_steps > 1 ? job->plan.dp_outer : 1;
+    uint32_t *group_of = orr_arena_array(arena, uint32_t, n);
+    if (group_of == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t rank = 0; rank < n; rank++)
+        group_of[rank] = rank / (n / parts);
+    return orr_grouping_of("world", group_of, n, parts, arena, ret, err);
 }
 
 orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, orr_arena *arena,
@@ -29,34 +40,47 @@ orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, o
 {
     if (grouping < ORR_AXES)
         return orr_plan_grouping(&job->plan, (orr_axis)grouping, arena, ret, err);
-    return one_group(job, grouping == ORR_STEP_TWIN ? "twin" : "world", grouping == ORR_STEP_TWIN,
-                     arena, ret, err);
+    return grouping == ORR_STEP_TWIN ? twins(job, arena, ret, err) : world(job, arena, ret, err);
+}
+
+/* All ranks and their groups. */
+static orr_status tell_all(const orr_outcome_job *job, const bool *used, orr_arena *arena,
+                           orr_ensemble *ret, uint32_t *ret_grouping_at, orr_error *err)
+{
+    orr_grouping *groupings = orr_arena_array(arena, orr_grouping, ORR_STEP_GROUPINGS);
+    if (groupings == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t k = 0; k < ORR_STEP_GROUPINGS; k++) {
+        ret_grouping_at[k] = ORR_NONE;
+        if (!used[k])
+            continue;
+        ORR_TRY(orr_outcome_grouping(job, k, arena, &groupings[ret->n_groupings], err));
+        ret_grouping_at[k] = ret->n_groupings++;
+    }
+    ret->n_ranks = job->n_ranks;
+    ret->groupings = groupings;
+    ret->graph_of_rank = job->kinds->kind_of_rank;
+    ret->slowdown_ppm = job->kinds->slowdown_ppm;
+    return ORR_OK;
 }
 
 /* Only groupings in which somebody communicates are made. */
 static orr_status find_groupings(orr_outcome_job *job, orr_laid *laid, orr_arena *arena,
                                  orr_error *err)
 {
-    bool used[ORR_STEP_GROUPINGS] = {false};
-    orr_grouping *groupings = orr_arena_array(arena, orr_grouping, ORR_STEP_GROUPINGS);
-    if (groupings == NULL)
-        return orr_fail_memory(err);
+    bool *used = job->used;
     for (uint32_t d = 0; d < laid->ensemble.n_graphs; d++)
         for (uint32_t c = 0; c < laid->graphs[d].graph->n_comms; c++)
             used[laid->graphs[d].meetings[c].grouping] = true;
-    for (uint32_t k = 0; k < ORR_STEP_GROUPINGS; k++) {
-        job->grouping_at[k] = ORR_NONE;
-        if (!used[k])
-            continue;
-        ORR_TRY(orr_outcome_grouping(job, k, arena, &groupings[laid->ensemble.n_groupings], err));
-        job->grouping_at[k] = laid->ensemble.n_groupings++;
-    }
+    if (job->kinds->alike != NULL)
+        ORR_TRY(orr_outcome_alike(job, used, arena, &laid->ensemble, job->grouping_at, err));
+    else
+        ORR_TRY(tell_all(job, used, arena, &laid->ensemble, job->grouping_at, err));
     for (uint32_t d = 0; d < laid->ensemble.n_graphs; d++)
         for (uint32_t c = 0; c < laid->graphs[d].graph->n_comms; c++) {
             orr_meeting *meeting = &laid->graphs[d].meetings[c];
             meeting->grouping = job->grouping_at[meeting->grouping];
         }
-    laid->ensemble.groupings = groupings;
     return ORR_OK;
 }
 
@@ -90,13 +114,10 @@ static orr_status assemble(orr_outcome_job *job, const orr_job_options *options,
         if (duration_ns[d] == NULL)
             return orr_fail_memory(err);
     }
-    laid->ensemble.n_ranks = job->n_ranks;
     laid->ensemble.graphs = graphs;
     laid->ensemble.meetings = meetings;
     laid->ensemble.duration_ns = duration_ns;
     laid->ensemble.basis = basis;
-    laid->ensemble.graph_of_rank = job->kinds->kind_of_rank;
-    laid->ensemble.slowdown_ppm = job->kinds->slowdown_ppm;
     return find_groupings(job, laid, arena, err);
 }
 
@@ -142,7 +163,7 @@ static orr_status lay_kinds(const orr_outcome_job *job, orr_arena *arena, orr_la
 orr_status orr_outcome_lay(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
                            orr_laid *ret, orr_error *err)
 {
-    orr_laid laid = {0};
+    orr_laid laid = {.stages = job->plan.pp};
     orr_kinds *kinds = orr_arena_one(arena, orr_kinds);
     if (kinds == NULL)
         return orr_fail_memory(err);

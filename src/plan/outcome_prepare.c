@@ -77,14 +77,8 @@ static orr_status price_hops(const orr_outcome_job *job, const orr_step_prices *
     if (hops == NULL)
         return orr_fail_memory(err);
     for (uint32_t s = 0; s < p && p > 1; s++) {
-        orr_coordinates at = {{0}};
-        uint32_t pair[2];
         orr_span span;
-        for (uint32_t i = 0; i < 2; i++) {
-            at.at[ORR_AXIS_PP] = (s + i) % p;
-            pair[i] = orr_plan_rank_at(&job->plan, &at);
-        }
-        ORR_TRY(orr_cluster_span(job->cluster, pair, 2, &span, err));
+        ORR_TRY(orr_plan_stage_span(&job->plan, s, job->cluster, &span, err));
         hops[s] = orr_rates_collective(prices->transfers[ORR_AXIS_PP], &span, ORR_COLL_SEND,
                                        job->row.boundary_bytes);
         hops[s].ns = orr_step_stretched_ns(prices, hops[s].ns);
@@ -95,21 +89,19 @@ static orr_status price_hops(const orr_outcome_job *job, const orr_step_prices *
     return ORR_OK;
 }
 
-/* All ranks fill the cluster from its first device on. */
 static void price_world(const orr_outcome_job *job, const orr_step_prices *prices,
                         orr_step_job *step)
 {
-    const orr_cluster *c = job->cluster;
-    orr_span span = {.n_ranks = job->n_ranks, .n_levels = c->n_levels, .even = true};
-    for (uint32_t l = 0, below = 1; l < c->n_levels; below = c->levels[l++].devices) {
-        const uint32_t units = (job->n_ranks + below - 1) / below;
-        span.width[l] = units < c->levels[l].size ? units : c->levels[l].size;
-        if (span.width[l] > 1)
-            span.top = l;
-        span.even &= units <= c->levels[l].size || units % c->levels[l].size == 0;
-    }
+    const orr_span span = orr_plan_world_span(&job->plan, job->cluster);
     step->world = orr_rates_collective(prices->kernels, &span, ORR_COLL_ALL_REDUCE, 4);
     step->world.ns = orr_step_stretched_ns(prices, step->world.ns);
+}
+
+/* What copies reached where somebody measured it; else the link; else PCIe 4 x16, assumed. */
+static double copy_bytes_per_s(const orr_device *device)
+{
+    return orr_fact_or(&device->achievable_pcie_bytes_per_s,
+                       orr_fact_or(&device->pcie_bytes_per_s, 32e9));
 }
 
 orr_status orr_outcome_price(const orr_outcome_job *job, const orr_step_prices *prices,
@@ -118,6 +110,8 @@ orr_status orr_outcome_price(const orr_outcome_job *job, const orr_step_prices *
     orr_step_job step = job->step;
     ORR_TRY(price_rows(job, prices, arena, &step, err));
     ORR_TRY(price_hops(job, prices, arena, &step, err));
+    if (job->cluster->n_sites > 1)
+        step.copy_bytes_per_s = copy_bytes_per_s(prices->kernels->device);
     price_world(job, prices, &step);
     step.prices = prices;
     *ret = step;
@@ -147,13 +141,6 @@ static orr_status weigh(const orr_outcome_job *job, orr_arena *arena, orr_step_j
     return ORR_OK;
 }
 
-/* What copies reached where somebody measured it; else the link; else PCIe 4 x16, assumed. */
-static double copy_bytes_per_s(const orr_device *device)
-{
-    return orr_fact_or(&device->achievable_pcie_bytes_per_s,
-                       orr_fact_or(&device->pcie_bytes_per_s, 32e9));
-}
-
 static orr_status make_step(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
                             orr_error *err)
 {
@@ -176,12 +163,14 @@ orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,
 {
     *job = (orr_outcome_job){.calibration = options->calibration};
     ORR_TRY(complete(model, plan, options, arena, job, err));
-    ORR_TRY(orr_cluster_resize(cluster, job->n_ranks, arena, &job->cluster, err));
+    ORR_TRY(orr_plan_cluster(&job->plan, cluster, arena, &job->cluster, err));
+    job->on_sites = orr_plan_on_sites(&job->plan, job->cluster);
     if (job->calibration == NULL)
-        ORR_TRY(orr_calibration_of(cluster->device, arena, &job->calibration, err));
+        ORR_TRY(orr_calibration_of(job->cluster->device, arena, &job->calibration, err));
     orr_rates_open(job->cluster, job->calibration, options->algorithm, &job->rates);
     ORR_TRY(orr_modules_build(job->model, &job->plan, &job->workload, arena, &job->row, err));
     ORR_TRY(order(job, arena, err));
     ORR_TRY(orr_step_prices_of(&job->plan, &job->rates, &job->prices, err));
+    ORR_TRY(orr_step_prices_wire(&job->plan, &job->rates, arena, &job->prices, err));
     return make_step(job, options, arena, err);
 }

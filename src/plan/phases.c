@@ -2,8 +2,10 @@
 #include "plan/phases.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "model/memory.h"
+#include "model/parallel.h"
 
 /* What a task of several passes does, as published.
  *
@@ -69,6 +71,8 @@ static void pass_dpo(passes *p, const orr_model *model, const orr_plan *plan,
 static orr_plan for_generation(const orr_plan *plan)
 {
     orr_plan p = *plan;
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS && plan->cross == ORR_CROSS_DP; i++)
+        p.sites[i] = (uint16_t)(plan->sites[i] * plan->cp);
     const uint32_t samples = (plan->micro_batch * plan->micro_batches + plan->cp - 1) / plan->cp;
     p.dp *= plan->cp;
     p.cp = 1;
@@ -122,6 +126,30 @@ static void add_axes(orr_axis_use *axes, uint32_t *n, const orr_outcome *part, u
     }
 }
 
+static void add_cuts(orr_cut_use *cuts, uint32_t *n, const orr_outcome *part, uint32_t count)
+{
+    for (uint32_t i = 0; i < part->n_cuts; i++) {
+        const orr_cut_use *use = &part->cuts[i];
+        uint32_t k = 0;
+        while (k < *n &&
+               (cuts[k].a != use->a || cuts[k].b != use->b || cuts[k].axis != use->axis))
+            k++;
+        if (k == *n)
+            cuts[(*n)++] = (orr_cut_use){.a = use->a, .b = use->b, .axis = use->axis};
+        cuts[k].bytes += use->bytes * count;
+        cuts[k].busy_ns += use->busy_ns * count;
+        cuts[k].exposed_ns += use->exposed_ns * count;
+        cuts[k].utilisation_frac += use->utilisation_frac * (double)part->step_ns * count;
+    }
+}
+
+static int by_cut(const void *a_, const void *b_)
+{
+    const orr_cut_use *a = a_, *b = b_;
+    const uint32_t x = a->a * ORR_SITES_MAX + a->b, y = b->a * ORR_SITES_MAX + b->b;
+    return x != y ? (x > y) - (x < y) : (a->axis > b->axis) - (a->axis < b->axis);
+}
+
 /* Shares and rates are weighed with the time of the pass, and divided by that of all at the end. */
 static void add_part(orr_outcome *sum, const orr_outcome *part, const pass *p)
 {
@@ -146,8 +174,10 @@ static void add_part(orr_outcome *sum, const orr_outcome *part, const pass *p)
     sum->flops_per_s_per_device += part->flops_per_s_per_device * ns;
 }
 
-static void weigh(orr_outcome *sum, orr_axis_use *axes, double samples, double tokens)
+static void weigh(orr_outcome *sum, double samples, double tokens)
 {
+    orr_axis_use *axes = (orr_axis_use *)(uintptr_t)sum->axes;
+    orr_cut_use *cuts = (orr_cut_use *)(uintptr_t)sum->cuts;
     const double ns = sum->step_ns > 0 ? (double)sum->step_ns : 1;
     sum->error_frac /= ns;
     sum->bubble_frac /= ns;
@@ -159,6 +189,9 @@ static void weigh(orr_outcome *sum, orr_axis_use *axes, double samples, double t
     sum->tokens_per_s_per_device = sum->tokens_per_s / (sum->n_ranks > 0 ? sum->n_ranks : 1);
     for (uint32_t i = 0; i < sum->n_axes; i++)
         axes[i].utilisation_frac /= ns;
+    for (uint32_t i = 0; i < sum->n_cuts; i++)
+        cuts[i].utilisation_frac /= ns;
+    qsort(cuts, sum->n_cuts, sizeof *cuts, by_cut);
 }
 
 /* Graphs and timeline of the pass that is shown. */
@@ -177,9 +210,11 @@ static orr_status run_passes(const passes *p, const orr_model *model, const orr_
                              orr_error *err)
 {
     orr_axis_use *axes = orr_arena_array(arena, orr_axis_use, ORR_AXES);
-    if (axes == NULL)
+    orr_cut_use *cuts = orr_arena_array(arena, orr_cut_use, (size_t)ORR_CUTS_MAX * ORR_AXES);
+    if (axes == NULL || cuts == NULL)
         return orr_fail_memory(err);
     sum->axes = axes;
+    sum->cuts = cuts;
     for (uint32_t i = 0; i < p->n; i++) {
         orr_job_options one = *options;
         orr_outcome part;
@@ -187,6 +222,7 @@ static orr_status run_passes(const passes *p, const orr_model *model, const orr_
         ORR_TRY(orr_outcome_of(model, &p->all[i].plan, cluster, &one, arena, &part, err));
         add_part(sum, &part, &p->all[i]);
         add_axes(axes, &sum->n_axes, &part, p->all[i].count);
+        add_cuts(cuts, &sum->n_cuts, &part, p->all[i].count);
         sum->model = part.model;
         sum->cluster = part.cluster;
         sum->n_ranks = part.n_ranks;
@@ -198,12 +234,28 @@ static orr_status run_passes(const passes *p, const orr_model *model, const orr_
     return ORR_OK;
 }
 
+/* That with the least memory, of those that the plan lies on. */
+static orr_status smallest_device(const orr_plan *plan, const orr_cluster *cluster, orr_arena *arena,
+                                  const orr_device **ret, orr_error *err)
+{
+    const orr_device *const *devices;
+    uint32_t least = 0;
+    ORR_TRY(orr_plan_cluster(plan, cluster, arena, &cluster, err));
+    ORR_TRY(orr_stage_devices(plan, cluster, arena, &devices, err));
+    for (uint32_t s = 1; s < plan->pp; s++)
+        if (orr_usable_bytes(devices[s]) < orr_usable_bytes(devices[least]))
+            least = s;
+    *ret = devices[least];
+    return ORR_OK;
+}
+
 orr_status orr_phases_of(const orr_model *model, const orr_plan *plan, const orr_cluster *cluster,
                          const orr_job_options *options, orr_arena *arena, orr_outcome *ret,
                          orr_error *err)
 {
     const orr_workload *workload = &options->workload;
     orr_outcome sum = {.plan = orr_plan_completed(plan), .workload = *workload};
+    const orr_device *device;
     passes p = {.n = 0};
     if (!orr_task_has_phases(workload->task))
         return orr_fail(err, ORR_INVALID, "%s is one pass, not several",
@@ -213,14 +265,14 @@ orr_status orr_phases_of(const orr_model *model, const orr_plan *plan, const orr
         pass_dpo(&p, model, &sum.plan, workload);
     else
         pass_rl(&p, model, &sum.plan, workload);
-    ORR_TRY(
-        orr_memory_plan_make(model, &sum.plan, workload, cluster->device, arena, &sum.memory, err));
+    ORR_TRY(smallest_device(&sum.plan, cluster, arena, &device, err));
+    ORR_TRY(orr_memory_plan_make(model, &sum.plan, workload, device, arena, &sum.memory, err));
     ORR_TRY(run_passes(&p, model, cluster, options, arena, &sum, err));
     const pass *update = &p.all[p.n - 1];
     const double samples = (double)sum.plan.dp * sum.plan.micro_batch * sum.plan.micro_batches;
     const double sequences =
         (double)update->plan.dp * update->plan.micro_batch * update->plan.micro_batches;
-    weigh(&sum, (orr_axis_use *)(uintptr_t)sum.axes, samples, sequences * update->plan.seq);
+    weigh(&sum, samples, sequences * update->plan.seq);
     *ret = sum;
     return ORR_OK;
 }

@@ -4,30 +4,62 @@
 /* The graph of one rank. Its kind is laid out once more, node for node, with the rank's own groups
  * and the times that the simulation gave its kind. */
 
-/* Groups are numbered over all groupings of the ensemble, from 1, as a file that lists them has it.
- * */
-static void number_groups(const orr_outcome *o, uint32_t rank, uint32_t names[ORR_STEP_GROUPINGS])
+orr_status orr_outcome_groups(const orr_outcome *outcome, orr_arena *arena,
+                              const orr_grouping **ret, uint32_t *ret_n, orr_error *err)
 {
-    uint32_t first = 1;
-    for (uint32_t i = 0; i < o->ensemble->n_groupings; i++) {
-        const orr_grouping *grouping = &o->ensemble->groupings[i];
-        for (uint32_t k = 0; k < ORR_STEP_GROUPINGS; k++)
-            if (o->job->grouping_at[k] == i && grouping->group_of[rank] != ORR_NONE)
-                names[k] = first + grouping->group_of[rank];
+    const orr_outcome_job *job = outcome->job;
+    orr_grouping *groupings = orr_arena_array(arena, orr_grouping, ORR_STEP_GROUPINGS);
+    uint32_t n = 0;
+    if (groupings == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t k = 0; k < ORR_STEP_GROUPINGS; k++)
+        if (job->used[k])
+            ORR_TRY(orr_outcome_grouping(job, k, arena, &groupings[n++], err));
+    *ret = groupings;
+    *ret_n = n;
+    return ORR_OK;
+}
+
+/* Groups are numbered over all groupings, from 1, as a file that lists them has it. */
+static orr_status number_groups(const orr_outcome *o, uint32_t rank, orr_arena *arena,
+                                uint32_t names[ORR_STEP_GROUPINGS], orr_error *err)
+{
+    const orr_grouping *groupings;
+    uint32_t first = 1, n = 0;
+    ORR_TRY(orr_outcome_groups(o, arena, &groupings, &n, err));
+    n = 0;
+    for (uint32_t k = 0; k < ORR_STEP_GROUPINGS; k++) {
+        if (!o->job->used[k])
+            continue;
+        const orr_grouping *grouping = &groupings[n++];
+        if (grouping->group_of[rank] != ORR_NONE)
+            names[k] = first + grouping->group_of[rank];
         first += grouping->n_groups;
     }
+    return ORR_OK;
+}
+
+/* The simulated rank is the rank itself, or the one that stands for its kind. */
+const orr_timeline *orr_outcome_timeline(const orr_outcome *o, uint32_t rank)
+{
+    const orr_ensemble *e = o->ensemble;
+    uint32_t at = rank;
+    if (e->stands_for != NULL)
+        for (at = 0; e->graph_of_rank[at] != orr_kind_of(o->job, rank);)
+            at++;
+    return &o->simulation->timelines[o->simulation->class_of_rank[at]];
 }
 
 static orr_status lay(const orr_outcome *o, uint32_t rank, orr_arena *arena, const orr_graph **ret,
                       orr_error *err)
 {
-    const orr_timeline *t = &o->simulation->timelines[o->simulation->class_of_rank[rank]];
+    const orr_timeline *t = orr_outcome_timeline(o, rank);
     const orr_kind *kind = &o->job->kinds->kinds[t->graph];
     uint32_t names[ORR_STEP_GROUPINGS] = {0};
     orr_step_prices prices;
     orr_step_graph made;
     orr_step_job step;
-    number_groups(o, rank, names);
+    ORR_TRY(number_groups(o, rank, arena, names, err));
     const orr_step_who who = {.stage = kind->stage,
                               .rank = rank,
                               .start_ns = t->start_ns,

@@ -48,16 +48,26 @@ static int64_t busy_ns(const orr_engine *engine, const orr_actor *actor, stretch
     return covered_ns(scratch, n);
 }
 
+static const orr_device *device_of(const orr_engine *engine, const orr_actor *actor,
+                                   const orr_device *otherwise)
+{
+    const orr_device *const *devices = engine->options->device_of_graph;
+    return devices != NULL && devices[actor->graph] != NULL ? devices[actor->graph] : otherwise;
+}
+
+static double energy_j(const orr_device *device, double busy_ns, double span_ns)
+{
+    const double power_w = orr_fact_or(&device->power_w, NAN);
+    const double idle_w = orr_fact_or(&device->idle_power_w, IDLE_FRAC * power_w);
+    return 1e-9 * (power_w * busy_ns + idle_w * (span_ns - busy_ns));
+}
+
 orr_status orr_energy_of(const orr_engine *engine, const orr_device *device,
                          const orr_simulation *simulation, orr_timeline *timelines,
                          orr_error *err)
 {
-    const double power_w = orr_fact_or(&device->power_w, NAN);
-    const double idle_w = orr_fact_or(&device->idle_power_w, IDLE_FRAC * power_w);
-    const int64_t span_ns = simulation->end_ns - simulation->begin_ns;
+    const double span_ns = (double)(simulation->end_ns - simulation->begin_ns);
     size_t most = 1;
-    if (isnan(power_w))
-        return ORR_OK;
     for (uint32_t a = 0; a < engine->n_actors; a++)
         if (engine->actors[a].script->program->n_works > most)
             most = engine->actors[a].script->program->n_works;
@@ -65,8 +75,11 @@ orr_status orr_energy_of(const orr_engine *engine, const orr_device *device,
     if (scratch == NULL)
         return orr_fail_memory(err);
     for (uint32_t a = 0; a < engine->n_actors; a++) {
-        const double busy = (double)busy_ns(engine, &engine->actors[a], scratch);
-        timelines[a].energy_j = 1e-9 * (power_w * busy + idle_w * ((double)span_ns - busy));
+        const orr_actor *actor = &engine->actors[a];
+        const orr_device *of = device_of(engine, actor, device);
+        if (!isnan(orr_fact_or(&of->power_w, NAN)))
+            timelines[a].energy_j =
+                energy_j(of, (double)busy_ns(engine, actor, scratch), span_ns);
     }
     orr_free(scratch);
     return ORR_OK;

@@ -12,7 +12,7 @@
  * busy: while anything runs on any stream of the rank; a rank has one device, and a device that
  * does anything draws its full power (assumed: an upper bound). Data sheets hardly ever say what an
  * idle device draws: 15 % of its power then (assumed). NAN stays where its power is unknown.
- * Errors: NO_MEMORY. */
+ * `device`: of ranks whose graph has none of its own. Errors: NO_MEMORY. */
 orr_status orr_energy_of(const orr_engine *engine, const orr_device *device,
                          const orr_simulation *simulation, orr_timeline *timelines,
                          orr_error *err) ORR_MUST_CHECK;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "model/parallel.h"
+#include "model/parallel_axis.h"
 #include "model/plan.h"
 #include "seeds.h"
 
@@ -66,12 +67,15 @@ static void begin(scene *c, uint64_t seed, uint32_t most)
         p->pp = 1U << between(c, 0, 3);
         p->dp = 1U << between(c, 0, 1);
     }
-    const uint32_t of_a_stage = p->tp * p->cp * p->dp;
+    p->dp_outer = between(c, 0, 2) == 0 ? divisor_of(c, p->dp) : 0;
+    p->local_steps = p->dp_outer > 1 && between(c, 0, 1) ? 7 : 0;
+    const uint32_t together = p->local_steps > 1 ? p->dp / p->dp_outer : p->dp;
+    const uint32_t of_a_stage = p->tp * p->cp * together;
     p->ep = divisor_of(c, of_a_stage);
     p->etp = divisor_of(c, of_a_stage / p->ep);
     if (between(c, 0, 1) == 0) {
         p->zero = between(c, 1, 3);
-        p->shards = between(c, 0, 1) ? divisor_of(c, p->cp * p->dp) : 0;
+        p->shards = between(c, 0, 1) ? divisor_of(c, p->cp * together) : 0;
     }
     if (between(c, 0, 3) > 0)
         shuffle(c, p->order);
@@ -81,22 +85,33 @@ static void begin(scene *c, uint64_t seed, uint32_t most)
     orr_arena_free(arena);
 }
 
-/* A rank's number among those of its stage, and among those that differ from it in cp and dp. */
+static uint32_t inner_of(const scene *c)
+{
+    return c->plan.dp_outer > 1 ? c->plan.dp / c->plan.dp_outer : c->plan.dp;
+}
+
+static uint32_t part_of(const scene *c, uint32_t rank)
+{
+    return orr_plan_coordinates(&c->plan, rank).at[ORR_AXIS_DP] / inner_of(c);
+}
+
+/* A rank's number among those of its stage, and among those that differ from it in cp and dp. Outer
+ * parts of dp come one after the other; with local steps each is a job of its own. */
 static uint32_t number_within(const scene *c, uint32_t rank, bool of_gradient)
 {
     const orr_coordinates at = orr_plan_coordinates(&c->plan, rank);
     const uint32_t degree[ORR_BASE_AXES] = {
         [ORR_AXIS_TP] = c->plan.tp, [ORR_AXIS_CP] = c->plan.cp,
-        [ORR_AXIS_DP] = c->plan.dp, [ORR_AXIS_PP] = c->plan.pp};
+        [ORR_AXIS_DP] = inner_of(c), [ORR_AXIS_PP] = c->plan.pp};
     uint32_t number = 0, scale = 1;
     for (uint32_t i = 0; i < ORR_BASE_AXES; i++) {
         const uint32_t axis = c->plan.order[0] ? c->plan.order[i] - 1U : i;
         if (axis == ORR_AXIS_PP || (of_gradient && axis == ORR_AXIS_TP))
             continue;
-        number += at.at[axis] * scale;
+        number += at.at[axis] % degree[axis] * scale;
         scale *= degree[axis];
     }
-    return number;
+    return number + (c->plan.local_steps > 1 ? 0 : part_of(c, rank) * scale);
 }
 
 static bool differ_only(const scene *c, uint32_t a, uint32_t b, uint32_t mask)
@@ -116,9 +131,12 @@ static bool together(const scene *c, orr_axis axis, uint32_t a, uint32_t b)
     const uint32_t pipeline = 1U << ORR_AXIS_PP;
     const uint32_t i = number_within(c, a, false), j = number_within(c, b, false);
     const uint32_t g = number_within(c, a, true), h = number_within(c, b, true);
-    const uint32_t shards = p->zero == 0 ? 1 : p->shards ? p->shards : p->cp * p->dp;
-    const bool same_stage = differ_only(c, a, b, ~pipeline);
-    const bool gradient = differ_only(c, a, b, 1U << ORR_AXIS_CP | 1U << ORR_AXIS_DP);
+    const bool local = p->local_steps > 1;
+    const uint32_t shards =
+        p->zero == 0 ? 1 : p->shards ? p->shards : p->cp * (local ? inner_of(c) : p->dp);
+    const bool one_job = !local || part_of(c, a) == part_of(c, b);
+    const bool same_stage = one_job && differ_only(c, a, b, ~pipeline);
+    const bool gradient = one_job && differ_only(c, a, b, 1U << ORR_AXIS_CP | 1U << ORR_AXIS_DP);
     switch (axis) {
     case ORR_AXIS_ETP:
         return same_stage && i / p->etp == j / p->etp;
@@ -134,6 +152,12 @@ static bool together(const scene *c, orr_axis axis, uint32_t a, uint32_t b)
         return gradient && g % shards == h % shards;
     case ORR_AXIS_TIED:
         return differ_only(c, a, b, pipeline);
+    case ORR_AXIS_MEETING: {
+        const uint32_t d = orr_plan_coordinates(p, a).at[ORR_AXIS_DP],
+                       e = orr_plan_coordinates(p, b).at[ORR_AXIS_DP];
+        return a == b || (local && differ_only(c, a, b, 1U << ORR_AXIS_DP) &&
+                          d % inner_of(c) == e % inner_of(c));
+    }
     default:
         return differ_only(c, a, b, 1U << axis);
     }
@@ -233,11 +257,132 @@ static void spans_are_those_of_the_listed_ranks(void **state)
     }
 }
 
+/* Uneven sites of hosts, where replicas or stages cross. */
+static bool begin_sites(scene *c, orr_level *levels, uint32_t *ends, orr_site *sites,
+                        orr_cluster *ret)
+{
+    orr_plan *p = &c->plan;
+    const bool stages = between(c, 0, 1);
+    const uint32_t n = between(c, 2, 4);
+    p->cross = stages ? ORR_CROSS_PP : ORR_CROSS_DP;
+    p->micro_batches = p->pp;
+    memset(p->order, 0, sizeof p->order);
+    uint32_t left = orr_plan_units(p), end = 0, most = 0;
+    const uint32_t ranks = c->n_ranks / left;
+    const uint32_t host = between(c, 0, 1) ? divisor_of(c, ranks) : between(c, 1, 8);
+    if (left < n)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        p->sites[i] = (uint16_t)(i + 1 == n ? left : between(c, 1, left - (n - 1 - i)));
+        left -= p->sites[i];
+        sites[i] = (orr_site){.name = "", .region = "", .devices = p->sites[i] * ranks};
+        most = sites[i].devices > most ? sites[i].devices : most;
+        ends[i] = end += sites[i].devices;
+    }
+    const uint32_t of_host = host < most ? host : most;
+    levels[0] = (orr_level){.size = of_host, .devices = of_host};
+    levels[1] = (orr_level){.size = (most - 1) / levels[0].devices + 1, .devices = most,
+                            .ends = ends};
+    levels[2] = (orr_level){.size = n, .devices = end};
+    *ret = (orr_cluster){.name = "toy", .levels = levels, .n_levels = 3, .n_devices = end,
+                         .n_sites = n, .site_level = 1, .sites = sites};
+    c->plan = orr_plan_completed(p);
+    return orr_plan_check(&c->plan, NULL) == ORR_OK;
+}
+
+static bool goes_farther(const orr_span *a, const orr_span *b)
+{
+    for (uint32_t l = 3; l-- > 0;)
+        if (a->width[l] != b->width[l])
+            return a->width[l] > b->width[l];
+    return false;
+}
+
+static uint32_t n_on_sites;
+
+static bool divides(uint32_t a, uint32_t b)
+{
+    return a % b == 0 || b % a == 0;
+}
+
+/* Some groups of experts or shards may be cut by a site where others are not, and few are looked at. */
+static bool is_regular(const scene *c, orr_axis axis)
+{
+    const orr_plan *p = &c->plan;
+    const uint32_t inner = inner_of(c);
+    if (axis == ORR_AXIS_EP || axis == ORR_AXIS_ETP || axis == ORR_AXIS_EDP)
+        return divides(p->tp * p->cp * inner, p->ep * p->etp);
+    if (axis == ORR_AXIS_SHARD || axis == ORR_AXIS_REPLICA)
+        return divides(p->cp * inner, p->zero > 0 ? p->shards : 1);
+    return true;
+}
+
+/* No group of an axis goes farther across sites than the one that stands for all of them; where sites
+ * get whole hosts for each unit, neither do those of sites' first ranks in any way; and some group
+ * goes as far as is told. Where ranks meet between sites is told by few groups. */
+static void check_sites(const scene *c, const orr_cluster *cluster, orr_axis axis)
+{
+    const uint32_t n = orr_plan_group_size(&c->plan, axis);
+    const bool whole = c->n_ranks / orr_plan_units(&c->plan) % cluster->levels[0].devices == 0;
+    uint32_t ranks[MOST_RANKS];
+    orr_span told = {0}, listed = {0};
+    bool crosses = false, seen = false;
+    assert_int_equal(orr_plan_span(&c->plan, axis, cluster, &told, NULL), ORR_OK);
+    for (uint32_t rank = 0; rank < c->n_ranks; rank++) {
+        if (axis == ORR_AXIS_TIED && !is_tied(c, rank))
+            continue;
+        orr_plan_members_of(&c->plan, axis, rank, ranks);
+        assert_int_equal(orr_cluster_span(cluster, ranks, n, &listed, NULL), ORR_OK);
+        const bool first = orr_cluster_unit(cluster, 1, rank).first == rank;
+        crosses |= listed.width[2] > 1;
+        seen |= !goes_farther(&listed, &told) && !goes_farther(&told, &listed) &&
+                listed.even == told.even;
+        if ((listed.width[2] > told.width[2] && is_regular(c, axis)) ||
+            (whole && first && goes_farther(&listed, &told)))
+            seed_fail(c->seed,
+                      "%s, %s: rank %u goes over %u sites and %u hosts, all over %u and %u",
+                      c->text, orr_axis_name(axis), rank, listed.width[2], listed.width[1],
+                      told.width[2], told.width[1]);
+    }
+    if (!seen)
+        seed_fail(c->seed, "%s, %s: no group goes over %u sites and %u hosts of %u%s", c->text,
+                  orr_axis_name(axis), told.width[2], told.width[1], told.width[0],
+                  told.even ? ", evenly" : "");
+    if (crosses && orr_plan_bases(&c->plan, axis).n == 0)
+        seed_fail(c->seed, "%s, %s: no group is looked at, but some cross", c->text,
+                  orr_axis_name(axis));
+}
+
+static void no_group_goes_farther(void **state)
+{
+    (void)state;
+    const seed_range range = seeds(SEEDS);
+    n_on_sites = 0;
+    for (uint64_t seed = range.begin; seed < range.end; seed++) {
+        scene c;
+        orr_level levels[3] = {0};
+        orr_site sites[4];
+        orr_cluster cluster;
+        uint32_t ends[4];
+        begin(&c, seed, 200);
+        if (!begin_sites(&c, levels, ends, sites, &cluster))
+            continue;
+        n_on_sites++;
+        orr_arena *arena = orr_arena_new(0, 0);
+        snprintf(c.text, sizeof c.text, "%s", orr_plan_text(&c.plan, arena));
+        orr_arena_free(arena);
+        for (orr_axis axis = 0; axis < ORR_AXES; axis++)
+            check_sites(&c, &cluster, axis);
+    }
+    assert_true(n_on_sites > SEEDS / 8 || getenv("ORRERY_SEED") != NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_are_what_the_axes_say),
         cmocka_unit_test(spans_are_those_of_the_listed_ranks),
+        cmocka_unit_test(no_group_goes_farther),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,6 +68,33 @@ static void a_plan_that_does_not_fit_says_by_how_much(void **state)
     small_job_done(&j);
 }
 
+/* Each stage against its own device: the one with less to hold may be the one that does not fit. */
+static void the_worst_stage_is_so_on_its_device(void **state)
+{
+    (void)state;
+    small_job j;
+    small_job_make(&j, (orr_plan){.pp = 2, .micro_batches = 4}, ORR_TASK_PRETRAIN);
+    small_job_device(&j, 80.0 * (1 << 30), true);
+    orr_memory_plan plan = plan_of(&j);
+    const int64_t driver = 80LL * (1 << 30) - plan.capacity_bytes;
+    assert_int_equal(plan.worst, 1);
+    orr_device small = j.device;
+    small.memory_bytes.value = (double)(driver + plan.stages[0].peak_bytes - 77);
+    const orr_device *const devices[] = {&small, &j.device};
+    j.job.stage_devices = devices;
+    plan = plan_of(&j);
+    assert_true(plan.stages[1].peak_bytes > plan.stages[0].peak_bytes);
+    assert_int_equal(plan.worst, 0);
+    assert_false(plan.fits);
+    assert_int_equal(plan.missing_bytes, 77);
+    assert_int_equal(plan.capacity_bytes, plan.stages[0].peak_bytes - 77);
+    small.memory_bytes.value = NAN; /* not known: no reason to fail */
+    plan = plan_of(&j);
+    assert_int_equal(plan.worst, 1);
+    assert_true(plan.fits);
+    small_job_done(&j);
+}
+
 /* Two stages of two layers, each twice: DualPipe keeps the parameters of both directions
  * (DeepSeek-V3, arXiv 2412.19437, table 2: 2 x). */
 static void dualpipe_has_two_copies(void **state)
@@ -180,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_add_up_to_the_peak),
         cmocka_unit_test(a_plan_that_does_not_fit_says_by_how_much),
+        cmocka_unit_test(the_worst_stage_is_so_on_its_device),
         cmocka_unit_test(dualpipe_has_two_copies),
         cmocka_unit_test(inference_has_a_cache),
         cmocka_unit_test(what_generation_needs_is_free_for_the_update),

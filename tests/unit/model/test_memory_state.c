@@ -37,6 +37,18 @@ static void zero_shards_states_then_gradients_then_weights(void **state)
                   2667);
 }
 
+/* The weights of the last meeting and the outer momentum: 8 bytes more, sharded as the others. */
+static void local_steps_have_an_outer_optimizer(void **state)
+{
+    (void)state;
+    assert_states(states(&DENSE, (orr_plan){.dp = 8, .dp_outer = 2, .local_steps = 9},
+                         ORR_TASK_PRETRAIN), 2000, 4000, 20000);
+    assert_states(states(&DENSE, (orr_plan){.dp = 8, .dp_outer = 2, .local_steps = 9, .zero = 1},
+                         ORR_TASK_PRETRAIN), 2000, 4000, 5000);
+    assert_states(states(&DENSE, (orr_plan){.dp = 8, .dp_outer = 2, .local_steps = 9, .zero = 3},
+                         ORR_TASK_PRETRAIN), 1000, 1000, 4000);
+}
+
 static void replicas_of_shards_have_larger_shards(void **state)
 {
     (void)state;
@@ -114,6 +126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_shards_states_then_gradients_then_weights),
+        cmocka_unit_test(local_steps_have_an_outer_optimizer),
         cmocka_unit_test(replicas_of_shards_have_larger_shards),
         cmocka_unit_test(experts_are_sharded_among_those_that_have_them),
         cmocka_unit_test(precision_sets_what_an_element_takes),

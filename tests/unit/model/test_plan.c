@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include <orrery/cost.h>
+
 #include "model/plan.h"
 
 static void must_parse(const char *text, const orr_plan *want)
@@ -79,6 +81,35 @@ static void wrong_texts_are_told(void **state)
     must_fail("schedule=1f1b,schedule=1f1b", "twice");
 }
 
+/* Lists of parts, of at most eight. */
+static void parts_are_read(void **state)
+{
+    (void)state;
+    must_parse("sites=5-3", &(orr_plan){.sites = {5, 3}});
+    must_parse("dp=12,sites=12-0", &(orr_plan){.dp = 12, .sites = {12}});
+    must_parse("sites=0-4-0-4,cross=pp",
+               &(orr_plan){.sites = {0, 4, 0, 4}, .cross = ORR_CROSS_PP});
+    must_parse("sections=8x6-4x12",
+               &(orr_plan){.section_stages = {8, 4}, .section_layers = {6, 12}});
+    must_parse("sections=1x0-3x2", &(orr_plan){.section_stages = {1, 3}, .section_layers = {0, 2}});
+    must_fail("sites=", "numbers, as in 5-3");
+    must_fail("sites=0-0", "numbers, as in 5-3");
+    must_fail("sites=5-", "numbers, as in 5-3");
+    must_fail("sites=5-x", "numbers, as in 5-3");
+    must_fail("sites=70000", "numbers, as in 5-3");
+    must_fail("sites=1-1-1-1-1-1-1-1-1", "at most 8 of them");
+    must_fail("sites=1-1,sites=1-1", "twice");
+    must_fail("sections=8", "stages x layers, as in 8x6-4x12");
+    must_fail("sections=8x", "stages x layers");
+    must_fail("sections=8x6-4", "stages x layers");
+    must_fail("sections=0x6", "stages x layers");
+    must_fail("sections=0x6-4x1", "stages x layers");
+    must_fail("sections=8x6,sections=8x6", "twice");
+    must_fail("site=5-3", "did you mean 'sites'");
+    must_fail("wire_dp=fast", "single, qp4");
+    must_fail("compress=fp4", "none, bf16, fp8 or int8");
+}
+
 static void text_and_plan_are_the_same(void **state)
 {
     (void)state;
@@ -92,6 +123,10 @@ static void text_and_plan_are_the_same(void **state)
     static const char more[] = "tp=8,cp=2,zero=1,recompute=full,sp=off,order=tp-cp-pp-dp";
     assert_int_equal(orr_plan_parse(more, &plan, NULL), ORR_OK);
     assert_string_equal(orr_plan_text(&plan, arena), more);
+    static const char parts[] = "dp=12,pp=8,local_steps=50,cross=dp,dp_algorithm=hierarchical,"
+                                "wire_ep=spray,sites=0-8-4,sections=4x1-2x8-1x0-1x5";
+    assert_int_equal(orr_plan_parse(parts, &plan, NULL), ORR_OK);
+    assert_string_equal(orr_plan_text(&plan, arena), parts);
     orr_arena_free(arena);
 }
 
@@ -103,6 +138,8 @@ static void the_longest_plan_has_a_text(void **state)
     orr_plan plan = {.order = {4, 3, 2, 1}}, again;
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
         *orr_plan_field(&plan, i) = UINT32_MAX - 1;
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
+        plan.sites[i] = plan.section_stages[i] = plan.section_layers[i] = UINT16_MAX;
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++)
         for (uint8_t k = 1; k < orr_plan_choice_at(i)->n; k++)
             if (*orr_plan_chosen(&plan, i) == 0 ||
@@ -111,6 +148,12 @@ static void the_longest_plan_has_a_text(void **state)
                 *orr_plan_chosen(&plan, i) = k;
     assert_int_equal(orr_plan_parse(orr_plan_text(&plan, arena), &again, NULL), ORR_OK);
     assert_true(orr_plan_same(&plan, &again));
+    again.sites[7]--;
+    assert_false(orr_plan_same(&plan, &again));
+    again = plan;
+    again.section_layers[7]--;
+    assert_false(orr_plan_same(&plan, &again));
+    again = plan;
     again.sp = ORR_SWITCH_UNKNOWN;
     assert_false(orr_plan_same(&plan, &again));
     orr_arena_free(arena);
@@ -126,6 +169,11 @@ static void changes_leave_the_rest(void **state)
     const orr_plan want = {.dp = 2, .tp = 1, .layers = 8, .seq = 7, .sp = ORR_SWITCH_OFF,
                            .schedule = ORR_SCHEDULE_GPIPE, .order = {1, 2, 4, 3}};
     assert_true(orr_plan_same(&plan, &want));
+    const orr_plan over = orr_plan_changed(&(orr_plan){.dp = 4, .sites = {1, 3}},
+                                           &(orr_plan){.sites = {4}, .section_stages = {2},
+                                                       .section_layers = {3}});
+    const orr_plan merged = {.dp = 4, .sites = {4}, .section_stages = {2}, .section_layers = {3}};
+    assert_true(orr_plan_same(&over, &merged));
 }
 
 static orr_plan completed(const char *text)
@@ -163,6 +211,35 @@ static void what_is_not_said_is_filled_in(void **state)
     assert_int_equal(completed("pp=4,micro_batches=8,schedule=zb_v").vp, 2);
     assert_int_equal(completed("recompute_layers=2").recompute, ORR_RECOMPUTE_BLOCK);
     assert_int_equal(completed("pp=8").micro_batches, 0);
+}
+
+static void must_order(const char *text, orr_axis a, orr_axis b, orr_axis c, orr_axis d)
+{
+    const orr_plan plan = completed(text);
+    const uint8_t want[] = {(uint8_t)(a + 1), (uint8_t)(b + 1), (uint8_t)(c + 1),
+                            (uint8_t)(d + 1)};
+    assert_memory_equal(plan.order, want, sizeof want);
+}
+
+/* Replicas cross where nothing is said, and what crosses lies outside. */
+static void what_crosses_is_filled_in(void **state)
+{
+    (void)state;
+    must_order("dp=8", ORR_AXIS_TP, ORR_AXIS_CP, ORR_AXIS_DP, ORR_AXIS_PP);
+    must_order("dp=8,sites=5-3", ORR_AXIS_TP, ORR_AXIS_CP, ORR_AXIS_PP, ORR_AXIS_DP);
+    must_order("pp=8,batch=8,sites=5-3,cross=pp", ORR_AXIS_TP, ORR_AXIS_CP, ORR_AXIS_DP,
+               ORR_AXIS_PP);
+    must_order("dp=8,sites=5-3,order=dp-tp", ORR_AXIS_DP, ORR_AXIS_TP, ORR_AXIS_CP, ORR_AXIS_PP);
+    orr_plan p = completed("dp=8,sites=5-3");
+    assert_int_equal(p.cross, ORR_CROSS_DP);
+    assert_int_equal(p.dp_outer + p.local_steps + p.dp_chunks + p.compress, 0); /* as if 1, none */
+    assert_int_equal(completed("dp=8").cross, ORR_CROSS_UNKNOWN);
+    assert_int_equal(completed("dp=8,dp_chunks=4").dp_algorithm, ORR_ALGORITHM_HIERARCHICAL);
+    assert_int_equal(completed("dp=8").dp_algorithm, ORR_ALGORITHM_AUTO);
+    p = completed("dp=9,sites=6-3,local_steps=100,zero=1");
+    assert_int_equal(p.dp_outer, 3);
+    assert_int_equal(p.shards, 3);
+    assert_int_equal(completed("dp=9,sites=6-3,local_steps=100,dp_outer=9").dp_outer, 9);
 }
 
 /* The first that leaves a rest of no less than the stages. */
@@ -234,7 +311,29 @@ static void plans_that_cannot_be(void **state)
     must_not_be("pp=4,schedule=dualpipe,micro_batches=6", "twice as many");
     must_not_be("recompute=block", "recompute_layers=4");
     must_not_be("recompute=full,recompute_layers=4", "goes with recompute=block");
+    must_not_be("dp=8,sites=5-4", "sites=5-4 are 9 replicas: there are 8");
+    must_not_be("dp=2,pp=8,batch=8,sites=0-5-4,cross=pp", "sites=0-5-4 are 9 stages: there are 8");
+    must_not_be("dp=2,dp_outer=2,pp=4,batch=8,sites=4,cross=pp", "8 (pp x dp_outer)");
+    must_not_be("dp=8,pp=2,batch=8,sites=5-3,order=tp-dp-pp", "whole outer parts of dp (of 8)");
+    must_not_be("dp=8,dp_outer=4,pp=2,batch=8,sites=5-3,order=tp-dp-pp", "(of 2)");
+    must_not_be("pp=8,batch=8,sites=5-3,cross=pp,order=tp-pp-dp", "pp has to be the outermost");
+    must_not_be("dp=8,dp_outer=3", "dp=8 does not divide into 3 outer parts");
+    must_not_be("dp=2,dp_outer=4", "dp=2 does not divide into 4 outer parts");
+    must_not_be("dp=8,local_steps=10", "of what parts that meet");
+    must_not_be("dp=8,dp_outer=4,local_steps=10,ep=4", "do not divide the 2 of an outer part of dp");
+    must_not_be("dp=8,dp_outer=4,local_steps=10,zero=1,shards=4",
+                "dp / dp_outer x cp = 2 ranks do not divide into 4 shards");
+    must_not_be("dp=8,dp_chunks=4,dp_algorithm=ring", "goes with dp_algorithm=hierarchical");
+    must_not_be("pp=4,batch=8,sections=2x3-3x2", "sections of 5 stages: there are 4");
+    must_not_be("pp=4,batch=8,layers=10,sections=2x3-2x3", "sections of 12 layers: the model has 10");
+    must_not_be("pp=4,batch=8,sections=2x3-2x3,first_layers=2", "are too much");
+    must_not_be("pp=4,batch=8,sections=4x3,schedule=dualpipe", "DualPipe");
+    must_not_be("pp=4,vp=2,batch=8,sections=1x0-3x4", "0 layers cannot fill 2 chunks");
+    must_not_be("pp=4,batch=8,sections=1x2-1x0-2x2", "0 layers cannot fill 1 chunks");
     orr_error err = {0};
+    assert_int_equal(orr_plan_check(&(orr_plan){.section_layers = {0, 3}, .section_stages = {1}},
+                                    &err), ORR_INVALID);
+    assert_non_null(strstr(err.text, "no stages of 3 layers"));
     assert_int_equal(orr_plan_check(&(orr_plan){.order = {1, 1, 2, 3}}, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "once each"));
 }
@@ -251,6 +350,14 @@ static void plans_that_can_be(void **state)
     must_be("tp=4,dp=4,ep=16,etp=1");
     must_be("dp=2,cp=4,zero=3,shards=4");
     must_be("pp=4,schedule=dualpipe,micro_batches=8,layers=6");
+    must_be("dp=8,sites=5-3");
+    must_be("dp=8,tp=2,pp=4,batch=32,sites=0-5-0-3");
+    must_be("dp=8,dp_outer=4,pp=2,batch=8,sites=6-2,order=tp-dp-pp");
+    must_be("dp=4,dp_outer=2,pp=4,batch=8,sites=3-1-2-2,cross=pp");
+    must_be("dp=9,sites=6-3,local_steps=100,zero=3,ep=3");
+    must_be("pp=4,batch=8,layers=10,sections=1x0-2x3-1x4");
+    must_be("pp=4,vp=2,batch=8,layers=10,sections=1x1-3x3");
+    must_be("dp=8,dp_chunks=4,dp_algorithm=hierarchical,compress=fp8,wire_dp=bounded");
 }
 
 static void ranks_are_counted(void **state)
@@ -269,10 +376,12 @@ int main(void)
         cmocka_unit_test(texts_are_read),
         cmocka_unit_test(orders_are_read),
         cmocka_unit_test(wrong_texts_are_told),
+        cmocka_unit_test(parts_are_read),
         cmocka_unit_test(text_and_plan_are_the_same),
         cmocka_unit_test(the_longest_plan_has_a_text),
         cmocka_unit_test(changes_leave_the_rest),
         cmocka_unit_test(what_is_not_said_is_filled_in),
+        cmocka_unit_test(what_crosses_is_filled_in),
         cmocka_unit_test(groups_leave_no_bubbles_of_their_own),
         cmocka_unit_test(plans_that_cannot_be),
         cmocka_unit_test(plans_that_can_be),

@@ -102,9 +102,27 @@ static void the_ends_are_as_told(void **state)
               (uint32_t[]){2, 2, 2, 2});
 }
 
+/* Layers of stages, however many chunks these have; zero bubble's second chunks come back. */
+static void sections_are_as_told(void **state)
+{
+    (void)state;
+    must_deal(10, &(orr_plan){.pp = 4, .section_stages = {1, 2, 1}, .section_layers = {0, 3, 4}},
+              (uint32_t[]){0, 3, 3, 4});
+    must_deal(5, &(orr_plan){.section_stages = {1}, .section_layers = {5}}, (uint32_t[]){5});
+    must_deal(14, &(orr_plan){.pp = 3, .vp = 2, .section_stages = {1, 1, 1},
+                              .section_layers = {3, 5, 6}}, (uint32_t[]){1, 2, 3, 2, 3, 3});
+    must_deal(8, &(orr_plan){.pp = 2, .vp = 2, .section_stages = {1, 1}, .section_layers = {3, 5}},
+              (uint32_t[]){1, 3, 2, 2});
+    must_deal(8, &(orr_plan){.pp = 2, .vp = 2, .schedule = ORR_SCHEDULE_ZB_V,
+                             .section_stages = {1, 1}, .section_layers = {3, 5}},
+              (uint32_t[]){1, 3, 2, 2});
+}
+
 static void what_does_not_fit_is_told(void **state)
 {
     (void)state;
+    must_fail(8, &(orr_plan){.pp = 2, .section_stages = {2}, .section_layers = {3}},
+              "sections of 6 layers: the model has 8");
     must_fail(5, &(orr_plan){.pp = 8}, "5 layers cannot fill 8 stages");
     must_fail(4, &(orr_plan){.pp = 2, .first_layers = 3, .last_layers = 3}, "more than the 4");
     must_fail(8, &(orr_plan){.pp = 2, .first_layers = 3, .last_layers = 3}, "leave 2 layers");
@@ -117,6 +135,7 @@ int main(void)
         cmocka_unit_test(layers_are_dealt_evenly),
         cmocka_unit_test(a_remainder_goes_to_the_middle),
         cmocka_unit_test(the_ends_are_as_told),
+        cmocka_unit_test(sections_are_as_told),
         cmocka_unit_test(what_does_not_fit_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,9 +12,9 @@ enum { PLANS = 40, MOST_PLANS = 120 };
 
 typedef struct survey {
     double off[MOST_PLANS], memory_off[MOST_PLANS]; /* shares, absolute */
-    int    n, above;   /* above: more than a hundredth above the simulation */
+    int n, above; /* above: more than a hundredth above the simulation */
     double worst;
-    char   worst_plan[200];
+    char worst_plan[200];
 } survey;
 
 static int by_value(const void *a, const void *b)
@@ -27,8 +27,8 @@ static uint32_t one_of(orr_random *r, uint32_t n, const uint32_t *values)
 {
     return values[orr_random_below(r, n)];
 }
-#define ONE_OF(r, ...)                                                                    \
-    one_of((r), sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),               \
+#define ONE_OF(r, ...)                                                                             \
+    one_of((r), sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),                        \
            (const uint32_t[]){__VA_ARGS__})
 
 static void choose_schedule(orr_random *r, orr_plan *p)
@@ -47,9 +47,12 @@ static void choose_schedule(orr_random *r, orr_plan *p)
 /* What a search looks at: gradients and states whole or in shards, weights whole. */
 static orr_plan random_plan(orr_random *r, bool sharded)
 {
-    orr_plan p = {.tp = ONE_OF(r, 1, 2, 4, 8, 8), .pp = ONE_OF(r, 1, 2, 4, 8, 8, 16),
-                  .cp = ONE_OF(r, 1, 1, 1, 2), .dp = ONE_OF(r, 1, 4, 16, 64),
-                  .micro_batch = ONE_OF(r, 1, 1, 2), .micro_batches = ONE_OF(r, 2, 8, 16, 32)};
+    orr_plan p = {.tp = ONE_OF(r, 1, 2, 4, 8, 8),
+                  .pp = ONE_OF(r, 1, 2, 4, 8, 8, 16),
+                  .cp = ONE_OF(r, 1, 1, 1, 2),
+                  .dp = ONE_OF(r, 1, 4, 16, 64),
+                  .micro_batch = ONE_OF(r, 1, 1, 2),
+                  .micro_batches = ONE_OF(r, 2, 8, 16, 32)};
     choose_schedule(r, &p);
     p.zero = ONE_OF(r, 0, 1, 1);
     if (sharded)
@@ -106,11 +109,11 @@ static void survey_plans(const char *name, uint64_t seed, bool sharded, survey *
     world_close(&w);
     qsort(s->off, (size_t)s->n, sizeof *s->off, by_value);
     qsort(s->memory_off, (size_t)s->n, sizeof *s->memory_off, by_value);
-    print_message("%s: %d plans, off by %.2f %% in the median, %.2f %% in nine of ten, at most %.2f "
-                  "%% (%s); %d more than 1 %% above; memory %.2f %%, at most %.2f %%\n", name, s->n,
-                  100 * s->off[s->n / 2], 100 * s->off[s->n * 9 / 10], 100 * s->worst,
-                  s->worst_plan, s->above, 100 * s->memory_off[s->n / 2],
-                  100 * s->memory_off[s->n - 1]);
+    print_message(
+        "%s: %d plans, off by %.2f %% in the median, %.2f %% in nine of ten, at most %.2f "
+        "%% (%s); %d more than 1 %% above; memory %.2f %%, at most %.2f %%\n",
+        name, s->n, 100 * s->off[s->n / 2], 100 * s->off[s->n * 9 / 10], 100 * s->worst,
+        s->worst_plan, s->above, 100 * s->memory_off[s->n / 2], 100 * s->memory_off[s->n - 1]);
     assert_true(s->n >= PLANS * 2 / 3);
 }
 
@@ -173,6 +176,130 @@ static void other_models_are_as_near(void **state)
     world_close(&w);
 }
 
+/* Plans without sites, wires or sections: to the ns what they were before there were any. */
+static void figures_stay_as_they_were(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *plan;
+        int64_t step_ns, peak_bytes;
+    } jobs[] = {
+        {"llama3.1-405b",
+         "dp=64,tp=1,pp=4,micro_batches=32,micro_batch=2,cp=1,vp=4,zero=1,schedule=interleaved,"
+         "recompute=selective,precision=fp8,graphs=on",
+         344684346010, 1712655797133},
+        {"llama3.1-405b",
+         "dp=1,tp=8,pp=8,micro_batches=100,micro_batch=1,cp=4,zero=3,prefetch=1,schedule=zb_v,"
+         "recompute=selective,precision=fp8,overlap_dp=off,reshard=off",
+         56164793283, 58018834969},
+        {"llama3.1-405b",
+         "dp=64,tp=8,pp=8,micro_batches=128,micro_batch=2,seq=4096,cp=1,zero=1,schedule=zb_h1,"
+         "recompute=selective,precision=fp8,overlap_pp=off,graphs=on,offload=optimizer",
+         60465695430, 135434191795},
+        {"gpt3-175b",
+         "dp=4,tp=1,pp=2,micro_batches=8,micro_batch=4,cp=4,zero=1,schedule=gpipe,precision=fp8,"
+         "overlap_ep=on,offload=optimizer",
+         14317353076, 732982220595},
+        {"gpt3-175b",
+         "dp=16,tp=1,pp=16,micro_batches=16,micro_batch=4,seq=4096,cp=2,zero=3,shards=8,precision=fp8,"
+         "overlap_pp=off,reshard=off",
+         20569005679, 328740453618},
+        {"mixtral-8x7b",
+         "dp=32,tp=2,pp=16,micro_batches=48,micro_batch=1,cp=1,ep=8,zero=1,schedule=dualpipe,"
+         "recompute=full,overlap_dp=off,graphs=on,offload=optimizer",
+         3783338449, 26624206438},
+        {"mixtral-8x7b",
+         "dp=16,tp=2,pp=8,micro_batches=2,micro_batch=4,cp=1,ep=2,etp=1,zero=2,shards=4,"
+         "precision=fp8,graphs=on",
+         3962865514, 52782337431},
+        {"deepseek-v3",
+         "dp=2,tp=8,pp=8,micro_batches=100,micro_batch=1,seq=4096,cp=2,ep=16,etp=1,vp=2,zero=2,"
+         "schedule=interleaved,recompute=full,gradients=bf16,fusion=off,graphs=on,order=tp-cp-pp-dp",
+         17539167874, 59651008051},
+        {"llama3.1-8b",
+         "dp=32,tp=4,pp=2,micro_batches=8,micro_batch=1,cp=1,zero=1,overlap_dp=off,overlap_ep=on",
+         1395585957, 17923050700},
+    };
+    plan_world w;
+    world_open(&w);
+    const orr_cluster *cluster = world_cluster(&w, "h100-24k");
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        const orr_model *model = world_model(&w, jobs[i].model);
+        const orr_plan plan = world_plan(&w, jobs[i].plan);
+        orr_estimator *e;
+        orr_estimate estimate;
+        world_must(&w, orr_estimator_new(model, cluster, NULL, &e, &w.err), jobs[i].model);
+        world_must(&w, orr_estimate_of(e, &plan, &estimate, &w.err), jobs[i].plan);
+        assert_int_equal(estimate.step_ns, jobs[i].step_ns);
+        assert_int_equal(estimate.peak_bytes, jobs[i].peak_bytes);
+        orr_estimator_free(e);
+    }
+    world_close(&w);
+}
+
+/* Replicas or stages over buildings, regions and kinds of devices; sections, wires, pieces, local
+ * steps. */
+static void sites_are_as_near(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *cluster, *plan;
+    } jobs[] = {
+        {"llama3.1-70b", "three_buildings", "tp=8,pp=4,dp=24,sites=8-8-8,micro_batches=16,zero=1"},
+        {"llama3.1-70b", "three_buildings",
+         "tp=8,pp=4,dp=24,sites=12-8-4,micro_batches=16,zero=1,dp_algorithm=hierarchical,wire_dp=qp4"},
+        {"llama3.1-70b", "two_regions",
+         "tp=8,pp=8,dp=8,cross=pp,sites=2-2-2-2,micro_batches=32,zero=1,wire_pp=qp16"},
+        {"llama3.1-70b", "two_regions",
+         "tp=8,pp=8,dp=8,cross=pp,dp_outer=2,sites=4-4-4-4,micro_batches=32,zero=1"},
+        {"llama3.1-70b", "two_regions",
+         "tp=8,pp=4,dp=16,sites=4-4-4-4,local_steps=32,micro_batches=16,zero=1"},
+        {"llama3.1-70b", "mixed_buildings", "tp=8,pp=4,dp=12,sites=4-4-4,micro_batches=16,zero=1"},
+        {"llama3.1-70b", "mixed_buildings",
+         "tp=8,pp=8,dp=8,cross=pp,sites=4-0-4,sections=4x6-4x14,micro_batches=32,zero=1"},
+        {"mixtral-8x7b", "gcp_a100_two_regions",
+         "tp=4,ep=2,pp=4,dp=16,sites=8-4-4,micro_batches=16,zero=1"},
+    };
+    plan_world w;
+    world_open(&w);
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        const orr_model *model = world_model(&w, jobs[i].model);
+        const orr_cluster *cluster = world_cluster(&w, jobs[i].cluster);
+        const orr_plan plan = world_plan(&w, jobs[i].plan);
+        orr_estimator *estimator;
+        survey s = {0};
+        world_must(&w, orr_estimator_new(model, cluster, NULL, &estimator, &w.err), "new");
+        compare(&w, model, &plan, cluster, estimator, &s);
+        orr_estimator_free(estimator);
+        assert_int_equal(s.n, 1);
+        if (s.off[0] > 0.02 || s.memory_off[0] > 0.01)
+            fail_msg("%s: off by %.2f %%, memory by %.2f %%", jobs[i].plan, 100 * s.off[0],
+                     100 * s.memory_off[0]);
+    }
+    world_close(&w);
+}
+
+/* Memory is that of the stage's own device. */
+static void memory_is_that_of_the_stage(void **state)
+{
+    (void)state;
+    plan_world w;
+    world_open(&w);
+    const orr_cluster *cluster = world_cluster(&w, "mixed_buildings");
+    const orr_model *model = world_model(&w, "llama3.1-8b");
+    const orr_plan large = world_plan(&w, "tp=1,pp=4,dp=2,cross=pp,sites=0-2-2,micro_batches=8"),
+                   both = world_plan(&w, "tp=1,pp=4,dp=2,cross=pp,sites=2-0-2,micro_batches=8");
+    orr_estimator *e;
+    orr_estimate a, b;
+    world_must(&w, orr_estimator_new(model, cluster, NULL, &e, &w.err), "new");
+    world_must(&w, orr_estimate_of(e, &large, &a, &w.err), "H200 and B200");
+    world_must(&w, orr_estimate_of(e, &both, &b, &w.err), "H100 and B200");
+    assert_true(a.usable_bytes > 120ll << 30);
+    assert_true(b.usable_bytes <= 80ll << 30);
+    orr_estimator_free(e);
+    world_close(&w);
+}
+
 /* In any order, and by an estimator that has seen others. */
 static void answers_depend_on_the_plan_alone(void **state)
 {
@@ -196,6 +323,8 @@ static void answers_depend_on_the_plan_alone(void **state)
         assert_int_equal(a.step_ns, b.step_ns);
         assert_int_equal(a.step_ns, c.step_ns);
         assert_int_equal(a.peak_bytes, b.peak_bytes);
+        assert_int_equal(a.bound_ns, b.bound_ns);
+        assert_int_equal(a.bound_ns, c.bound_ns);
         int64_t sum = 0;
         for (int part = 0; part < ORR_WATERFALLS; part++) {
             assert_int_equal(a.waterfall_ns[part], b.waterfall_ns[part]);
@@ -274,6 +403,9 @@ int main(void)
         cmocka_unit_test(steps_are_those_of_the_simulation),
         cmocka_unit_test(shards_of_gradients_and_weights_too),
         cmocka_unit_test(other_models_are_as_near),
+        cmocka_unit_test(figures_stay_as_they_were),
+        cmocka_unit_test(sites_are_as_near),
+        cmocka_unit_test(memory_is_that_of_the_stage),
         cmocka_unit_test(answers_depend_on_the_plan_alone),
         cmocka_unit_test(plans_that_cannot_be_are_refused),
         cmocka_unit_test(no_memory_is_survived),

@@ -20,16 +20,21 @@ typedef struct scene {
     const orr_graph *graphs[RANKS];
 } scene;
 
-static void open_scene(scene *s)
+static void open_job(scene *s, const char *plan, const char *cluster)
 {
     orr_job_options options;
     world_open(&s->w);
     orr_job_options_init(&options);
     options.detail = ORR_DETAIL_OPERATOR;
-    s->outcome = world_outcome(&s->w, world_model(&s->w, "llama3.2-1b"), plan_text,
-                               world_cluster(&s->w, "dgx_h100_pod"), &options);
+    s->outcome = world_outcome(&s->w, world_model(&s->w, "llama3.2-1b"), plan,
+                               world_cluster(&s->w, cluster), &options);
     for (uint32_t r = 0; r < RANKS; r++)
         world_must(&s->w, orr_outcome_rank(&s->outcome, r, &s->graphs[r], &s->w.err), "rank");
+}
+
+static void open_scene(scene *s)
+{
+    open_job(s, plan_text, "dgx_h100_pod");
 }
 
 static void close_scene(scene *s)
@@ -41,15 +46,11 @@ static void close_scene(scene *s)
 }
 
 /* Node for node the graph of its kind, at the simulated times, but of its own rank. */
-static void a_rank_is_its_kind(void **state)
+static void must_be_their_kinds(const scene *s)
 {
-    (void)state;
-    scene s;
-    open_scene(&s);
     for (uint32_t r = 0; r < RANKS; r++) {
-        const orr_timeline *t =
-            &s.outcome.simulation->timelines[s.outcome.simulation->class_of_rank[r]];
-        const orr_graph *g = s.graphs[r], *kind = s.outcome.ensemble->graphs[t->graph];
+        const orr_timeline *t = orr_outcome_timeline(&s->outcome, r);
+        const orr_graph *g = s->graphs[r], *kind = s->outcome.ensemble->graphs[t->graph];
         assert_int_equal(g->rank, r);
         assert_int_equal(g->world_size, RANKS);
         assert_int_equal(g->n_nodes, kind->n_nodes);
@@ -59,27 +60,38 @@ static void a_rank_is_its_kind(void **state)
             assert_int_equal(g->duration_ns[v], t->duration_ns[v]);
         }
     }
+}
+
+static void a_rank_is_its_kind(void **state)
+{
+    (void)state;
+    scene s;
+    open_scene(&s);
+    must_be_their_kinds(&s);
     close_scene(&s);
 }
 
-/* The number of a group of the graph is that of one of the ensemble's, counted over all groupings
+/* The number of a group of the graph is that of one of the outcome's, counted over all groupings
  * from 1; and both have the same ranks. */
 static void groups_are_numbered(void **state)
 {
     (void)state;
     scene s;
+    const orr_grouping *groupings;
+    uint32_t n;
     open_scene(&s);
+    world_must(&s.w, orr_outcome_groups(&s.outcome, s.w.arena, &groupings, &n, &s.w.err), "groups");
     for (uint32_t r = 0; r < RANKS; r++)
         for (uint32_t k = 0; k < s.graphs[r]->n_groups; k++) {
             const orr_group *group = &s.graphs[r]->groups[k];
             uint32_t number =
                 (uint32_t)strtoul(orr_graph_str(s.graphs[r], group->name), NULL, 10);
-            const orr_ensemble *e = s.outcome.ensemble;
             uint32_t i = 0;
             assert_true(number >= 1);
-            for (number--; number >= e->groupings[i].n_groups; i++)
-                number -= e->groupings[i].n_groups;
-            const orr_grouping *grouping = &e->groupings[i];
+            for (number--; number >= groupings[i].n_groups; i++)
+                number -= groupings[i].n_groups;
+            assert_true(i < n);
+            const orr_grouping *grouping = &groupings[i];
             assert_int_equal(grouping->first[number + 1] - grouping->first[number], group->size);
             for (uint32_t m = 0; m < group->size; m++)
                 assert_int_equal(grouping->members[grouping->first[number] + m],
@@ -89,21 +101,46 @@ static void groups_are_numbered(void **state)
 }
 
 /* All that is sent is received, all collectives find their members. */
-static void ranks_make_a_job(void **state)
+static void must_make_a_job(scene *s)
 {
-    (void)state;
-    scene s;
-    open_scene(&s);
     const orr_job *job;
-    world_must(&s.w, orr_job_build(s.graphs, RANKS, &job, &s.w.err), "job");
+    world_must(&s->w, orr_job_build(s->graphs, RANKS, &job, &s->w.err), "job");
     assert_int_equal(job->n_ranks, RANKS);
     assert_int_equal(job->unmatched, 0);
     assert_true(job->n_matches > 100);
     for (uint32_t d = 0; d < RANKS; d++)
         assert_int_equal(job->clock_offset_ns[d], 0);
-    memset(s.graphs, 0, sizeof s.graphs); /* adopted */
+    memset(s->graphs, 0, sizeof s->graphs); /* adopted */
     orr_job_free(job);
+}
+
+static void ranks_make_a_job(void **state)
+{
+    (void)state;
+    scene s;
+    open_scene(&s);
+    must_make_a_job(&s);
     close_scene(&s);
+}
+
+/* Over sites of other devices: replicas or stages cross, in outer parts, with steps alone. */
+static void ranks_of_sites_make_a_job(void **state)
+{
+    (void)state;
+    static const char *const plans[] = {
+        "tp=2,pp=2,dp=4,sites=3-0-1,micro_batches=4,seq=512,layers=4,zero=1",
+        "tp=2,pp=4,dp=2,sites=1-2-1,cross=pp,micro_batches=6,seq=512,layers=6,sections=1x0-3x2",
+        "tp=2,pp=2,dp=4,dp_outer=2,sites=1-0-3,cross=pp,micro_batches=4,seq=512,layers=4",
+        "tp=2,pp=2,dp=4,sites=2-0-2,local_steps=5,micro_batches=4,seq=512,layers=4,zero=1"};
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        scene s;
+        open_job(&s, plans[i], "mixed_buildings");
+        must_be_their_kinds(&s);
+        assert_string_equal(orr_graph_str(s.graphs[15], s.graphs[15]->device_name),
+                            "b200_sxm_180g");
+        must_make_a_job(&s);
+        close_scene(&s);
+    }
 }
 
 /* As a trace that is written, and read again. */
@@ -146,14 +183,17 @@ static void astra_sim_reads_them(void **state)
     world_must(&s.w,
                orr_astra_network_parse(network, sizeof network - 1, "network", &net, &s.w.err),
                "network");
-    const orr_ensemble *e = s.outcome.ensemble;
+    const orr_grouping *groupings;
     orr_astra_group groups[256];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < e->n_groupings; i++)
-        for (uint32_t g = 0; g < e->groupings[i].n_groups; g++, n++)
-            groups[n] = (orr_astra_group){
-                n + 1, e->groupings[i].first[g + 1] - e->groupings[i].first[g],
-                e->groupings[i].members + e->groupings[i].first[g]};
+    uint32_t n = 0, n_groupings;
+    world_must(&s.w,
+               orr_outcome_groups(&s.outcome, s.w.arena, &groupings, &n_groupings, &s.w.err),
+               "groups");
+    for (uint32_t i = 0; i < n_groupings; i++)
+        for (uint32_t g = 0; g < groupings[i].n_groups; g++, n++)
+            groups[n] =
+                (orr_astra_group){n + 1, groupings[i].first[g + 1] - groupings[i].first[g],
+                                  groupings[i].members + groupings[i].first[g]};
     const orr_astra_groups all = {n, groups};
     const orr_astra_job job = {&sys, &net, &all, s.graphs};
     world_must(&s.w,
@@ -195,7 +235,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_is_its_kind), cmocka_unit_test(groups_are_numbered),
-        cmocka_unit_test(ranks_make_a_job), cmocka_unit_test(astra_sim_reads_them),
+        cmocka_unit_test(ranks_make_a_job),
+        cmocka_unit_test(ranks_of_sites_make_a_job), cmocka_unit_test(astra_sim_reads_them),
         cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
