@@ -11,9 +11,7 @@
 static const int64_t ms_ns = 1000 * 1000;
 enum { PATIENCE_MS = 10000, WAIT_MS_MAX = 50, STEPS_BETWEEN_ASKS = 1000 };
 
-/* --- what failed
- * -------------------------------------------------------------------------------------------------
- */
+/* --- what failed ----------------------------------------------------------------------------- */
 
 static orr_status status_of(int code)
 {
@@ -62,8 +60,7 @@ orr_status orr_database_fail(const orr_database *db, int code, orr_error *err)
     return status;
 }
 
-/* --- waiting, and being asked to stop
- * ---------------------------------------------------------------------------- */
+/* --- waiting, and being asked to stop -------------------------------------------------------- */
 
 static bool asked_to_stop(const orr_database *db)
 {
@@ -100,8 +97,7 @@ void orr_database_set_stop(orr_database *db, bool (*stop)(void *ctx), void *ctx)
     sqlite3_progress_handler(db->sqlite, stop != NULL ? STEPS_BETWEEN_ASKS : 0, on_progress, db);
 }
 
-/* --- statements without rows
- * ------------------------------------------------------------------------------------- */
+/* --- statements without rows ----------------------------------------------------------------- */
 
 orr_status orr_database_run(orr_database *db, const char *sql, orr_error *err)
 {
@@ -133,9 +129,7 @@ int64_t orr_database_last_row(const orr_database *db)
     return sqlite3_last_insert_rowid(db->sqlite);
 }
 
-/* --- opening
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- opening --------------------------------------------------------------------------------- */
 
 static orr_database *database_new(const char *path)
 {
@@ -298,8 +292,7 @@ orr_status orr_database_open(const char *path, const orr_database_kind *kind, or
     return status;
 }
 
-/* --- only to be read
- * --------------------------------------------------------------------------------------------- */
+/* --- only to be read ------------------------------------------------------------------------- */
 
 /* PRAGMAs that only ask; of the first list with an argument too. */
 static bool pragma_reads(const char *name, const char *argument)

@@ -61,8 +61,7 @@ void orr_query_free(orr_query *query)
     orr_free(query);
 }
 
-/* --- values that go in
- * ------------------------------------------------------------------------------------------- */
+/* --- values that go in ----------------------------------------------------------------------- */
 
 static void note(orr_query *query, int code)
 {
@@ -90,8 +89,7 @@ void orr_query_set_null(orr_query *query, int at)
     note(query, sqlite3_bind_null(query->statement, at));
 }
 
-/* --- rows that come out
- * ------------------------------------------------------------------------------------------ */
+/* --- rows that come out ---------------------------------------------------------------------- */
 
 orr_status orr_query_step(orr_query *query, bool *ret_row, orr_error *err)
 {

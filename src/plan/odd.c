@@ -10,6 +10,12 @@
 
 enum { MILLION = 1000000 };
 
+/* What all modules take on a device. */
+typedef struct pace {
+    const orr_device *device; /* NULL: the cluster's */
+    double ns;
+} pace;
+
 typedef struct finder {
     const orr_outcome_job *job;
     const orr_job_options *options;
@@ -18,6 +24,7 @@ typedef struct finder {
     uint32_t  *slowdown_ppm; /* shape (R); NULL: none */
     orr_array(orr_variant) variants;
     orr_array(orr_kind)    kinds;
+    orr_array(pace)        paces;
     orr_error *err;
 } finder;
 
@@ -166,30 +173,63 @@ static orr_status take_slow(finder *f, const orr_slow_link *slow)
     return ORR_OK;
 }
 
-static double pace_of(const finder *f, uint32_t rank)
+static orr_status price_all(const finder *f, const orr_device *device, orr_step_job *ret)
 {
-    const orr_device *device = f->variants.at[f->variant_of[rank]].device;
-    return orr_fact_or(&(device ? device : f->job->cluster->device)->peak_flops[ORR_DTYPE_BF16], 0);
+    orr_variant as = {.device = device};
+    orr_step_prices *prices = orr_arena_one(f->arena, orr_step_prices);
+    if (prices == NULL)
+        return orr_fail_memory(f->err);
+    for (int axis = 0; axis < ORR_AXES; axis++)
+        as.bandwidth_frac[axis] = 1;
+    ORR_TRY(orr_variant_prices(f->job, &as, f->arena, prices, f->err));
+    return orr_outcome_price(f->job, prices, f->arena, ret, f->err);
+}
+
+/* Not by peaks: small kernels may take longer on the device that has the higher one. */
+static orr_status pace_of(finder *f, const orr_device *device, double *ret_ns)
+{
+    pace made = {.device = device};
+    orr_step_job step;
+    for (size_t i = 0; i < f->paces.n; i++)
+        if (f->paces.at[i].device == device) {
+            *ret_ns = f->paces.at[i].ns;
+            return ORR_OK;
+        }
+    const orr_arena_mark mark = orr_arena_get_mark(f->arena);
+    ORR_TRY(price_all(f, device, &step));
+    for (uint32_t i = 0; i < f->job->row.n; i++)
+        for (int phase = ORR_TURN_FORWARD; phase <= ORR_TURN_BACKWARD; phase++)
+            made.ns += (double)step.costs[f->job->row.module_of[i]].phase[phase].compute_ns;
+    orr_arena_rewind(f->arena, mark);
+    if (!orr_array_push(&f->paces, made))
+        return orr_fail_memory(f->err);
+    *ret_ns = made.ns;
+    return ORR_OK;
 }
 
 /* All as the slowest of them. */
 static orr_status keep_pace(finder *f, const uint32_t *members, uint32_t n)
 {
-    uint32_t slowest = members[0], most = MILLION;
+    const orr_device *slowest = NULL;
+    uint32_t most = MILLION;
+    double slowest_ns = -1, ns;
     for (uint32_t i = 0; i < n; i++) {
-        if (pace_of(f, members[i]) < pace_of(f, slowest))
-            slowest = members[i];
+        const orr_device *device = f->variants.at[f->variant_of[members[i]]].device;
+        ORR_TRY(pace_of(f, device, &ns));
+        if (ns > slowest_ns) {
+            slowest_ns = ns;
+            slowest = device;
+        }
         if (f->slowdown_ppm != NULL && f->slowdown_ppm[members[i]] > most)
             most = f->slowdown_ppm[members[i]];
     }
-    const orr_device *device = f->variants.at[f->variant_of[slowest]].device;
     for (uint32_t i = 0; i < n; i++) {
         orr_variant as = f->variants.at[f->variant_of[members[i]]];
         if (f->slowdown_ppm != NULL)
             f->slowdown_ppm[members[i]] = most;
-        if (as.device == device)
+        if (as.device == slowest)
             continue;
-        as.device = device;
+        as.device = slowest;
         ORR_TRY(change(f, members[i], &as));
     }
     return ORR_OK;
@@ -339,5 +379,6 @@ orr_status orr_kinds_find(const orr_outcome_job *job, const orr_job_options *opt
 out:
     orr_array_done(&f.variants);
     orr_array_done(&f.kinds);
+    orr_array_done(&f.paces);
     return status;
 }

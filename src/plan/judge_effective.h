@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_PLAN_JUDGE_EFFECTIVE_H
+#define ORR_PLAN_JUDGE_EFFECTIVE_H
+
+#include <orrery/fleet.h>
+
+/* Share of time that is training that stands, of a job on so many devices in so many copies: the
+ * better of all stopping and restarting, and of copies that fail for themselves (fleet.h); copies
+ * beyond what a fleet knows are taken together. Simulated once for each pair and remembered; it
+ * does not depend on the plan's step: that of the fleet's own times is taken, so that a shorter
+ * step is always the shorter job. One thread at a time. */
+typedef struct orr_effective orr_effective;
+orr_status orr_effective_new(const orr_fleet_options *options, orr_effective **ret,
+                             orr_error *err) ORR_MUST_CHECK;
+void orr_effective_free(orr_effective *effective); /* NULL is allowed */
+orr_status orr_effective_frac(orr_effective *effective, uint32_t devices, uint32_t copies,
+                              double *ret, orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_PLAN_JUDGE_EFFECTIVE_H */
