@@ -286,6 +286,40 @@ static uint32_t first_index(const orr_axis_layout *l, uint32_t index)
     return first + (uint64_t)l->stride * (l->size - 1) < l->n ? first : ORR_NONE;
 }
 
+/* An index along an axis in its digits, which goes on without dividing. */
+typedef struct counter {
+    const orr_axis_layout *l;
+    uint32_t at[3], step[3]; /* shape (n_digits) */
+} counter;
+
+static counter counter_at(const orr_axis_layout *l, uint32_t index)
+{
+    counter c = {.l = l};
+    uint32_t step = l->stride;
+    for (uint32_t i = 0; i < l->n_digits; i++) {
+        c.at[i] = index % l->digits[i].size;
+        c.step[i] = step % l->digits[i].size;
+        index /= l->digits[i].size;
+        step /= l->digits[i].size;
+    }
+    return c;
+}
+
+/* To the next member; ranks further on, as a number that wraps around. */
+static uint32_t count_on(counter *c)
+{
+    uint32_t ranks = 0, carry = 0;
+    for (uint32_t i = 0; i < c->l->n_digits; i++) {
+        const orr_digit digit = c->l->digits[i];
+        uint32_t next = c->at[i] + c->step[i] + carry;
+        carry = next >= digit.size;
+        next -= carry ? digit.size : 0;
+        ranks += (next - c->at[i]) * digit.stride;
+        c->at[i] = next;
+    }
+    return ranks;
+}
+
 void orr_plan_members_of(const orr_plan *plan, orr_axis axis, uint32_t rank, uint32_t *ret)
 {
     const orr_axis_layout l = orr_plan_layout(plan, axis);
@@ -293,8 +327,10 @@ void orr_plan_members_of(const orr_plan *plan, orr_axis axis, uint32_t rank, uin
     uint32_t first = first_index(&l, at.index);
     if (first == ORR_NONE)
         first = 0;
-    for (uint32_t i = 0; i < l.size; i++)
-        ret[i] = orr_layout_rank(&l, at.base, first + i * l.stride);
+    counter c = counter_at(&l, first);
+    uint32_t member = orr_layout_rank(&l, at.base, first);
+    for (uint32_t i = 0; i < l.size; i++, member += count_on(&c))
+        ret[i] = member;
 }
 
 uint32_t orr_plan_member(const orr_plan *plan, orr_axis axis, uint32_t rank)
