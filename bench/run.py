@@ -59,6 +59,9 @@ def main():
     for model in ("gpt3-175b", "llama3.1-405b"):
         for what in ("estimate", "simulate"):
             subprocess.run([args.build / "bench/bench_plans", what, model, "h100-24k"], check=True)
+    for words in (["explore_bars", "full"], ["explore_bars", "known"], ["explore_points"]):
+        if words[-1] != "known" or "ORRERY_SHARED" in os.environ:
+            subprocess.run([(args.build / "bench" / words[0]).resolve(), *words[1:]], check=True, cwd=ROOT)
     run_whole("simulate llama3.1-405b on 131,072 ranks", [orrery, "simulate", "llama3.1-405b", "--cluster",
               ROOT / "examples/clusters/h100_131k.yaml", "--plan", "tp=8,pp=16,dp=1024,batch=32768,seq=8k,zero=1,recompute=full"])
     with tempfile.TemporaryDirectory() as folder:
