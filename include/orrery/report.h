@@ -3,6 +3,7 @@
 #define ORR_REPORT_H
 
 #include <orrery/analysis.h>
+#include <orrery/explore.h>
 #include <orrery/fleet.h>
 #include <orrery/measure.h>
 #include <orrery/model.h>
@@ -167,6 +168,35 @@ ORR_API ORR_MUST_CHECK orr_status orr_fleet_tables(const orr_fleet *fleet,
  * number of replicas, and a day of the job. Errors: IO, NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_fleet_html(const char *path, const orr_fleet *fleet,
     const orr_failure_catalog *catalog, orr_error *err);
+
+/* What a search for the best arrangement found, with what tells why, for `orrery explore`. */
+typedef struct orr_explore_rival {
+    uint8_t      baseline;  /* orr_baseline */
+    const char  *why_not;   /* it has no plan; NULL: it has */
+    orr_explored explored;
+} orr_explore_rival;
+typedef struct orr_explore_report {
+    const orr_model           *model;
+    const orr_cluster         *cluster;
+    const orr_explore_options *options;
+    const orr_exploration     *exploration;
+    const orr_outcome         *outcomes; /* shape (n_outcomes): of the first of its best; the graphs of those behind
+                                          * the winner may be gone */
+    uint32_t                   n_outcomes;
+    const orr_sensitivity     *sensitivity; /* or NULL */
+    const orr_explore_rival   *rivals;      /* shape (n_rivals) */
+    uint32_t                   n_rivals;
+    bool                       interrupted;
+} orr_explore_report;
+/* plans, limits, cuts, axes, alternatives, waterfalls, needs, front, sensitivity, baselines, search, memory, basis,
+ * relaxations; some may be empty. In the arena; they refer to the report. */
+enum { ORR_EXPLORE_TABLES = 14 };
+ORR_API ORR_MUST_CHECK orr_status orr_explore_tables(const orr_explore_report *report, orr_arena *arena,
+    orr_named_table ret[ORR_EXPLORE_TABLES], orr_error *err);
+/* The same as one HTML page, self-contained and without scripts, with the plan drawn over the sites, the front,
+ * waterfalls side by side, what depends on what, and the baselines. Errors: IO, NO_MEMORY. */
+ORR_API ORR_MUST_CHECK orr_status orr_explore_html(const char *path, const orr_explore_report *report,
+    orr_error *err);
 
 /* One HTML page, self-contained and without scripts, that shows what a plan comes to: waterfall,
  * pipeline as a Gantt chart, memory over time, links, and the plan on the machine. `beside`: another

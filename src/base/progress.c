@@ -66,20 +66,36 @@ static void draw(const orr_progress *p, const char *line)
         (void)!write(p->fd, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-void orr_progress_update(orr_progress *p, uint64_t done, uint64_t total)
+bool orr_progress_due(orr_progress *p, int64_t *ret_elapsed_ns)
 {
     if (p->fd < 0)
-        return;
+        return false;
     const int64_t now = orr_clock_now_ns(p->clock);
     if (now < p->next_ns)
-        return;
+        return false;
     p->next_ns = now + interval_ns;
+    *ret_elapsed_ns = now - p->start_ns;
+    return true;
+}
+
+void orr_progress_say(orr_progress *p, const char *line)
+{
+    char cut[200];
+    const int width = orr_term_width(p->fd);
+    (void)snprintf(cut, width > 0 && (size_t)width < sizeof cut ? (size_t)width : sizeof cut, "%s",
+                   line);
     p->drawn = true;
+    draw(p, cut);
+}
+
+void orr_progress_update(orr_progress *p, uint64_t done, uint64_t total)
+{
+    int64_t elapsed_ns;
     char line[200];
-    const size_t width = (size_t)orr_term_width(p->fd);
-    orr_progress_line(p, done, total, now - p->start_ns, line,
-                      width < sizeof line ? width : sizeof line);
-    draw(p, line);
+    if (!orr_progress_due(p, &elapsed_ns))
+        return;
+    orr_progress_line(p, done, total, elapsed_ns, line, sizeof line);
+    orr_progress_say(p, line);
 }
 
 void orr_progress_done(orr_progress *p)

@@ -25,6 +25,9 @@ void orr_progress_init(orr_progress *p, const char *what, bool bytes, int fd, bo
                        const orr_clock *clock);
 /* `total` 0: not known. Cheap enough to be called for every record. */
 void orr_progress_update(orr_progress *p, uint64_t done, uint64_t total);
+/* For a line of one's own: is it time for one, and since when does the work go on? Then say it. */
+bool orr_progress_due(orr_progress *p, int64_t *ret_elapsed_ns);
+void orr_progress_say(orr_progress *p, const char *line);
 /* Take the line away. */
 void orr_progress_done(orr_progress *p);
 

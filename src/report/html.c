@@ -116,7 +116,7 @@ static void put_assets(page *p, const char *ending)
 {
     for (size_t i = 0; i < orr_n_assets; i++) {
         const size_t n = strlen(orr_assets[i].name), m = strlen(ending);
-        if (n > m && strcmp(orr_assets[i].name + n - m, ending) == 0)
+        if (n >= m && strcmp(orr_assets[i].name + n - m, ending) == 0)
             orr_output_write(p->out, orr_assets[i].bytes, orr_assets[i].n);
     }
 }
@@ -124,7 +124,7 @@ static void put_assets(page *p, const char *ending)
 static orr_status put_style(page *p, orr_error *err)
 {
     (void)err;
-    put_assets(p, ".css");
+    put_assets(p, "page.css");
     return ORR_OK;
 }
 

@@ -5,7 +5,7 @@
 
 /* A square for each host, coloured by the stage that is on it, in boxes of the level above; beside
  * them the first host, device by device. Hosts of several stages show that of their first device. */
-enum { HOST = 11, GAP = 2, PAD = 6, HOSTS_MAX = 6144, CELL = 34, HUE_STEP = 47, DEVICES_MAX = 72,
+enum { HOST = 11, GAP = 2, PAD = 6, HOSTS_MAX = 6144, CELL = 34, HUE = 210, HUE_STEP = 47, DEVICES_MAX = 72,
        LEFT = 330 };
 
 typedef struct layout {
@@ -28,7 +28,7 @@ static void draw_host(const layout *l, uint32_t host, int x, int y)
     orr_output_printf(l->out,
                       "<rect fill=\"hsl(%u 55%% 62%%)\" x=\"%d\" y=\"%d\" width=\"%d\" "
                       "height=\"%d\"><title>ranks from %u on: stage %u</title></rect>\n",
-                      stage * HUE_STEP % 360, x, y, HOST, HOST, rank, stage);
+                      (HUE + stage * HUE_STEP) % 360, x, y, HOST, HOST, rank, stage);
 }
 
 static void draw_box(const layout *l, uint32_t box)
@@ -52,7 +52,7 @@ static void draw_device(const layout *l, uint32_t rank, int x, int y)
                       "<rect rx=\"3\" fill=\"hsl(%u 55%% 62%%)\" x=\"%d\" y=\"%d\" width=\"%d\" "
                       "height=\"%d\"><title>rank %u: tp %u, cp %u, dp %u, pp %u</title></rect>"
                       "<text class=\"in\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">%u</text>\n",
-                      at.at[ORR_AXIS_PP] * HUE_STEP % 360, x, y, CELL, CELL, rank,
+                      (HUE + at.at[ORR_AXIS_PP] * HUE_STEP) % 360, x, y, CELL, CELL, rank,
                       at.at[ORR_AXIS_TP], at.at[ORR_AXIS_CP], at.at[ORR_AXIS_DP],
                       at.at[ORR_AXIS_PP], x + CELL / 2, y + CELL / 2 + 4, at.at[ORR_AXIS_TP]);
 }
