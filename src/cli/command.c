@@ -63,12 +63,47 @@ const orr_command orr_commands[] = {
      "orrery simulate llama3.1-70b -c dgx_h100 --task decode --prompt 4096 --plan tp=8,batch=32\n"
      "orrery simulate --astra-system sys.json --astra-network net.yml --workload traces/job",
      0, 1, orr_command_simulate},
+    {"explore", "find the best arrangement of a job over machines, buildings and regions", "[MODEL]",
+     "Searches the parallel plan of a training job, its placement over the sites of a cluster, its schedule and its "
+     "network settings, until no plan can be better than the best by more than --gap. Prints the plan as `orrery "
+     "simulate --plan` takes it, what it comes to, how far from the best it can be at most, why it won, what limits it, "
+     "and the next ones with what they pay for and what would have to change for them to win. Every plan is "
+     "judged by the simulation that `orrery simulate` makes.\n"
+     "Anything can be fixed, bounded or left out. Ctrl-C ends the search with what it has (exit status 130), a second "
+     "one at once. With --store nothing that was simulated is lost, not even to a kill -9: --resume goes on. Started by "
+     "mpirun or srun, its processes share the work. Exit status 4: no plan is feasible; the tightest constraint and the "
+     "smallest changes that would make one are printed. Exit status 1: --time-limit came before any plan.",
+     "orrery explore llama3.1-405b --cluster h100_24k\n"
+     "orrery explore llama3.1-405b -c three_buildings --no fp8 --max-buildings 2 --html plan.html\n"
+     "orrery explore llama3.1-70b -c dgx_h100_pod --fix tp=8,seq=4k --limit 'pp<=4' --batch 512 --exact\n"
+     "orrery explore llama3.1-405b -c h100_24k --objective budget --front cost --tokens 15.6T --price 2.5\n"
+     "orrery explore llama3.1-405b -c two_regions --sensitivity --baselines all --store runs.db --resume\n"
+     "orrery simulate llama3.1-8b -c dgx_h100 --plan \"$(orrery explore llama3.1-8b -c dgx_h100 -q -f plan)\"\n"
+     "orrery explore --effects",
+     0, 1, orr_command_explore},
     {"compare", "two plans side by side, and what moved", "A B",
      "Simulates two jobs and shows their figures side by side, and which part of the step took what the other "
      "gave. A and B are MODEL@CLUSTER:PLAN; what one leaves out is as --model, --cluster and --plan say.",
      "orrery compare -m llama3.1-405b -c h100_24k tp=8,pp=16,dp=64,batch=2048 tp=8,pp=8,dp=128,batch=2048\n"
      "orrery compare --plan tp=8,pp=4,dp=32,batch=1024 llama3.1-70b@h100_24k llama3.1-70b@dgx_h100_pod",
      2, 2, orr_command_compare},
+    {"sql", "ask the results that searches left in a database", "DATABASE [QUERY]",
+     "Reads a database that `orrery explore --store` writes (or any other SQLite file) and prints what a query gives; "
+     "without one, which tables and views there are, how many rows they have, and their columns. A search may be "
+     "writing meanwhile. Nothing is changed: only what reads is let through.\n"
+     "plan has a row for each plan that was left to be simulated or was: its text (which `orrery simulate --plan` takes), "
+     "each of its fields (tp, pp, schedule...), bound_s, estimate_s, step_s (none: not simulated), peak_gib, fits, tokens_per_s, "
+     "mfu_frac and the objectives. The views: best, the simulated plans of each search that fit, best first; tp_pp, the best of "
+     "each pair of degrees; progress, how far each search is. search has what was asked, note what is said of it, family "
+     "the sets of plans that are done. A field whose name is a word of SQL stands in quotes: \"order\", \"group\".\n"
+     "Columns of one unit (_ns, _bytes, _frac) are made readable in tables and exact in CSV and JSON. Exit status "
+     "2: the query is wrong; 3: the file cannot be read.",
+     "orrery sql runs.db\n"
+     "orrery sql runs.db 'SELECT place, step_s, bound_s, plan FROM best WHERE search = 1 LIMIT 5'\n"
+     "orrery sql runs.db 'SELECT tp, pp, step_s, plan FROM tp_pp WHERE step_s > 0 ORDER BY step_s'\n"
+     "orrery sql runs.db 'SELECT schedule, min(step_s), count(*) FROM plan WHERE fits GROUP BY schedule'\n"
+     "orrery sql runs.db 'SELECT * FROM plan' --format csv -o plans.csv",
+     1, 2, orr_command_sql},
     {"fleet", "what failures cost a job of months on many GPUs", "",
      "Simulates the life of a training job, failure by failure: found, scheduled, started, initialised, caught "
      "up; fully synchronous with checkpoints (sync), with nodes that stand ready (spares), and in replicas "

@@ -42,6 +42,11 @@ typedef struct orr_settings {
     const char *gpus, *failures, *timing, *policy, *replica_counts, *set, *tokens, *tokens_per_step;
     int64_t spares, days, repetitions;
     bool sensitivity;
+    /* the best arrangement */
+    const char *fix, *limit, *no, *allow, *objective, *front, *min_gpus, *seq, *gap, *time_limit, *store, *baselines,
+        *dimensions, *price;
+    int64_t max_buildings, keep;
+    bool exact, effects;
     /* teams */
     const char *team, *replica, *address, *failure_timeout, *rate_policy, *listen, *log, *etcd, *metrics;
     int64_t replicas, least, catch_up_steps;
@@ -82,6 +87,7 @@ int orr_command_convert(const orr_settings *settings);
 int orr_command_coordinator(const orr_settings *settings);
 int orr_command_demo(const orr_settings *settings);
 int orr_command_diff(const orr_settings *settings);
+int orr_command_explore(const orr_settings *settings);
 int orr_command_export(const orr_settings *settings);
 int orr_command_fit(const orr_settings *settings);
 int orr_command_fleet(const orr_settings *settings);
@@ -94,6 +100,7 @@ int orr_command_predict(const orr_settings *settings);
 int orr_command_replay(const orr_settings *settings);
 int orr_command_score(const orr_settings *settings);
 int orr_command_simulate(const orr_settings *settings);
+int orr_command_sql(const orr_settings *settings);
 int orr_command_team(const orr_settings *settings);
 int orr_command_train(const orr_settings *settings);
 int orr_command_validate(const orr_settings *settings);

@@ -7,7 +7,7 @@
 #include "base/progress.h"
 #include "base/units.h"
 #include "cli/factor.h"
-#include "cli/session.h"
+#include "cli/failures.h"
 
 #define DAY_NS 86400000000000
 enum {
@@ -20,8 +20,7 @@ enum {
 
 typedef struct fleet_request {
     orr_session session;
-    orr_failure_catalog catalog;
-    const orr_fleet_timing *timing;
+    orr_failure_words words;
     orr_fleet_options options;
     orr_fleet_policy policies[POLICIES];
     uint32_t n;
@@ -29,32 +28,6 @@ typedef struct fleet_request {
 } fleet_request;
 
 /* --- what is asked ---------------------------------------------------------------------------- */
-
-static bool is_file(const char *name)
-{
-    const size_t n = strlen(name);
-    return strchr(name, '/') != NULL || (n > 5 && strcmp(name + n - 5, ".yaml") == 0) ||
-           (n > 4 && strcmp(name + n - 4, ".yml") == 0);
-}
-
-/* A name of the catalogue, or a file: then its last entry. */
-static orr_status read_failures(fleet_request *r, const orr_failures **ret)
-{
-    const orr_settings *s = r->session.settings;
-    const char *name = s->failures != NULL ? s->failures : "ft_hsdp_98k";
-    const char *timing = s->timing != NULL ? s->timing : "ft_hsdp";
-    const bool file = is_file(name);
-    orr_failure_catalog built_in;
-    orr_error *err = &r->session.err;
-    ORR_TRY(orr_failure_catalog_open(NULL, r->session.arena, &built_in, err));
-    ORR_TRY(orr_failure_catalog_open(file ? name : NULL, r->session.arena, &r->catalog, err));
-    ORR_TRY(orr_fleet_timing_find(&r->catalog, timing, &r->timing, err));
-    if (file && r->catalog.n_failures > built_in.n_failures)
-        *ret = r->catalog.failures[r->catalog.n_failures - 1];
-    else
-        ORR_TRY(orr_failures_find(&r->catalog, file ? "ft_hsdp_98k" : name, ret, err));
-    return ORR_OK;
-}
 
 static orr_status count_of(const char *option, const char *text, uint64_t most, uint32_t *ret,
                            orr_error *err)
@@ -199,7 +172,7 @@ static void tell(const fleet_request *r, orr_output *out)
     else
         orr_output_printf(out, " (%.4g per 1,000 node-days: one in %.1f min)", rate,
                           orr_fleet_mtbf_ns(rate, orr_fleet_nodes(o)) / 60e9);
-    orr_output_printf(out, ", times as %s\n", r->timing->name);
+    orr_output_printf(out, ", times as %s\n", r->words.timing->name);
     orr_output_printf(out, "%u lives of %s%.0f days, seed %llu\n\n", o->repetitions,
                       o->tokens > 0 ? "up to " : "", (double)o->horizon_ns / (double)DAY_NS,
                       (unsigned long long)o->seed);
@@ -224,7 +197,7 @@ static orr_status print(fleet_request *r)
     orr_session *session = &r->session;
     orr_table_style style;
     orr_named_table tables[ORR_FLEET_TABLES];
-    ORR_TRY(orr_fleet_tables(&r->fleet, &r->catalog, session->arena, tables, &session->err));
+    ORR_TRY(orr_fleet_tables(&r->fleet, &r->words.catalog, session->arena, tables, &session->err));
     ORR_TRY(orr_session_output(session, &style));
     if (style.format == ORR_TABLE_JSON)
         orr_output_printf(session->out,
@@ -246,7 +219,7 @@ static orr_status write_page(fleet_request *r)
     const char *path = r->session.settings->html;
     if (path == NULL)
         return ORR_OK;
-    ORR_TRY(orr_fleet_html(path, &r->fleet, &r->catalog, &r->session.err));
+    ORR_TRY(orr_fleet_html(path, &r->fleet, &r->words.catalog, &r->session.err));
     orr_session_remark(&r->session, "report written to %s", path);
     return ORR_OK;
 }
@@ -261,10 +234,10 @@ static int fail(fleet_request *r, int code)
 int orr_command_fleet(const orr_settings *settings)
 {
     fleet_request r = {0};
-    const orr_failures *failures;
-    if (orr_session_init(&r.session, settings) != ORR_OK || read_failures(&r, &failures) != ORR_OK)
+    if (orr_session_init(&r.session, settings) != ORR_OK ||
+        orr_failure_words_read(&r.session, &r.words) != ORR_OK)
         return fail(&r, EXIT_INPUT);
-    orr_fleet_options_init(&r.options, failures, r.timing);
+    orr_fleet_options_init(&r.options, r.words.failures, r.words.timing);
     if (read_request(&r) != ORR_OK)
         return fail(&r, r.session.err.status == ORR_NO_MEMORY ? EXIT_INPUT : EXIT_USAGE);
     if (run(&r) != ORR_OK)

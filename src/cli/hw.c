@@ -111,19 +111,30 @@ static orr_status add_entry(hw *h, const char *name, const void *object,
     return orr_array_push(&h->entries, entry) ? ORR_OK : orr_fail_memory(&h->session.err);
 }
 
-static orr_status add_cluster(hw *h, const orr_cluster *cluster)
+/* A part of a cluster: "h100_24k pod". */
+static orr_status add_part(hw *h, const orr_cluster *cluster, const char *part, const void *object,
+                           const orr_field *(*fields)(size_t *))
 {
-    orr_error *err = &h->session.err;
-    if (!orr_array_push(&h->clusters, cluster))
-        return orr_fail_memory(err);
-    ORR_TRY(add_entry(h, cluster->name, cluster, orr_cluster_fields));
-    for (uint32_t l = 0; l < cluster->n_levels; l++) {
-        const char *name =
-            orr_arena_printf(h->session.arena, "%s %s", cluster->name, cluster->levels[l].name);
-        if (name == NULL)
-            return orr_fail_memory(err);
-        ORR_TRY(add_entry(h, name, &cluster->levels[l], orr_level_fields));
-    }
+    const char *name =
+        part != NULL ? orr_arena_printf(h->session.arena, "%s %s", cluster->name, part) : NULL;
+    return name != NULL ? add_entry(h, name, object, fields) : orr_fail_memory(&h->session.err);
+}
+
+/* What levels above sites say is what cuts say. */
+static orr_status add_cluster(hw *h, const orr_cluster *c)
+{
+    const bool sites = orr_hw_has_sites(c);
+    const uint32_t n_levels = sites ? c->site_level + 1 : c->n_levels;
+    if (!orr_array_push(&h->clusters, c))
+        return orr_fail_memory(&h->session.err);
+    ORR_TRY(add_entry(h, c->name, c, orr_cluster_fields));
+    for (uint32_t l = 0; l < n_levels; l++)
+        ORR_TRY(add_part(h, c, c->levels[l].name, &c->levels[l], orr_level_fields));
+    for (uint32_t s = 0; s < c->n_sites && sites; s++)
+        ORR_TRY(add_part(h, c, c->sites[s].name, &c->sites[s], orr_site_fields));
+    for (uint32_t i = 0; i < c->n_cuts && sites; i++)
+        ORR_TRY(add_part(h, c, orr_hw_cut_name(c, &c->cuts[i], h->session.arena), &c->cuts[i],
+                         orr_cut_fields));
     return ORR_OK;
 }
 
@@ -208,6 +219,29 @@ static orr_status print_list(hw *h)
     return ORR_OK;
 }
 
+/* Levels, and what else some of the clusters have. */
+static orr_status print_clusters(hw *h)
+{
+    static const struct {
+        const char *name;
+        orr_status (*list)(const orr_cluster *const *, size_t, orr_arena *, orr_table *,
+                           orr_error *);
+    } tables[] = {
+        {"levels", orr_hw_list_levels},
+        {"sites", orr_hw_list_sites},
+        {"cuts", orr_hw_list_cuts},
+        {"transport", orr_hw_list_wires},
+    };
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
+        orr_table table;
+        ORR_TRY(tables[t].list(h->clusters.at, h->clusters.n, h->session.arena, &table,
+                               &h->session.err));
+        if (table.n_rows > 0)
+            print(h, tables[t].name, &table);
+    }
+    return ORR_OK;
+}
+
 /* For people the entries side by side, and for everybody each fact with where it is from. */
 static orr_status print_entries(hw *h, bool side_by_side)
 {
@@ -217,8 +251,7 @@ static orr_status print_entries(hw *h, bool side_by_side)
         h->style.format == ORR_TABLE_TEXT || h->style.format == ORR_TABLE_MARKDOWN;
     orr_table table;
     if (h->clusters.n > 0) {
-        ORR_TRY(orr_hw_list_levels(h->clusters.at, h->clusters.n, arena, &table, err));
-        print(h, "levels", &table);
+        ORR_TRY(print_clusters(h));
     } else if (side_by_side && for_people && h->entries.n <= ORR_HW_COMPARED) {
         ORR_TRY(orr_hw_comparison(h->entries.at, h->entries.n, arena, &table, err));
         print(h, "comparison", &table);

@@ -43,5 +43,17 @@ orr_status orr_hw_list_clusters(const orr_catalog *catalog, orr_arena *arena, or
 /* The levels of some clusters: orrery.hw_levels/1. */
 orr_status orr_hw_list_levels(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
                               orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+/* Their sites, cuts and transports: orrery.hw_sites/1, hw_cuts, hw_transport; no rows where nobody
+ * named sites. */
+orr_status orr_hw_list_sites(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
+                             orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_hw_list_cuts(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
+                            orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_hw_list_wires(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
+                             orr_table *ret, orr_error *err) ORR_MUST_CHECK;
+/* Sites with names; those of a tree of buildings have none. */
+bool orr_hw_has_sites(const orr_cluster *cluster);
+/* "north - south"; NULL: out of memory. */
+const char *orr_hw_cut_name(const orr_cluster *cluster, const orr_cut *cut, orr_arena *arena);
 
 #endif /* ORR_CLI_HW_H */

@@ -46,6 +46,8 @@ static const char *unit_of(orr_quantity quantity)
         [ORR_QUANTITY_IOPS] = "per_s",
         [ORR_QUANTITY_NUMBER] = "",
         [ORR_QUANTITY_RATIO] = "",
+        [ORR_QUANTITY_KM] = "km",
+        [ORR_QUANTITY_USD] = "usd",
     };
     return units[quantity];
 }
@@ -77,6 +79,12 @@ static void human(char buf[ORR_HUMAN_MAX], double value, orr_quantity quantity)
         break;
     case ORR_QUANTITY_IOPS:
         snprintf(buf, ORR_HUMAN_MAX, "%.6g kIOPS", value / 1e3);
+        break;
+    case ORR_QUANTITY_KM:
+        snprintf(buf, ORR_HUMAN_MAX, "%.6g km", value);
+        break;
+    case ORR_QUANTITY_USD:
+        snprintf(buf, ORR_HUMAN_MAX, "%.6g USD", value);
         break;
     case ORR_QUANTITY_COUNT:
     case ORR_QUANTITY_NUMBER:

@@ -204,13 +204,37 @@ static const orr_column CLUSTER_COLUMNS[] = {
 };
 #undef C
 
-/* "host 8 x rack 2 x pod 192"; NULL: out of memory. */
+/* "host 8 x rack 2 x pod 192"; where sites are not alike "building 14 + 10 + 8 x region 3". NULL:
+ * out of memory. */
 static const char *levels_of(const orr_cluster *cluster, orr_arena *arena)
 {
     const char *text = "";
-    for (uint32_t l = 0; l < cluster->n_levels && text != NULL; l++)
-        text = orr_arena_printf(arena, "%s%s%s %u", text, l > 0 ? " x " : "",
-                                cluster->levels[l].name, cluster->levels[l].size);
+    for (uint32_t l = 0; l < cluster->n_levels && text != NULL; l++) {
+        const orr_level *level = &cluster->levels[l];
+        const uint32_t below = l > 0 ? cluster->levels[l - 1].devices : 1;
+        text = orr_arena_printf(arena, "%s%s%s", text, l > 0 ? " x " : "", level->name);
+        if (l != cluster->site_level || level->ends == NULL) {
+            text = text == NULL ? NULL : orr_arena_printf(arena, "%s %u", text, level->size);
+            continue;
+        }
+        for (uint32_t s = 0; s < cluster->n_sites && text != NULL; s++)
+            text = orr_arena_printf(arena, "%s%s%u", text, s > 0 ? " + " : " ",
+                                    (cluster->sites[s].devices - 1) / below + 1);
+    }
+    return text;
+}
+
+/* That of each site where they are not all the same. NULL: out of memory. */
+static const char *devices_of(const orr_cluster *cluster, orr_arena *arena)
+{
+    const char *text = cluster->device->name;
+    for (uint32_t s = 0; s < cluster->n_sites && text != NULL; s++) {
+        bool said = cluster->sites[s].device == cluster->device;
+        for (uint32_t i = 0; i < s; i++)
+            said |= cluster->sites[i].device == cluster->sites[s].device;
+        if (!said)
+            text = orr_arena_printf(arena, "%s, %s", text, cluster->sites[s].device->name);
+    }
     return text;
 }
 
@@ -224,10 +248,10 @@ orr_status orr_hw_list_clusters(const orr_catalog *catalog, orr_arena *arena, or
         const orr_cluster *cluster = catalog->clusters[i];
         const orr_level *outer = &cluster->levels[cluster->n_levels - 1];
         rows[i] = (cluster_row){
-            cluster->name,           cluster->device->name,        levels_of(cluster, arena),
+            cluster->name,           devices_of(cluster, arena),   levels_of(cluster, arena),
             outer->technology,       cluster->n_devices,           rate_of(&outer->bytes_per_s),
             outer->latency_ns.value, outer->oversubscription.value};
-        if (rows[i].levels == NULL)
+        if (rows[i].device == NULL || rows[i].levels == NULL)
             return orr_fail_memory(err);
     }
     *ret = (orr_table){"orrery.hw_clusters/1",

@@ -5,10 +5,12 @@
 #include <stddef.h>
 
 static volatile sig_atomic_t asked;
+static volatile bool flag;
 
 static void on_interrupt(int signal_number)
 {
     asked = signal_number;
+    flag = true;
     signal(signal_number, SIG_DFL); /* the second time ends it at once */
 }
 
@@ -22,6 +24,11 @@ void orr_stop_watch(void)
 int orr_stop_signal(void)
 {
     return asked;
+}
+
+const volatile bool *orr_stop_flag(void)
+{
+    return &flag;
 }
 
 bool orr_stop_asked(void *ctx)

@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A search as somebody makes one: the plan it prints is the one that `simulate` confirms, formats and the page say the
+same, and a search that is interrupted, killed or pinned too tightly says so and loses nothing."""
+import contextlib
+import csv
+import html.parser
+import json
+import os
+import pathlib
+import pty
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE / "page")]
+import browser  # noqa: E402
+from harness import BIN, BUILD, SANITIZED, Skip, case, environment, main, one_line, orrery, scratch  # noqa: E402
+
+A_WHILE = "40s" if SANITIZED else "8s"
+SMALL = ["llama3.2-1b", "--cluster", "dgx_h100", "--batch", "32"]
+SITES = ["llama3.2-1b", "--cluster", "gcp_a100_two_regions", "--batch", "128", "--seq", "2k", "--time-limit", A_WHILE]
+LARGE = ["llama3.1-405b", "--cluster", "h100_24k", "--exact"]
+TABLES = ["plans", "limits", "cuts", "axes", "alternatives", "waterfalls", "needs", "front", "sensitivity", "baselines",
+          "search", "memory", "basis", "relaxations"]
+
+
+def explore(*args, **more):
+    more.setdefault("timeout", 280)
+    return orrery("explore", "-q", *args, **more)
+
+
+def found(*args, code=0, **more):
+    """The document of a search."""
+    result = explore(*args, "--format", "json", **more)
+    assert result.returncode == code, f"exit {result.returncode}: {result.stderr}"
+    return json.loads(result.stdout)
+
+
+def confirmed_ns(question, plan):
+    """Step of the plan as `simulate` has it, which has to fit."""
+    result = orrery("simulate", "-q", *question[:3], "--plan", plan, "--format", "json")
+    assert result.returncode == 0, f"{plan}: exit {result.returncode}: {result.stderr}"
+    figures = json.loads(result.stdout)["tables"]["figures"]["rows"]
+    return int(next(row["value"] for row in figures if row["figure"] == "step"))
+
+
+@case
+def the_plan_that_is_printed_takes_the_step_that_is_told():
+    answer = found(*SMALL)
+    assert answer["schema"] == "orrery.explore/1" and answer["status"] in ("optimal", "within the gap"), answer
+    assert confirmed_ns(SMALL, answer["plan"]) == answer["step_ns"]
+    assert answer["bound"] <= answer["value"] and answer["gap_frac"] <= 0.02
+    plan = explore(*SMALL, "--format", "plan")
+    assert plan.returncode == 0 and plan.stdout == answer["plan"] + "\n", plan.stdout
+    for row in answer["tables"]["plans"]["rows"]:
+        assert confirmed_ns(SMALL, row["plan"]) == row["step_ns"], row
+
+
+@case
+def a_plan_over_sites_is_confirmed_too():
+    answer = found(*SITES)
+    assert confirmed_ns(SITES, answer["plan"]) == answer["step_ns"]
+    assert [site["name"] for site in answer["sites"]] == ["us-central1-a", "us-central1-b", "us-west1-b"]
+    assert sum(site["used"] for site in answer["sites"]) == answer["devices"]
+
+
+@case
+def what_is_fixed_bounded_and_left_out_is_kept_to():
+    answer = found(*SMALL, "--fix", "tp=2", "--limit", "pp<=2", "--no", "fp8,zero=3")
+    for row in answer["tables"]["plans"]["rows"]:
+        fields = dict(field.split("=") for field in row["plan"].split(","))
+        assert fields["tp"] == "2" and int(fields.get("pp", 1)) <= 2, row["plan"]
+        assert fields.get("precision", "bf16") != "fp8" and fields.get("zero") != "3", row["plan"]
+        assert fields["batch"] == "32"
+
+
+@case
+def fewer_devices_and_a_front():
+    answer = found(*SMALL, "--gpus", "4", "--front", "devices")
+    front = answer["tables"]["front"]["rows"]
+    assert answer["devices"] <= 4 and front
+    for before, after in zip(front, front[1:]):
+        assert before["step_ns"] <= after["step_ns"] and before["devices"] >= after["devices"], front
+
+
+@case
+def all_formats_have_the_same_tables():
+    answer = found(*SMALL, "--sensitivity", "--baselines", "production,fsdp")
+    assert list(answer["tables"]) == TABLES, list(answer["tables"])
+    assert len(answer["tables"]["sensitivity"]["rows"]) == 8
+    assert [row["baseline"] for row in answer["tables"]["baselines"]["rows"]] == ["production", "fsdp"]
+    text = explore(*SMALL, "--format", "csv")
+    blocks = [list(csv.reader(block.splitlines())) for block in text.stdout.split("\n\n")]
+    assert blocks[0][0][0] == "rank" and blocks[0][1][0] == "1", blocks[0]
+    assert "| rank |" in explore(*SMALL, "--format", "md").stdout
+
+
+@case
+def threads_do_not_change_the_answer():
+    one, three = (found(*SMALL, "--threads", n) for n in ("1", "3"))
+    for answer in (one, three):
+        del answer["wall_ns"]
+    assert one == three
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.words = [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@case
+def a_page_that_needs_nothing_else():
+    with scratch() as folder:
+        path = folder / "plan.html"
+        result = explore(*SITES, "--front", "devices", "--sensitivity", "--baselines", "all", "--html", path)
+        assert result.returncode == 0, result.stderr
+        page = Page(path.read_text())
+        assert "script" not in page.tags and "link" not in page.tags and page.tags.count("svg") >= 6, page.tags
+        chromium = browser.find()
+        if not chromium:
+            raise Skip("no Chromium here (set ORRERY_CHROMIUM): the page was only parsed")
+        with contextlib.closing(browser.Browser(chromium)) as shown:
+            for theme in ("light", "dark"):
+                shown.theme(theme)
+                shown.open(path.as_uri(), ready="document.readyState == 'complete'")
+                assert not shown.problems(), shown.problems()
+                assert all(url.startswith("file:") for url in shown.requests()), shown.requests()
+                assert shown.eval("document.documentElement.scrollWidth <= innerWidth"), "it is wider than the window"
+                # Words of the pictures lie within them.
+                out = shown.eval("""[...document.querySelectorAll('svg.picture text')].filter(t => {
+                    const a = t.getBoundingClientRect(), b = t.closest('svg').getBoundingClientRect();
+                    return a.left < b.left - 2 || a.right > b.right + 2 || a.top < b.top - 4 || a.bottom > b.bottom + 4;
+                }).map(t => t.textContent)""")
+                assert out == [], out
+
+
+@case
+def no_plan_is_told_with_what_would_make_one():
+    answer = found("llama3.1-405b", "--cluster", "dgx_h100", "--batch", "8", code=4)
+    assert answer["status"] == "no feasible plan" and answer["plan"] is None and answer["infeasible"]
+    text = explore("llama3.1-405b", "--cluster", "dgx_h100", "--batch", "8")
+    assert text.returncode == 4 and "no feasible plan: " in text.stdout, text.stdout
+
+
+@case
+def no_time_is_not_no_plan():
+    result = explore(*LARGE[:3], "--time-limit", "1ms")
+    assert result.returncode in (0, 1) and "no feasible plan" not in result.stdout, result.stdout
+    assert result.returncode == 0 or "stopped before a plan was found" in result.stdout, result.stdout
+
+
+@case
+def what_cannot_be_asked_is_refused_in_a_line():
+    for more, word in ([("--fix", "tp=x"), "--fix"], [("--gap", "no"), "--gap"], [("--objective", "budget"), "--tokens"],
+                       [("--resume",), "--store"], [("--limit", "tp<<3"), "limit"], [("--no", "fp9"), "fp9"],
+                       [("--baselines", "atlass"), "atlas"], [("--dimensions", "colour"), "colour"]):
+        assert word in one_line(explore(*SMALL, *more), 2), more
+    one_line(explore("no-such-model", "--cluster", "dgx_h100"), 3)
+    one_line(explore("llama3.2-1b", "--cluster", "nowhere.yaml"), 3)
+    one_line(explore(*SMALL, "--html", "/nowhere/at/all.html"), 3)
+
+
+def start(*args, cwd):
+    return subprocess.Popen([BIN, "explore", "-q", *map(str, args)], cwd=cwd, env=environment(), text=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@case
+def an_interrupt_ends_it_with_what_there_is():
+    with scratch() as folder:
+        process = start(*LARGE, "--format", "json", cwd=folder)
+        try:
+            time.sleep(3 if SANITIZED else 1.5)
+            if process.poll() is not None:
+                raise Skip("the search was over before it could be interrupted")
+            process.send_signal(signal.SIGINT)
+            said, error = process.communicate(timeout=120)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == 130, f"exit {process.returncode}: {error}"
+        answer = json.loads(said)
+        assert answer["interrupted"] and not answer["complete"], answer["status"]
+        if answer["plan"]:
+            assert confirmed_ns(LARGE, answer["plan"]) == answer["step_ns"]
+
+
+def kept_plans(store):
+    """Texts of the plans that were simulated, as the database has them."""
+    with contextlib.closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=10)) as base:
+        try:
+            return {row[0] for row in base.execute("SELECT plan FROM plan WHERE step_ns > 0")}
+        except sqlite3.OperationalError:
+            return set()
+
+
+@case
+def a_killed_search_goes_on_where_it_was():
+    question = ["llama3.1-70b", "--cluster", "dgx_h100_pod", "--batch", "512", "--gap", "0.1%", "--time-limit", A_WHILE]
+    with scratch() as folder:
+        store = folder / "runs.db"
+        process = start(*question, "--store", store, cwd=folder)
+        try:
+            deadline = time.monotonic() + 60
+            while not (store.exists() and kept_plans(store)):
+                if process.poll() is not None:
+                    break
+                assert time.monotonic() < deadline, "nothing was kept in a minute"
+                time.sleep(0.2)
+            process.kill()
+        finally:
+            process.kill()
+            process.communicate()
+        before = kept_plans(store)
+        assert before, "nothing was kept"
+        answer = found(*question, "--store", store, "--resume")
+        resumed = [row["plans"] for row in answer["tables"]["search"]["rows"]
+                   if row["what"] == "simulated by an earlier run"]
+        assert resumed and resumed[0] >= 1, answer["tables"]["search"]["rows"]
+        assert before <= kept_plans(store)
+        # Once more: everything is there, nothing is simulated again.
+        again = found(*question, "--store", store, "--resume")
+        assert again["value"] <= answer["value"]
+
+
+@case
+def a_terminal_sees_where_it_stands_and_then_the_answer():
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([BIN, "explore", *LARGE, "--time-limit", A_WHILE, "--format", "plan"],
+                               env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, text=True)
+    os.close(theirs)
+    seen = b""
+    try:
+        with contextlib.suppress(OSError):
+            while chunk := os.read(ours, 65536):
+                seen += chunk
+        said, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert process.returncode in (0, 1) and said.count("\n") == 1, f"exit {process.returncode}: {said} {seen}"
+    lines = seen.decode().split("\r")
+    assert any(line.startswith("exploring") and "plans" in line and "/s" in line for line in lines), seen
+    assert lines[-1] == "\x1b[K", lines[-1]  # the line is gone
+
+
+@case
+def processes_of_mpirun_find_the_same_and_one_speaks():
+    plugin, mpirun = BUILD / "src" / "io" / "orrery_mpi.so", shutil.which("mpirun")
+    if not plugin.exists() or not mpirun:
+        raise Skip("no MPI here")
+    if SANITIZED:
+        raise Skip("MPI is not built for sanitizers")
+    alone = explore(*SMALL, "--threads", "1", "--format", "plan")
+    env = environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", ORRERY_MPI_PLUGIN=str(plugin))
+    together = subprocess.run([mpirun, "--oversubscribe", "-n", "2", BIN, "explore", "-q", *SMALL, "--threads", "1",
+                               "--format", "plan"], env=env, capture_output=True, text=True, timeout=200, check=False)
+    assert together.returncode == 0, together.stderr
+    assert together.stdout == alone.stdout, together.stdout
+
+
+@case
+def published_effects_are_printed():
+    result = explore("--effects", "--format", "json")
+    assert result.returncode == 0, result.stderr
+    table = json.loads(result.stdout)
+    assert table["schema"] == "orrery.network_effects/1" and len(table["rows"]) >= 7
+    assert all(row["source"] for row in table["rows"])
+
+
+if __name__ == "__main__":
+    main()
