@@ -180,13 +180,14 @@ typedef struct orr_explore_need {
 } orr_explore_need;
 typedef struct orr_sensitivity {
     uint32_t n_changes, n_needs;
-    const orr_explore_change *changes; /* each factor by -50 % and +50 % */
+    const orr_explore_change *changes; /* each factor by -50 % and +50 %, where asked for */
     const orr_explore_need   *needs;   /* shape (n_needs) */
 } orr_sensitivity;
 ORR_API ORR_MUST_CHECK orr_status orr_explore_sensitivity(const orr_model *model, const orr_cluster *cluster,
                                                           const orr_explore_options *options,
-                                                          const orr_exploration *exploration, orr_arena *arena,
-                                                          orr_sensitivity *ret, orr_error *err);
+                                                          const orr_exploration *exploration, bool changes,
+                                                          orr_arena *arena, orr_sensitivity *ret,
+                                                          orr_error *err);
 
 #ifdef __cplusplus
 }

@@ -49,7 +49,7 @@ typedef struct orr_axis_use {
     uint32_t members, level; /* of a group; the highest level of the cluster that it crosses   */
     double  bytes;        /* a rank sends in a step                                            */
     int64_t busy_ns, exposed_ns; /* mean over ranks                                            */
-    double  utilisation_frac; /* of the level's bandwidth, over the step                       */
+    double  utilisation_frac; /* of the level's bandwidth over the step, by what crosses it     */
 } orr_axis_use;
 
 /* What crosses between two sites in a step, along an axis. Of what the members of a group send

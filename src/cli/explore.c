@@ -102,9 +102,10 @@ static orr_status look_behind(orr_explore_request *r)
     if (r->exploration.n == 0)
         return ORR_OK;
     ORR_TRY(simulate_again(r));
-    if (r->session.settings->sensitivity && !orr_stop_asked(NULL)) {
+    if (!orr_stop_asked(NULL)) {
         ORR_TRY(orr_explore_sensitivity(r->job.model, r->job.cluster, &r->options, &r->exploration,
-                                        r->session.arena, &r->sensitivity, &r->session.err));
+                                        r->session.settings->sensitivity, r->session.arena,
+                                        &r->sensitivity, &r->session.err));
         r->has_sensitivity = true;
     }
     return ask_baselines(r);

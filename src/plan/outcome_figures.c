@@ -118,6 +118,20 @@ static void tell_waterfall(const orr_outcome_job *job, const orr_spent *spent, o
         o->step_ns > bubble_ns ? (double)bubble_ns / (double)(o->step_ns - bubble_ns) : 0;
 }
 
+/* Of what a rank sends along an axis, the share that crosses the highest level of its groups: a ring goes
+ * over it once for all members of a unit; tokens go to everybody, a send to its one peer. */
+static double share_across(orr_axis axis, const orr_span *span)
+{
+    double below = 1;
+    for (uint32_t l = 0; l < span->top; l++)
+        below *= span->width[l];
+    if (axis == ORR_AXIS_PP || axis == ORR_AXIS_TIED || below <= 1)
+        return 1;
+    if (axis == ORR_AXIS_EP)
+        return span->n_ranks > below ? (span->n_ranks - below) / (span->n_ranks - 1.0) : 1;
+    return 1 / below;
+}
+
 static orr_status tell_axes(const orr_outcome_job *job, const orr_spent *spent, orr_arena *arena,
                             orr_outcome *o, orr_error *err)
 {
@@ -140,7 +154,8 @@ static orr_status tell_axes(const orr_outcome_job *job, const orr_spent *spent, 
             .bytes = bytes,
             .busy_ns = mean(spent->busy_ns[axis], job->n_ranks),
             .exposed_ns = mean(spent->exposed_ns[axis], job->n_ranks),
-            .utilisation_frac = bytes / bytes_per_s / (1e-9 * (double)o->step_ns)};
+            .utilisation_frac = bytes * share_across((orr_axis)axis, &job->prices.span[axis]) /
+                                bytes_per_s / (1e-9 * (double)o->step_ns)};
     }
     o->axes = axes;
     o->n_axes = n;

@@ -215,8 +215,8 @@ static orr_status find_needs(const question *q, orr_arena *arena, orr_sensitivit
 
 orr_status orr_explore_sensitivity(const orr_model *model, const orr_cluster *cluster,
                                    const orr_explore_options *options,
-                                   const orr_exploration *exploration, orr_arena *arena,
-                                   orr_sensitivity *ret, orr_error *err)
+                                   const orr_exploration *exploration, bool changes,
+                                   orr_arena *arena, orr_sensitivity *ret, orr_error *err)
 {
     question q = {.model = model,
                   .cluster = cluster,
@@ -229,7 +229,8 @@ orr_status orr_explore_sensitivity(const orr_model *model, const orr_cluster *cl
     q.scratch = orr_arena_new(0, 0);
     if (q.scratch == NULL)
         return orr_fail_memory(err);
-    ORR_TRY_OUT(status, find_changes(&q, arena, &made));
+    if (changes)
+        ORR_TRY_OUT(status, find_changes(&q, arena, &made));
     ORR_TRY_OUT(status, find_needs(&q, arena, &made));
     *ret = made;
 out:

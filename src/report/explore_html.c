@@ -39,6 +39,11 @@ static void put_style(const page *p, const char *name)
             orr_output_write(p->out, orr_assets[i].bytes, orr_assets[i].n);
 }
 
+static bool has_changes(const page *p)
+{
+    return p->r->sensitivity != NULL && p->r->sensitivity->n_changes > 0;
+}
+
 static void put_nav(const page *p)
 {
     orr_output_text(p->out, "<nav aria-label=\"Sections\">");
@@ -46,7 +51,7 @@ static void put_nav(const page *p)
         orr_output_text(p->out, "<a href=\"#answer\">Answer</a><a href=\"#why\">Why</a>");
     if (has_front(p))
         orr_output_text(p->out, "<a href=\"#front\">Front</a>");
-    if (p->r->sensitivity != NULL)
+    if (has_changes(p))
         orr_output_text(p->out, "<a href=\"#sensitivity\">What if</a>");
     if (p->r->n_rivals > 0)
         orr_output_text(p->out, "<a href=\"#baselines\">Others</a>");
@@ -338,7 +343,7 @@ static void put_front(const page *p)
 
 static void put_sensitivity(const page *p)
 {
-    if (p->r->sensitivity == NULL || p->r->exploration->n == 0)
+    if (!has_changes(p) || p->r->exploration->n == 0)
         return;
     open_section(p, "sensitivity", "If the machine were another");
     open_figure(

@@ -263,7 +263,7 @@ orr_status orr_explore_table_sensitivity(const orr_explore_report *r, orr_arena 
     const uint32_t n = r->exploration->n < PLANS ? r->exploration->n : PLANS;
     *ret = empty("orrery.explore_sensitivity/1",
                  "on a machine with one number changed: change from the first plan as it is");
-    if (s == NULL || n == 0)
+    if (s == NULL || s->n_changes == 0 || n == 0)
         return ORR_OK;
     wide_row *rows = orr_arena_array(arena, wide_row, s->n_changes);
     if (rows == NULL)

@@ -243,8 +243,7 @@ static void a_year_of_100000_gpus(void **state)
         assert_memory_equal(one.outcomes[i].runs, two.outcomes[i].runs, 2 * sizeof(orr_fleet_run));
 }
 
-/* --- the catalogue against the tables that it was made from
- * --------------------------------------- */
+/* --- the catalogue against the tables that it was made from ---------------------------------- */
 
 static csv table_of(const char *name)
 {

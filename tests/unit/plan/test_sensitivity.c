@@ -63,7 +63,8 @@ static void test_values_are_those_of_the_changed_machine(void **state)
     orr_sensitivity got;
     open_world(&s);
     world_must(&s.w,
-               orr_explore_sensitivity(s.model, s.cluster, &s.options, &s.exploration, s.w.arena,
+               orr_explore_sensitivity(s.model, s.cluster, &s.options, &s.exploration,
+                                             true, s.w.arena,
                                        &got, &s.w.err),
                "sensitivity");
     assert_int_equal(got.n_changes, 2 * ORR_FACTORS);
@@ -92,7 +93,8 @@ static void test_what_an_alternative_needs_lets_it_win(void **state)
     orr_sensitivity got;
     open_world(&s);
     world_must(&s.w,
-               orr_explore_sensitivity(s.model, s.cluster, &s.options, &s.exploration, s.w.arena,
+               orr_explore_sensitivity(s.model, s.cluster, &s.options, &s.exploration,
+                                             true, s.w.arena,
                                        &got, &s.w.err),
                "sensitivity");
     assert_int_equal(got.n_needs, (PLANS_N - 1) * ORR_FACTORS);
