@@ -11,7 +11,7 @@ all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
 
 SMALL = examples/models/small_llama.yaml
-demo: ## analyse a recording; measure this machine, predict a training run, make it, compare; then a cluster; pages in build/
+demo: ## analyse a recording; measure this machine, predict a training run, make it, compare; then a cluster, and the best plan on one; pages in build/
 	@tools/setup.sh build
 	@$(MAKE) --no-print-directory all
 	@$(BUILD)/src/cli/orrery demo --html $(BUILD)/demo.html
@@ -23,6 +23,8 @@ demo: ## analyse a recording; measure this machine, predict a training run, make
 	@$(BUILD)/src/cli/orrery generate $(BUILD)/small_llama 'The graph of ' --generated 80
 	@echo; echo "== The same model on 1,024 GPUs that are not here"
 	@$(BUILD)/src/cli/orrery simulate $(SMALL) --cluster h100_24k --plan dp=1024,seq=256,batch=8192 --html $(BUILD)/demo_cluster.html
+	@echo; echo "== The best plan for a larger one, and how far from the best it can be"
+	@$(BUILD)/src/cli/orrery explore llama3.1-70b --cluster dgx_h100_pod --batch 256 --seq 8k --html $(BUILD)/demo_explore.html
 	@echo; echo "== A job that was run elsewhere"
 	@$(BUILD)/src/cli/orrery demo llama3_405b_16k_gpus --html $(BUILD)/demo_405b.html
 

@@ -24,6 +24,14 @@ static orr_objective objective_of(const teller *t)
     return (orr_objective)t->r->options->objective;
 }
 
+static bool has_one_device(const orr_cluster *c)
+{
+    bool one = true;
+    for (uint32_t s = 0; s < c->n_sites; s++)
+        one &= c->sites[s].device == c->device;
+    return one;
+}
+
 static void tell_question(const teller *t)
 {
     const orr_explore_options *o = t->r->options;
@@ -33,7 +41,8 @@ static void tell_question(const teller *t)
     orr_text_fit(c->name, 100, cluster, sizeof cluster);
     orr_output_printf(t->out, "%s, %s, on %s (%s %s", title,
                       orr_task_name((orr_task)o->workload.task), cluster,
-                      orr_human_count(many, c->n_devices), c->device->name);
+                      orr_human_count(many, c->n_devices),
+                      has_one_device(c) ? c->device->name : "devices of several kinds");
     if (c->n_sites > 0)
         orr_output_printf(t->out, " on %u sites", c->n_sites);
     orr_output_printf(t->out, "); least %s%s%s\n", orr_objective_name(objective_of(t)),
