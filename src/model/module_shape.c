@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "model/module_draft.h"
+#include "model/plan.h"
 
 /* What all modules of a job have in common, out of its plan and workload. */
 
@@ -27,19 +28,6 @@ static orr_dtype stream_of(orr_precision precision)
         return ORR_DTYPE_FP16;
     default:
         return ORR_DTYPE_BF16;
-    }
-}
-
-static orr_dtype product_of(orr_precision precision)
-{
-    switch (precision) {
-    case ORR_PRECISION_FP8:
-    case ORR_PRECISION_MXFP8:
-        return ORR_DTYPE_FP8;
-    case ORR_PRECISION_FP4:
-        return ORR_DTYPE_FP4;
-    default:
-        return stream_of(precision);
     }
 }
 
@@ -170,7 +158,7 @@ orr_status orr_job_shape_of(const orr_model *model, const orr_plan *plan,
                          .plan = plan,
                          .workload = workload,
                          .stream = stream_of((orr_precision)plan->precision),
-                         .product = product_of((orr_precision)plan->precision),
+                         .product = orr_precision_dtype((orr_precision)plan->precision),
                          .fused = plan->fusion != ORR_SWITCH_OFF,
                          .trained = task != ORR_TASK_PREFILL && task != ORR_TASK_DECODE};
     job.dropout = job.trained && is_dropped(model, plan);

@@ -31,6 +31,9 @@ uint8_t    *orr_plan_chosen(orr_plan *plan, uint32_t i);
 const char *orr_plan_field_name(uint32_t i);
 const char *orr_plan_field_about(uint32_t i);
 
+/* The type that matrix products are made in (orr_precision). */
+orr_dtype orr_precision_dtype(uint8_t precision);
+
 /* What is not said is one of its kind. */
 static inline uint32_t orr_plan_degree(uint32_t degree)
 {

@@ -89,6 +89,25 @@ const char *orr_plan_field_about(uint32_t i)
     return NUMBERS[i].about;
 }
 
+orr_dtype orr_precision_dtype(uint8_t precision)
+{
+    switch (precision) {
+    case ORR_PRECISION_FP32:
+        return ORR_DTYPE_FP32;
+    case ORR_PRECISION_TF32:
+        return ORR_DTYPE_TF32;
+    case ORR_PRECISION_FP16:
+        return ORR_DTYPE_FP16;
+    case ORR_PRECISION_FP8:
+    case ORR_PRECISION_MXFP8:
+        return ORR_DTYPE_FP8;
+    case ORR_PRECISION_FP4:
+        return ORR_DTYPE_FP4;
+    default:
+        return ORR_DTYPE_BF16;
+    }
+}
+
 static const char *word(const char *const *words, size_t n, size_t i)
 {
     return i < n ? words[i] : "?";

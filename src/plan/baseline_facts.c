@@ -24,29 +24,10 @@ bool orr_rival_allows(const orr_rival *r, const orr_plan *plan)
 
 /* --- machine ----------------------------------------------------------------------------- */
 
-static orr_dtype products_dtype(const orr_plan *plan)
-{
-    switch ((orr_precision)plan->precision) {
-    case ORR_PRECISION_FP32:
-        return ORR_DTYPE_FP32;
-    case ORR_PRECISION_TF32:
-        return ORR_DTYPE_TF32;
-    case ORR_PRECISION_FP16:
-        return ORR_DTYPE_FP16;
-    case ORR_PRECISION_FP8:
-    case ORR_PRECISION_MXFP8:
-        return ORR_DTYPE_FP8;
-    case ORR_PRECISION_FP4:
-        return ORR_DTYPE_FP4;
-    default:
-        return ORR_DTYPE_BF16;
-    }
-}
-
 /* What large products reach, as a profile would say. */
 static orr_status read_speed(orr_rival *r, const orr_device *device, double *ret, orr_error *err)
 {
-    const orr_dtype dtype = products_dtype(&r->given);
+    const orr_dtype dtype = orr_precision_dtype(r->given.precision);
     const orr_calibration *calibration;
     ORR_TRY(orr_calibration_of(device, r->arena, &calibration, err));
     const double reached = dtype == ORR_DTYPE_FP8   ? calibration->matmul_fp8

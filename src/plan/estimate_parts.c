@@ -1,28 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "model/plan.h"
 #include "plan/estimate.h"
 
 /* Where the time of an estimated step goes. */
-
-static orr_dtype product_dtype(uint8_t precision)
-{
-    switch (precision) {
-    case ORR_PRECISION_FP32:
-        return ORR_DTYPE_FP32;
-    case ORR_PRECISION_TF32:
-        return ORR_DTYPE_TF32;
-    case ORR_PRECISION_FP16:
-        return ORR_DTYPE_FP16;
-    case ORR_PRECISION_FP8:
-    case ORR_PRECISION_MXFP8:
-        return ORR_DTYPE_FP8;
-    case ORR_PRECISION_FP4:
-        return ORR_DTYPE_FP4;
-    default:
-        return ORR_DTYPE_BF16;
-    }
-}
 
 static double ideal_ns(const orr_estimate_draft *d)
 {
@@ -30,7 +12,7 @@ static double ideal_ns(const orr_estimate_draft *d)
     const double passes = d->e->options.workload.task == ORR_TASK_LORA ? 2 : 3;
     const double samples = (double)p->dp * p->micro_batch * p->micro_batches;
     const double peak =
-        d->e->devices[d->pattern->device[0]].peak_flops[product_dtype(p->precision)];
+        d->e->devices[d->pattern->device[0]].peak_flops[orr_precision_dtype(p->precision)];
     const double ns =
         1e9 * passes * samples * d->row->sample_flops / ((double)orr_plan_ranks(p) * peak);
     return isnan(ns) ? 0 : ns;

@@ -4,23 +4,10 @@
 #include "plan/outcome.h"
 
 #include "model/memory.h"
+#include "model/plan.h"
 #include "plan/odd.h"
 
 /* What is said of a step that was simulated. */
-
-/* The type that products are made in. */
-static orr_dtype product_dtype(uint8_t precision)
-{
-    switch (precision) {
-    case ORR_PRECISION_FP32:  return ORR_DTYPE_FP32;
-    case ORR_PRECISION_TF32:  return ORR_DTYPE_TF32;
-    case ORR_PRECISION_FP16:  return ORR_DTYPE_FP16;
-    case ORR_PRECISION_FP8:
-    case ORR_PRECISION_MXFP8: return ORR_DTYPE_FP8;
-    case ORR_PRECISION_FP4:   return ORR_DTYPE_FP4;
-    default:                  return ORR_DTYPE_BF16;
-    }
-}
 
 /* FLOPs of the model for one sample: forward, and twice that backward. Adapters leave out the
  * gradients of the weights that are frozen. */
@@ -57,7 +44,7 @@ static double samples_of(const orr_plan *plan)
 /* Of a device; where sites have others, the mean of all. */
 static double peak_flops(const orr_outcome_job *job)
 {
-    const orr_dtype dtype = product_dtype(job->plan.precision);
+    const orr_dtype dtype = orr_precision_dtype(job->plan.precision);
     const orr_kinds *kinds = job->kinds;
     const double usual = orr_fact_or(&job->cluster->device->peak_flops[dtype], NAN);
     double sum = 0;

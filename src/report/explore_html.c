@@ -89,19 +89,6 @@ static void close_section(const page *p)
 {
     orr_output_text(p->out, "</section>\n");
 }
-static void open_figure(const page *p, const char *title, const char *note)
-{
-    orr_output_text(p->out, "<figure class=\"card\"><figcaption><h3>");
-    orr_html_text(p->out, title);
-    orr_output_text(p->out, "</h3><span class=\"soft\">");
-    orr_html_text(p->out, note);
-    orr_output_text(p->out, "</span></figcaption>\n");
-}
-static void close_figure(const page *p)
-{
-    orr_output_text(p->out, "</figure>\n");
-}
-
 /* --- the answer ---------------------------------------------------------------------------------
  */
 
@@ -187,9 +174,9 @@ static void put_machine(const page *p)
 {
     if (p->r->cluster->n_sites > 0)
         return;
-    open_figure(p, "The plan on the machine", p->r->cluster->name);
+    orr_html_figure_open(p->out, "The plan on the machine", p->r->cluster->name);
     orr_svg_machine(p->out, &p->r->outcomes[0]);
-    close_figure(p);
+    orr_html_figure_close(p->out);
 }
 
 static orr_status put_answer(const page *p)
@@ -211,13 +198,15 @@ static orr_status put_answer(const page *p)
                                 "compressed gradients, or local steps.</p>\n");
     if (p->r->n_outcomes > 0) {
         if (p->r->cluster->n_sites > 0)
-            open_figure(p, "The plan over the sites",
-                        "columns: stages, rows: replicas; lines: what crosses, as wide as bytes, "
-                        "from blue to red by how full the cut is");
+            orr_html_figure_open(
+                p->out, "The plan over the sites",
+                "columns: stages, rows: replicas; lines: what crosses, as wide as bytes, "
+                "from blue to red by how full the cut is");
         else
-            open_figure(p, "The plan on the cluster", "columns: stages, rows: replicas");
+            orr_html_figure_open(p->out, "The plan on the cluster",
+                                 "columns: stages, rows: replicas");
         ORR_TRY(orr_svg_explore_sites(p->out, p->r, p->arena, p->err));
-        close_figure(p);
+        orr_html_figure_close(p->out);
         put_machine(p);
     }
     close_section(p);
@@ -290,18 +279,18 @@ static orr_status put_winner(const page *p)
     const orr_outcome *o = &p->r->outcomes[0];
     if (o->simulation == NULL)
         return ORR_OK;
-    open_figure(
-        p, "Its pipeline",
+    orr_html_figure_open(
+        p->out, "Its pipeline",
         "blue forward, green backward, violet weight gradients; below: transfers; hatched: bubble");
     ORR_TRY(orr_svg_gantt(p->out, o, p->arena, p->err));
-    close_figure(p);
-    open_figure(p, "Its memory", "a rank of the fullest stage, over the step");
+    orr_html_figure_close(p->out);
+    orr_html_figure_open(p->out, "Its memory", "a rank of the fullest stage, over the step");
     ORR_TRY(orr_svg_memory(p->out, o, p->arena, p->err));
-    close_figure(p);
+    orr_html_figure_close(p->out);
     if (o->n_axes > 0) {
-        open_figure(p, "Its process groups", "mean of all ranks, over the step");
+        orr_html_figure_open(p->out, "Its process groups", "mean of all ranks, over the step");
         orr_svg_links(p->out, o);
-        close_figure(p);
+        orr_html_figure_close(p->out);
     }
     return ORR_OK;
 }
@@ -312,9 +301,10 @@ static orr_status put_why(const page *p)
         return ORR_OK;
     open_section(p, "why", "Why it won");
     ORR_TRY(put_limits(p));
-    open_figure(p, "Where the step goes", "mean of all ranks; the winner and the next ones");
+    orr_html_figure_open(p->out, "Where the step goes",
+                         "mean of all ranks; the winner and the next ones");
     orr_svg_explore_waterfalls(p->out, p->r);
-    close_figure(p);
+    orr_html_figure_close(p->out);
     orr_output_text(p->out, "<div class=\"rivals\">\n");
     for (uint32_t i = 1; i < p->r->exploration->n; i++)
         ORR_TRY(put_alternative(p, i));
@@ -332,12 +322,12 @@ static void put_front(const page *p)
     if (!has_front(p))
         return;
     open_section(p, "front", "What one gives for the other");
-    open_figure(
-        p, "The front",
+    orr_html_figure_open(
+        p->out, "The front",
         "green: not worse in both than any other; blue: the next plans; diamonds: other searchers; hatched: "
         "cannot be, or was not found");
     orr_svg_explore_front(p->out, p->r);
-    close_figure(p);
+    orr_html_figure_close(p->out);
     close_section(p);
 }
 
@@ -346,11 +336,11 @@ static void put_sensitivity(const page *p)
     if (!has_changes(p) || p->r->exploration->n == 0)
         return;
     open_section(p, "sensitivity", "If the machine were another");
-    open_figure(
-        p, "What each number moves",
+    orr_html_figure_open(
+        p->out, "What each number moves",
         "blue: half of it, orange: half as much again; a diamond: where the plan is that then wins");
     orr_svg_explore_tornado(p->out, p->r);
-    close_figure(p);
+    orr_html_figure_close(p->out);
     close_section(p);
 }
 
@@ -359,10 +349,10 @@ static void put_baselines(const page *p)
     if (p->r->n_rivals == 0 || p->r->exploration->n == 0)
         return;
     open_section(p, "baselines", "What others would choose");
-    open_figure(p, "Other searchers",
-                "as far as their publications say; judged by the same simulator");
+    orr_html_figure_open(p->out, "Other searchers",
+                         "as far as their publications say; judged by the same simulator");
     orr_svg_explore_baselines(p->out, p->r);
-    close_figure(p);
+    orr_html_figure_close(p->out);
     close_section(p);
 }
 
@@ -377,9 +367,9 @@ static void put_search(const page *p)
     if (x->resumed > 0)
         orr_output_printf(p->out, ", %s by an earlier run", orr_human_count(many, x->resumed));
     orr_output_printf(p->out, "; it took %s.</p>\n", orr_human_ns(wall, (double)x->wall_ns));
-    open_figure(p, "What became of the plans", "by why they were not followed");
+    orr_html_figure_open(p->out, "What became of the plans", "by why they were not followed");
     orr_svg_explore_space(p->out, p->r);
-    close_figure(p);
+    orr_html_figure_close(p->out);
     close_section(p);
 }
 

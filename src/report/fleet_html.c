@@ -66,20 +66,6 @@ static void put_tiles(const page *p)
     orr_output_text(p->out, "</dl>\n");
 }
 
-static void open_figure(const page *p, const char *title, const char *note)
-{
-    orr_output_text(p->out, "<figure class=\"card\"><figcaption><h3>");
-    orr_html_text(p->out, title);
-    orr_output_text(p->out, "</h3><span class=\"soft\">");
-    orr_html_text(p->out, note);
-    orr_output_text(p->out, "</span></figcaption>\n");
-}
-
-static void close_figure(const page *p)
-{
-    orr_output_text(p->out, "</figure>\n");
-}
-
 static uint32_t count_ft(const orr_fleet *fleet)
 {
     uint32_t n = 0;
@@ -92,25 +78,25 @@ static void put_pictures(const page *p)
 {
     orr_output_text(p->out, "<section id=\"pictures\"><h2>Effective training time</h2>\n");
     put_tiles(p);
-    open_figure(p, "Where the time goes", "share of wall time and GPUs, mean of all lives");
+    orr_html_figure_open(p->out, "Where the time goes", "share of wall time and GPUs, mean of all lives");
     orr_svg_fleet_losses(p->out, p->fleet, p->names);
-    close_figure(p);
+    orr_html_figure_close(p->out);
     if (count_ft(p->fleet) > 1) {
-        open_figure(p, "By number of replicas", "bars: 5 to 95 % of lives");
+        orr_html_figure_open(p->out, "By number of replicas", "bars: 5 to 95 % of lives");
         orr_svg_fleet_replicas(p->out, p->fleet);
-        close_figure(p);
+        orr_html_figure_close(p->out);
     }
-    open_figure(p, "A day in the middle of the first life",
+    orr_html_figure_open(p->out, "A day in the middle of the first life",
                 "height: replicas that contribute; colours as above; the same failures for all");
     orr_svg_fleet_day(p->out, p->fleet, p->names);
-    close_figure(p);
+    orr_html_figure_close(p->out);
     for (uint32_t i = 0; i < p->fleet->n && p->fleet->n_effects > 0; i++) {
-        open_figure(p, "What each setting moves", p->names[i]);
+        orr_html_figure_open(p->out, "What each setting moves", p->names[i]);
         orr_output_text(p->out,
                         "<p class=\"note\">Change of the effective time; blue: halved, orange: "
                         "doubled.</p>\n");
         orr_svg_fleet_effects(p->out, p->fleet, i);
-        close_figure(p);
+        orr_html_figure_close(p->out);
     }
     orr_output_text(p->out, "</section>\n");
 }

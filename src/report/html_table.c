@@ -37,6 +37,20 @@ void orr_html_text(orr_output *out, const char *text)
     }
 }
 
+void orr_html_figure_open(orr_output *out, const char *title, const char *note)
+{
+    orr_output_text(out, "<figure class=\"card\"><figcaption><h3>");
+    orr_html_text(out, title);
+    orr_output_text(out, "</h3><span class=\"soft\">");
+    orr_html_text(out, note);
+    orr_output_text(out, "</span></figcaption>\n");
+}
+
+void orr_html_figure_close(orr_output *out)
+{
+    orr_output_text(out, "</figure>\n");
+}
+
 void orr_html_printf(orr_output *out, const char *format, ...)
 {
     char text[1024];

@@ -87,37 +87,26 @@ static void put_tiles(const page *p, const orr_outcome *o)
     orr_output_text(p->out, "</dl>\n");
 }
 
-static void open_figure(const page *p, const char *title, const char *note)
-{
-    put(p, "<figure class=\"card\"><figcaption><h3>", title, "</h3>");
-    put(p, "<span class=\"soft\">", note, "</span></figcaption>\n");
-}
-
-static void close_figure(const page *p)
-{
-    orr_output_text(p->out, "</figure>\n");
-}
-
 static orr_status put_pictures(const page *p, const orr_outcome *o, int64_t whole_ns)
 {
-    open_figure(p, "From ideal time to the step", "mean of all ranks");
+    orr_html_figure_open(p->out, "From ideal time to the step", "mean of all ranks");
     orr_svg_waterfall(p->out, o, whole_ns);
-    close_figure(p);
-    open_figure(p, "Pipeline",
+    orr_html_figure_close(p->out);
+    orr_html_figure_open(p->out, "Pipeline",
                 "blue forward, green backward, violet weight gradients; below: transfers; hatched: bubble");
     ORR_TRY(orr_svg_gantt(p->out, o, p->arena, p->err));
-    close_figure(p);
-    open_figure(p, "Memory of a rank of the fullest stage", "over the step");
+    orr_html_figure_close(p->out);
+    orr_html_figure_open(p->out, "Memory of a rank of the fullest stage", "over the step");
     ORR_TRY(orr_svg_memory(p->out, o, p->arena, p->err));
-    close_figure(p);
+    orr_html_figure_close(p->out);
     if (o->n_axes > 0) {
-        open_figure(p, "Links", "mean of all ranks, over the step");
+        orr_html_figure_open(p->out, "Links", "mean of all ranks, over the step");
         orr_svg_links(p->out, o);
-        close_figure(p);
+        orr_html_figure_close(p->out);
     }
-    open_figure(p, "The plan on the machine", o->cluster->name);
+    orr_html_figure_open(p->out, "The plan on the machine", o->cluster->name);
     orr_svg_machine(p->out, o);
-    close_figure(p);
+    orr_html_figure_close(p->out);
     return ORR_OK;
 }
 
