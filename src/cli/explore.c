@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/explore.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,8 +18,7 @@ static bool speaks(void)
     return !orr_ranks_started(&rank, &n) || rank == 0;
 }
 
-/* --- the search ---------------------------------------------------------------------------------
- */
+/* --- the search ------------------------------------------------------------------------------ */
 
 typedef struct shower {
     orr_progress meter;
@@ -52,8 +52,7 @@ static orr_status search(orr_explore_request *r)
     return status;
 }
 
-/* --- why ----------------------------------------------------------------------------------------
- */
+/* --- why ------------------------------------------------------------------------------------- */
 
 /* The first plans once more, whole. Of those behind the winner the graphs are not needed. */
 static orr_status simulate_again(orr_explore_request *r)
@@ -111,8 +110,7 @@ static orr_status look_behind(orr_explore_request *r)
     return ask_baselines(r);
 }
 
-/* --- the answer ---------------------------------------------------------------------------------
- */
+/* --- the answer ------------------------------------------------------------------------------ */
 
 static orr_explore_report report_of(const orr_explore_request *r)
 {
@@ -146,6 +144,22 @@ static void print_text(orr_explore_request *r, const orr_table_style *style,
     }
 }
 
+/* Words for a script; where there are none a person is told why. */
+static orr_status print_plan(orr_explore_request *r)
+{
+    const orr_exploration *x = &r->exploration;
+    if (x->n == 0) {
+        (void)fprintf(stderr, "orrery: no plan was found: %s\n",
+                      x->infeasible != NULL && x->complete ? x->infeasible : "stopped before one was");
+        return ORR_OK;
+    }
+    const char *plan = orr_plan_brief(&x->best[0].plan, r->session.arena);
+    if (plan == NULL)
+        return orr_fail_memory(&r->session.err);
+    orr_output_printf(r->session.out, "%s\n", plan);
+    return ORR_OK;
+}
+
 static orr_status print(orr_explore_request *r, const orr_explore_report *report)
 {
     orr_session *session = &r->session;
@@ -154,12 +168,7 @@ static orr_status print(orr_explore_request *r, const orr_explore_report *report
     ORR_TRY(orr_explore_tables(report, session->arena, tables, &session->err));
     ORR_TRY(orr_session_output(session, &style));
     if (strcmp(session->settings->format, "plan") == 0) {
-        const char *plan = report->exploration->n > 0
-                               ? orr_plan_brief(&report->exploration->best[0].plan, session->arena)
-                               : "";
-        if (plan == NULL)
-            return orr_fail_memory(&session->err);
-        orr_output_printf(session->out, "%s\n", plan);
+        ORR_TRY(print_plan(r));
     } else if (style.format == ORR_TABLE_JSON) {
         ORR_TRY(orr_explore_json(report, tables, session->arena, session->out, &session->err));
     } else if (style.format == ORR_TABLE_TEXT) {
@@ -182,8 +191,7 @@ static orr_status tell(orr_explore_request *r)
     return print(r, &report);
 }
 
-/* --- the command --------------------------------------------------------------------------------
- */
+/* --- the command ----------------------------------------------------------------------------- */
 
 static int done(orr_explore_request *r, int code)
 {

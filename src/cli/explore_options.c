@@ -42,8 +42,7 @@ static orr_status amount_of(const char *option, const char *text, double *ret, o
     return ORR_OK;
 }
 
-/* --- the batch ----------------------------------------------------------------------------------
- */
+/* --- the batch ------------------------------------------------------------------------------- */
 
 static orr_status read_seq(orr_explore_request *r, orr_plan *fix, orr_error *err)
 {
@@ -95,8 +94,7 @@ static orr_status read_fixed(orr_explore_request *r)
     return r->options.fix != NULL ? ORR_OK : orr_fail_memory(err);
 }
 
-/* --- what is wanted -----------------------------------------------------------------------------
- */
+/* --- what is wanted -------------------------------------------------------------------------- */
 
 static uint8_t objective_named(const char *name, uint8_t otherwise)
 {
@@ -209,8 +207,7 @@ static orr_status read_bounds(orr_explore_request *r, orr_error *err)
     return s->price != NULL ? read_price(s->price, &o->price_per_hour, err) : ORR_OK;
 }
 
-/* --- other searchers ----------------------------------------------------------------------------
- */
+/* --- other searchers ------------------------------------------------------------------------- */
 
 static orr_status add_baseline(orr_explore_request *r, const char *item, size_t len, orr_error *err)
 {
@@ -253,8 +250,7 @@ static orr_status read_baselines(orr_explore_request *r, orr_error *err)
     return ORR_OK;
 }
 
-/* --- all of it ----------------------------------------------------------------------------------
- */
+/* --- all of it ------------------------------------------------------------------------------- */
 
 orr_status orr_explore_request_read(orr_explore_request *r)
 {

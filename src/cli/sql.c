@@ -15,8 +15,7 @@ typedef struct sql {
     orr_database *db;
 } sql;
 
-/* --- what there is -------------------------------------------------------------------------------
- */
+/* --- what there is --------------------------------------------------------------------------- */
 
 typedef struct relation {
     const char *name, *kind, *columns;
@@ -108,8 +107,7 @@ static orr_status relations_table(sql *q, orr_table *ret)
     return status;
 }
 
-/* --- a query -------------------------------------------------------------------------------------
- */
+/* --- a query --------------------------------------------------------------------------------- */
 
 /* Adds to "no such column: tq" what might have been meant. */
 static void suggest(sql *q, const char *missing, const char *names_sql)
@@ -165,8 +163,7 @@ static orr_status query_table(sql *q, const char *text, orr_table *ret)
     return status;
 }
 
-/* --- the command ---------------------------------------------------------------------------------
- */
+/* --- the command ----------------------------------------------------------------------------- */
 
 static orr_status print(sql *q, orr_table *table)
 {

@@ -23,8 +23,7 @@ typedef orr_array(cell) cell_array;
 
 static const int64_t EXACT_IN_A_DOUBLE = INT64_C(1) << 53;
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 static orr_status read_cell(const orr_query *query, int column, orr_arena *arena, cell *ret,
                             orr_error *err)
@@ -60,8 +59,7 @@ static orr_status read_rows(orr_query *query, orr_arena *arena, cell_array *cell
     }
 }
 
-/* --- columns -----------------------------------------------------------------------------------
- */
+/* --- columns --------------------------------------------------------------------------------- */
 
 /* What there is in a column. */
 typedef struct contents {

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "model/plan.h"
 #include "plan/explore_search.h"
 
 /* A search from its beginning to its end. */
@@ -21,8 +22,21 @@ void orr_explore_options_init(orr_explore_options *options)
                                      .keep = 4};
 }
 
-static orr_status check(const orr_explore_options *o, orr_error *err)
+/* What a device costs has to be known of all of them. */
+static orr_status check_price(const orr_cluster *cluster, const orr_explore_options *o, orr_error *err)
 {
+    bool known = o->price_per_hour > 0 || cluster->n_sites > 0;
+    for (uint32_t s = 0; s < cluster->n_sites && !(o->price_per_hour > 0); s++)
+        known &= !isnan(orr_fact_or(&cluster->sites[s].price_per_hour, NAN));
+    return known ? ORR_OK
+                 : orr_fail(err, ORR_INVALID,
+                            "what a device of '%s' costs is not known: give a price, as 2.5 (USD an "
+                            "hour)", cluster->name);
+}
+
+static orr_status check(const orr_cluster *cluster, const orr_explore_options *o, orr_error *err)
+{
+    const bool cost = o->objective == ORR_OBJECTIVE_COST || o->second == ORR_OBJECTIVE_COST;
     if (o->objective >= ORR_OBJECTIVES || o->second > ORR_OBJECTIVES)
         return orr_fail(err, ORR_INVALID, "no such objective");
     if (o->second == o->objective)
@@ -33,7 +47,7 @@ static orr_status check(const orr_explore_options *o, orr_error *err)
         return orr_fail(err, ORR_INVALID, "time to a budget needs the budget: tokens=15e12");
     if (!(o->gap_frac >= 0 && o->gap_frac <= 1))
         return orr_fail(err, ORR_INVALID, "a gap is a share, 0 to 1");
-    return ORR_OK;
+    return cost ? check_price(cluster, o, err) : ORR_OK;
 }
 
 /* --- beginning ------------------------------------------------------------------------------- */
@@ -67,6 +81,8 @@ orr_status orr_search_open(orr_search *s, orr_error *err)
                                  .best = INFINITY,
                                  .gap = s->options->exact ? 0 : s->options->gap_frac};
     ORR_TRY(orr_space_make(s->model, s->cluster, s->options, s->arena, &s->space, err));
+    if (s->cluster->n_sites == 0 && orr_plan_has_sites(&s->space.words.fixed))
+        return orr_fail(err, ORR_INVALID, "sites are fixed: cluster '%s' has none", s->cluster->name);
     ORR_TRY(find_constant(s, err));
     ORR_TRY(orr_space_families(&s->space, s->arena, &s->families, err));
     ORR_TRY(open_share(s, err));
@@ -241,7 +257,7 @@ orr_status orr_explore(const orr_model *model, const orr_cluster *cluster,
     orr_exploration made = {0};
     orr_explore_options_init(&o);
     memcpy(&o, options, options->struct_bytes < sizeof o ? options->struct_bytes : sizeof o);
-    ORR_TRY(check(&o, err));
+    ORR_TRY(check(cluster, &o, err));
     orr_search s = {.model = model, .cluster = cluster, .options = &o, .arena = arena};
     orr_status status = search(&s, &made, err);
     if (s.share != NULL && (status == ORR_NO_MEMORY || status == ORR_IO))

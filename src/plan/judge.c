@@ -49,8 +49,7 @@ void orr_judge_free(orr_judge *j)
     orr_free(j);
 }
 
-/* --- what a step of so long means ----------------------------------------------------------------
- */
+/* --- what a step of so long means ------------------------------------------------------------ */
 
 /* Devices of each site: units of the plan times what a unit has; those that are not dealt out fill
  * the sites from the first on. */
@@ -138,8 +137,7 @@ static bool changes_numerics(const orr_judge *j, const orr_plan *plan)
            plan->local_steps > 1;
 }
 
-/* --- closed form ---------------------------------------------------------------------------------
- */
+/* --- closed form ----------------------------------------------------------------------------- */
 
 orr_status orr_judge_estimate(orr_judge *j, const orr_plan *plan, orr_explored *ret, orr_error *err)
 {
@@ -179,8 +177,7 @@ orr_status orr_judge_floor(orr_judge *j, const orr_plan *plan, double *ret_ns, o
     return orr_estimate_floor(j->estimator, plan, n, ret_ns, err);
 }
 
-/* --- simulated -----------------------------------------------------------------------------------
- */
+/* --- simulated ------------------------------------------------------------------------------- */
 
 /* USD for what leaves a site in a step: half of what crosses a cut goes each way. */
 static double price_of_cuts(const orr_outcome *outcome)

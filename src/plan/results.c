@@ -34,8 +34,7 @@ struct orr_results {
     orr_error failure;
 };
 
-/* --- writing -----------------------------------------------------------------------------------
- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 static orr_status move_all(orr_results *r, orr_error *err)
 {
@@ -115,8 +114,7 @@ static void stop_writer(orr_results *r)
     pthread_join(r->writer, NULL);
 }
 
-/* --- opening and closing -----------------------------------------------------------------------
- */
+/* --- opening and closing --------------------------------------------------------------------- */
 
 static orr_status open_file(orr_results *r, const char *path, orr_error *err)
 {
@@ -249,8 +247,7 @@ orr_status orr_results_close(orr_results *results, orr_error *err)
     return status;
 }
 
-/* --- adding ------------------------------------------------------------------------------------
- */
+/* --- adding ---------------------------------------------------------------------------------- */
 
 /* With the lock: the query has its values. */
 static orr_status add(orr_results *r, orr_query *query, orr_error *err)
@@ -314,8 +311,7 @@ orr_status orr_results_add_candidate(orr_results *results, const char *family, c
     return add_plan(results, family, text, explored, err);
 }
 
-/* --- looking up --------------------------------------------------------------------------------
- */
+/* --- looking up ------------------------------------------------------------------------------ */
 
 /* With the lock. A failure to read is as if it were not there: then it is worked out again. */
 static bool find(orr_results *r, orr_query *query, const char *key)

@@ -77,8 +77,7 @@ orr_results_table orr_results_note_table(void)
     return t;
 }
 
-/* --- SQL ---------------------------------------------------------------------------------------
- */
+/* --- SQL ------------------------------------------------------------------------------------- */
 
 /* What was written, in the arena; NULL: out of memory. */
 static const char *taken(orr_output *out, orr_arena *arena)
@@ -263,8 +262,7 @@ const char *orr_results_candidates_of(const orr_results_table *t, orr_arena *are
     return taken(out, arena);
 }
 
-/* --- tables of an earlier build ------------------------------------------------------------------
- */
+/* --- tables of an earlier build -------------------------------------------------------------- */
 
 static void see(const orr_results_table *t, const char *name, bool seen[])
 {

@@ -71,8 +71,7 @@ static orr_status no_memory(orr_share *share, orr_error *err)
     return orr_fail_memory(err);
 }
 
-/* --- meetings ----------------------------------------------------------------------------------
- */
+/* --- meetings -------------------------------------------------------------------------------- */
 
 /* Rank r's part of `all` is [first[r], first[r + 1]). */
 static orr_status tell_all(orr_share *share, const void *mine, const size_t *first, uint8_t *all,

@@ -12,8 +12,7 @@ static double slower(double value, double best)
     return best > 0 ? value / best - 1 : NAN;
 }
 
-/* --- plans --------------------------------------------------------------------------------------
- */
+/* --- plans ----------------------------------------------------------------------------------- */
 
 typedef struct plan_row {
     uint32_t rank;
@@ -96,8 +95,7 @@ orr_status orr_explore_table_front(const orr_explore_report *r, orr_arena *arena
                       title, arena, ret, err);
 }
 
-/* --- the search ---------------------------------------------------------------------------------
- */
+/* --- the search ------------------------------------------------------------------------------ */
 
 typedef struct count_row {
     const char *what;
@@ -149,8 +147,7 @@ orr_status orr_explore_table_search(const orr_explore_report *r, orr_arena *aren
     return ORR_OK;
 }
 
-/* --- other searchers ----------------------------------------------------------------------------
- */
+/* --- other searchers ------------------------------------------------------------------------- */
 
 typedef struct baseline_row {
     const char *baseline, *plan;
@@ -197,8 +194,7 @@ orr_status orr_explore_table_baselines(const orr_explore_report *r, orr_arena *a
     return ORR_OK;
 }
 
-/* --- all of them --------------------------------------------------------------------------------
- */
+/* --- all of them ----------------------------------------------------------------------------- */
 
 /* Of the winner's own tables those that tell why. */
 static orr_status take_outcome(const orr_explore_report *r, orr_arena *arena, orr_named_table *axes,

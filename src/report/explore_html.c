@@ -29,8 +29,7 @@ static bool has_front(const page *p)
     return p->r->exploration->n_front > 0 && p->r->options->second < ORR_OBJECTIVES;
 }
 
-/* --- head ---------------------------------------------------------------------------------------
- */
+/* --- head ------------------------------------------------------------------------------------ */
 
 static void put_style(const page *p, const char *name)
 {
@@ -89,8 +88,7 @@ static void close_section(const page *p)
 {
     orr_output_text(p->out, "</section>\n");
 }
-/* --- the answer ---------------------------------------------------------------------------------
- */
+/* --- the answer ------------------------------------------------------------------------------ */
 
 static void put_tile(const page *p, const char *what, const char *value, const char *note)
 {
@@ -233,8 +231,7 @@ static orr_status put_infeasible(const page *p)
     return ORR_OK;
 }
 
-/* --- why ----------------------------------------------------------------------------------------
- */
+/* --- why ------------------------------------------------------------------------------------- */
 
 static orr_status put_alternative(const page *p, uint32_t i)
 {
@@ -314,8 +311,7 @@ static orr_status put_why(const page *p)
     return ORR_OK;
 }
 
-/* --- beside it ----------------------------------------------------------------------------------
- */
+/* --- beside it ------------------------------------------------------------------------------- */
 
 static void put_front(const page *p)
 {

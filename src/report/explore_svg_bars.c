@@ -34,8 +34,7 @@ static void put_label(orr_output *out, const char *text, double y)
     orr_output_text(out, "</text>\n");
 }
 
-/* --- waterfalls ---------------------------------------------------------------------------------
- */
+/* --- waterfalls ------------------------------------------------------------------------------ */
 
 static const char *const PARTS[ORR_WATERFALLS] = {
     [ORR_WATERFALL_IDEAL] = "ideal",
@@ -109,8 +108,7 @@ void orr_svg_explore_waterfalls(orr_output *out, const orr_explore_report *r)
     orr_output_text(out, "</svg>\n");
 }
 
-/* --- other searchers ----------------------------------------------------------------------------
- */
+/* --- other searchers ------------------------------------------------------------------------- */
 
 enum { FAR = 6 }; /* times the best: longer bars are broken off */
 
@@ -170,8 +168,7 @@ void orr_svg_explore_baselines(orr_output *out, const orr_explore_report *r)
     orr_output_text(out, "</svg>\n");
 }
 
-/* --- the space ----------------------------------------------------------------------------------
- */
+/* --- the space ------------------------------------------------------------------------------- */
 
 void orr_svg_explore_space(orr_output *out, const orr_explore_report *r)
 {

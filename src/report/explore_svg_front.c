@@ -130,8 +130,7 @@ static void put_ticks(const plot *p)
                       TOP + HEIGHT / 2, orr_objective_name(p->y.objective));
 }
 
-/* --- regions ------------------------------------------------------------------------------------
- */
+/* --- regions --------------------------------------------------------------------------------- */
 
 /* What a plan of the front is better than in both: to the right of it and above. */
 static void put_worse(const plot *p)
@@ -188,8 +187,7 @@ static void put_devices(const plot *p)
                          "more devices than there are");
 }
 
-/* --- points -------------------------------------------------------------------------------------
- */
+/* --- points ---------------------------------------------------------------------------------- */
 
 static void put_point(const plot *p, const orr_explored *e, const char *shape, const char *class,
                       const char *words)

@@ -18,8 +18,7 @@ static orr_table empty(const char *schema, const char *title)
     return (orr_table){.schema = schema, .title = title};
 }
 
-/* --- limits -------------------------------------------------------------------------------------
- */
+/* --- limits ---------------------------------------------------------------------------------- */
 
 typedef struct limit_row {
     const char *limit, *where;
@@ -49,8 +48,7 @@ orr_status orr_explore_table_limits(const orr_explore_report *r, orr_arena *aren
     return ORR_OK;
 }
 
-/* --- cuts ---------------------------------------------------------------------------------------
- */
+/* --- cuts ------------------------------------------------------------------------------------ */
 
 typedef struct cut_row {
     const char *from, *to, *axis;
@@ -122,8 +120,7 @@ orr_status orr_explore_table_cuts(const orr_explore_report *r, orr_arena *arena,
     return ORR_OK;
 }
 
-/* --- alternatives -------------------------------------------------------------------------------
- */
+/* --- alternatives ---------------------------------------------------------------------------- */
 
 typedef struct alternative_row {
     uint32_t rank;
@@ -177,8 +174,7 @@ orr_status orr_explore_table_alternatives(const orr_explore_report *r, orr_arena
     return ORR_OK;
 }
 
-/* --- a column a plan ----------------------------------------------------------------------------
- */
+/* --- a column a plan ------------------------------------------------------------------------- */
 
 typedef struct wide_row {
     const char *what;
@@ -276,8 +272,7 @@ orr_status orr_explore_table_sensitivity(const orr_explore_report *r, orr_arena 
     return ORR_OK;
 }
 
-/* --- needs --------------------------------------------------------------------------------------
- */
+/* --- needs ----------------------------------------------------------------------------------- */
 
 typedef struct need_row {
     uint32_t rank;
@@ -309,8 +304,7 @@ orr_status orr_explore_table_needs(const orr_explore_report *r, orr_arena *arena
     return ORR_OK;
 }
 
-/* --- nothing feasible ---------------------------------------------------------------------------
- */
+/* --- nothing feasible ------------------------------------------------------------------------ */
 
 typedef struct relaxation_row {
     const char *change, *plan;

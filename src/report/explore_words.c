@@ -7,8 +7,7 @@
 
 #include "model/plan.h"
 
-/* --- plans --------------------------------------------------------------------------------------
- */
+/* --- plans ----------------------------------------------------------------------------------- */
 
 /* Is a plan the same without what `without` lacks of it? */
 static bool says_the_same(const orr_plan *without, const orr_plan *completed)
@@ -111,8 +110,7 @@ const char *orr_plan_differences(const orr_plan *from, const orr_plan *to, orr_a
     return l.text != NULL && *l.text == '\0' ? "nothing" : l.text;
 }
 
-/* --- values -------------------------------------------------------------------------------------
- */
+/* --- values ---------------------------------------------------------------------------------- */
 
 char *orr_human_many(char buf[ORR_HUMAN_MAX], double count)
 {

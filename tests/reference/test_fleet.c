@@ -55,8 +55,7 @@ static orr_fleet_outcome outcome_of(const orr_fleet_options *o, uint8_t way, uin
     return fleet.outcomes[0];
 }
 
-/* --- one failure in 18 min, 12 replicas of 8,192 GPUs (FT-HSDP, arXiv:2602.00277) ---------------
- */
+/* --- one failure in 18 min, 12 replicas of 8,192 GPUs (FT-HSDP, arXiv:2602.00277) ------------ */
 
 /* Its formula: a synchronous recovery is 10 min; with replicas all stand for 3 min and then 11 of
  * 12 go on for 7. Neither counts what is computed again, nor the stall of joining: steps are short
@@ -134,8 +133,7 @@ static void both_rates_of_one_paper(void **state)
     }
 }
 
-/* --- Revisiting Reliability, HPCA 2025, arXiv:2410.21680 ----------------------------------------
- */
+/* --- Revisiting Reliability, HPCA 2025, arXiv:2410.21680 ------------------------------------- */
 
 static void mean_times_to_failure_of_rsc1(void **state)
 {
@@ -180,8 +178,7 @@ static void the_published_model_of_effective_time(void **state)
     }
 }
 
-/* --- Llama 3 405B, arXiv:2407.21783: 54 days on 16,384 GPUs --------------------------------------
- */
+/* --- Llama 3 405B, arXiv:2407.21783: 54 days on 16,384 GPUs ---------------------------------- */
 
 static void fifty_four_days_of_llama_3(void **state)
 {
@@ -202,8 +199,7 @@ static void fifty_four_days_of_llama_3(void **state)
     assert_true(sync.effective.low > 0.9);
 }
 
-/* --- a year of 100,000 GPUs ----------------------------------------------------------------------
- */
+/* --- a year of 100,000 GPUs ------------------------------------------------------------------ */
 
 static double seconds_since(const struct timespec *begin)
 {

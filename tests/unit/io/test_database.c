@@ -87,8 +87,7 @@ static int64_t number_of(orr_database *db, const char *sql)
     return value;
 }
 
-/* --- what works --------------------------------------------------------------------------------
- */
+/* --- what works ------------------------------------------------------------------------------ */
 
 static void values_come_back(void **state)
 {
@@ -223,8 +222,7 @@ static void nothing_is_left_beside_it(void **state)
     }
 }
 
-/* --- only to be read ---------------------------------------------------------------------------
- */
+/* --- only to be read ------------------------------------------------------------------------- */
 
 static void readers_change_nothing(void **state)
 {
@@ -318,8 +316,7 @@ static void a_medium_that_cannot_be_written(void **state)
     assert_int_equal(WEXITSTATUS(how), 0);
 }
 
-/* --- what fails --------------------------------------------------------------------------------
- */
+/* --- what fails ------------------------------------------------------------------------------ */
 
 static void wrong_sql(void **state)
 {
@@ -544,8 +541,7 @@ static void stopped(void **state)
     orr_database_close(b);
 }
 
-/* --- memory ------------------------------------------------------------------------------------
- */
+/* --- memory ---------------------------------------------------------------------------------- */
 
 static orr_status use(orr_error *err)
 {

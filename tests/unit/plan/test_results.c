@@ -172,8 +172,7 @@ static int64_t ask(const char *sql)
     return value;
 }
 
-/* --- tests -------------------------------------------------------------------------------------
- */
+/* --- tests ----------------------------------------------------------------------------------- */
 
 static void what_was_added_is_found(void **state)
 {
@@ -383,8 +382,7 @@ static void written_a_second_later(void **state)
     close_results(r);
 }
 
-/* --- processes ---------------------------------------------------------------------------------
- */
+/* --- processes ------------------------------------------------------------------------------- */
 
 /* Writes as fast as it can, and tells what is committed, until somebody ends it. */
 static void write_for_ever(int to)
@@ -561,8 +559,7 @@ static void processes_that_open_at_once(void **state)
     assert_int_equal(ask("SELECT count(*) FROM search"), PROCESSES);
 }
 
-/* --- threads -----------------------------------------------------------------------------------
- */
+/* --- threads --------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, EACH = 200 };
 typedef struct hand {
@@ -606,8 +603,7 @@ static void threads_take_turns(void **state)
     assert_int_equal(ask("SELECT count(step_ns) FROM plan"), THREADS * EACH);
 }
 
-/* --- failures ----------------------------------------------------------------------------------
- */
+/* --- failures -------------------------------------------------------------------------------- */
 
 static void another_holds_the_file(void **state)
 {

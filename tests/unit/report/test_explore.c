@@ -179,8 +179,7 @@ static size_t count(const char *in, const char *what)
     return n;
 }
 
-/* --- words --------------------------------------------------------------------------------------
- */
+/* --- words ----------------------------------------------------------------------------------- */
 
 static void a_brief_plan_is_the_same_plan(void **state)
 {
@@ -258,8 +257,7 @@ static void a_search_ends_in_one_of_six_ways(void **state)
     done(s);
 }
 
-/* --- tables -------------------------------------------------------------------------------------
- */
+/* --- tables ---------------------------------------------------------------------------------- */
 
 static void plans_stand_best_first_beside_the_best(void **state)
 {
@@ -400,8 +398,7 @@ static void what_was_not_followed_is_counted(void **state)
     done(s);
 }
 
-/* --- sites, document, page ----------------------------------------------------------------------
- */
+/* --- sites, document, page ------------------------------------------------------------------- */
 
 static void sites_have_what_their_ranks_are(void **state)
 {
