@@ -134,12 +134,13 @@ static void find_crossings(const teller *t, orr_axis axis, crossing *by_stage)
     const orr_axis_bases bases = orr_plan_bases(t->plan, axis);
     const uint32_t stages = t->plan->pp, last = stages - 1;
     const bool alike = t->plan->cross != ORR_CROSS_PP;
+    const bool once = alike || axis == ORR_AXIS_TIED; /* which goes from the first stage to the last */
     if (!orr_plan_has_sites(t->plan))
         take_ranks(t, axis, by_stage);
     for (uint32_t s = 0; s < stages && orr_plan_has_sites(t->plan); s++) {
         if (s > 0 && alike)
             by_stage[s] = by_stage[0];
-        for (uint32_t i = 0; i < bases.n && !(s > 0 && alike); i++)
+        for (uint32_t i = 0; i < bases.n && !(s > 0 && once); i++)
             take_groups(t, axis, orr_plan_base(t->plan, s, i * bases.step), &by_stage[s]);
     }
     if (axis == ORR_AXIS_TIED)

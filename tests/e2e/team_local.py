@@ -240,7 +240,10 @@ def a_team_by_hand_is_seen_by_its_status():
             return started[-1]
 
         def look():
-            seen = json.loads(orrery("team", "status", page, "-f", "json").stdout)
+            told = orrery("team", "status", page, "-f", "json")
+            if told.returncode != 0: # it may not listen yet
+                return "", []
+            seen = json.loads(told.stdout)
             return seen["state"], [member["name"] for member in seen["members"]]
 
         try:
