@@ -105,6 +105,9 @@ orr_status orr_search_open(orr_search *s, orr_error *err)
             ORR_TRY(orr_judge_new(s->model, &s->space.bare, s->options, &s->least[i], err));
         if (s->flat != s->least)
             ORR_TRY(orr_judge_new(s->model, &s->space.flat, s->options, &s->flat[i], err));
+        orr_judge_borrow(s->judges[i], s->judges[0]);
+        orr_judge_borrow(s->least[i], s->judges[0]);
+        orr_judge_borrow(s->flat[i], s->judges[0]);
     }
     return ORR_OK;
 }

@@ -84,6 +84,7 @@ bool orr_space_allows(const orr_space_words *words, uint32_t field, uint32_t val
 enum { ORR_SPACE_ORDERS = 6 };
 
 typedef struct orr_space {
+    bool fails; /* the objective knows failures */
     const orr_model *model; /* as changed by what is fixed */
     const orr_cluster *cluster;
     const orr_explore_options *options;

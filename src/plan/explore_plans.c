@@ -192,6 +192,17 @@ static bool is_a_step(const orr_cluster *c, uint32_t level)
            !(rate_of(&c->levels[level + 1]) >= rate_of(&c->levels[level]));
 }
 
+static void add_shards(orr_space_list *list, uint32_t shards)
+{
+    bool known = shards == 0 || list->n >= sizeof list->at / sizeof *list->at;
+    for (uint32_t i = 0; i < list->n && !known; i++)
+        known = list->at[i] == shards;
+    if (!known)
+        list->at[list->n++] = shards;
+}
+
+enum { MOST_COPIES = 32 };
+
 static void list_shards(walker *w, const orr_plan *p, orr_space_list *ret)
 {
     const orr_cluster *c = w->space->cluster;
@@ -202,14 +213,13 @@ static void list_shards(walker *w, const orr_plan *p, orr_space_list *ret)
         ret->n = ranks % fixed == 0;
         return;
     }
-    for (uint32_t l = 0; l < c->n_levels; l++) {
-        const uint32_t shards = is_a_step(c, l) ? shards_within(w, p, c->levels[l].devices) : 0;
-        bool known = shards == 0;
-        for (uint32_t i = 0; i < ret->n; i++)
-            known |= ret->at[i] == shards;
-        if (!known)
-            ret->at[ret->n++] = shards;
-    }
+    for (uint32_t l = 0; l < c->n_levels; l++)
+        if (is_a_step(c, l))
+            add_shards(ret, shards_within(w, p, c->levels[l].devices));
+    /* Where failures cost: copies of the states, each of which can go on without the others. */
+    for (uint32_t copies = 2; w->space->fails && copies <= MOST_COPIES; copies *= 2)
+        if (ranks % copies == 0)
+            add_shards(ret, ranks / copies);
 }
 
 static void list_shardings(walker *w, const orr_plan *p)

@@ -448,6 +448,8 @@ orr_status orr_space_make(const orr_model *model, const orr_cluster *cluster,
                           orr_error *err)
 {
     *ret = (orr_space){.model = model, .cluster = cluster, .options = options};
+    ret->fails = options->fleet != NULL && (options->objective == ORR_OBJECTIVE_BUDGET ||
+                                            options->second == ORR_OBJECTIVE_BUDGET);
     ORR_TRY(orr_space_read_words(options, &ret->words, err));
     ORR_TRY(orr_model_changed(model, &ret->words.fixed, arena, &ret->model, err));
     ORR_TRY(pin_dimensions(ret, err));

@@ -16,6 +16,7 @@ struct orr_judge {
     orr_job_options job;
     orr_estimator *estimator;
     orr_effective *effective; /* NULL: failures are not asked about */
+    bool borrowed; /* that one is another judge's */
 };
 
 orr_status orr_judge_new(const orr_model *model, const orr_cluster *cluster,
@@ -40,11 +41,21 @@ out:
     return status;
 }
 
+void orr_judge_borrow(orr_judge *j, const orr_judge *from)
+{
+    if (j == from || j->effective == NULL || j->borrowed)
+        return;
+    orr_effective_free(j->effective);
+    j->effective = from->effective;
+    j->borrowed = true;
+}
+
 void orr_judge_free(orr_judge *j)
 {
     if (j == NULL)
         return;
-    orr_effective_free(j->effective);
+    if (!j->borrowed)
+        orr_effective_free(j->effective);
     orr_estimator_free(j->estimator);
     orr_free(j);
 }

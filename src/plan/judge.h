@@ -16,6 +16,8 @@ orr_status orr_judge_new(const orr_model *model, const orr_cluster *cluster,
                          const orr_explore_options *options, orr_judge **ret,
                          orr_error *err) ORR_MUST_CHECK;
 void orr_judge_free(orr_judge *judge); /* NULL is allowed */
+/* Shares what `from` knows of failures, which costs most: for judges of one search. `from` must outlive it. */
+void orr_judge_borrow(orr_judge *judge, const orr_judge *from);
 
 /* Bound, estimate, memory. Values of objectives are lower bounds, from bound_ns. INVALID: a plan
  * that cannot be on this cluster; it does not fit: OK, with peak above usable. */

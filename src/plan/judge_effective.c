@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/judge_effective.h"
 
+#include <pthread.h>
+
 #include "base/alloc.h"
 #include "base/array.h"
 
@@ -10,8 +12,13 @@ typedef struct known {
 } known;
 struct orr_effective {
     orr_fleet_options options;
-    orr_array(known) known;
+    pthread_mutex_t   lock; /* of what is known, also while it is found: nobody finds it twice */
+    orr_array(known)  known;
 };
+
+/* A search compares hundreds of pairs of devices and teams: shorter lives, fewer of them. */
+enum { REPETITIONS = 4, DAYS = 30 };
+static const int64_t DAY_NS = INT64_C(86400000000000);
 
 orr_status orr_effective_new(const orr_fleet_options *options, orr_effective **ret, orr_error *err)
 {
@@ -22,14 +29,21 @@ orr_status orr_effective_new(const orr_fleet_options *options, orr_effective **r
     e->options.threads = 1;
     e->options.progress = NULL;
     e->options.tokens = 0;
+    if (e->options.repetitions > REPETITIONS)
+        e->options.repetitions = REPETITIONS;
+    if (e->options.horizon_ns > DAYS * DAY_NS)
+        e->options.horizon_ns = DAYS * DAY_NS;
+    (void)pthread_mutex_init(&e->lock, NULL);
     *ret = e;
     return ORR_OK;
 }
 
 void orr_effective_free(orr_effective *e)
 {
-    if (e != NULL)
-        orr_array_done(&e->known);
+    if (e == NULL)
+        return;
+    orr_array_done(&e->known);
+    (void)pthread_mutex_destroy(&e->lock);
     orr_free(e);
 }
 
@@ -64,10 +78,8 @@ static orr_status simulate(const orr_effective *e, uint32_t devices, uint32_t te
     return status;
 }
 
-orr_status orr_effective_frac(orr_effective *e, uint32_t devices, uint32_t copies, double *ret,
-                              orr_error *err)
+static orr_status find(orr_effective *e, uint32_t devices, uint32_t teams, double *ret, orr_error *err)
 {
-    const uint32_t teams = teams_of(copies, devices, e->options.gpus_per_node);
     known made = {.devices = devices, .teams = teams};
     for (size_t i = 0; i < e->known.n; i++)
         if (e->known.at[i].devices == devices && e->known.at[i].teams == teams) {
@@ -81,4 +93,14 @@ orr_status orr_effective_frac(orr_effective *e, uint32_t devices, uint32_t copie
         return orr_fail_memory(err);
     *ret = made.frac;
     return ORR_OK;
+}
+
+orr_status orr_effective_frac(orr_effective *e, uint32_t devices, uint32_t copies, double *ret,
+                              orr_error *err)
+{
+    const uint32_t teams = teams_of(copies, devices, e->options.gpus_per_node);
+    (void)pthread_mutex_lock(&e->lock);
+    const orr_status status = find(e, devices, teams, ret, err);
+    (void)pthread_mutex_unlock(&e->lock);
+    return status;
 }

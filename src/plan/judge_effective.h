@@ -8,7 +8,7 @@
  * better of all stopping and restarting, and of copies that fail for themselves (fleet.h); copies
  * beyond what a fleet knows are taken together. Simulated once for each pair and remembered; it
  * does not depend on the plan's step: that of the fleet's own times is taken, so that a shorter
- * step is always the shorter job. One thread at a time. */
+ * step is always the shorter job. Any number of threads. */
 typedef struct orr_effective orr_effective;
 orr_status orr_effective_new(const orr_fleet_options *options, orr_effective **ret,
                              orr_error *err) ORR_MUST_CHECK;
