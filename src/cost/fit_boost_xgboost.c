@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cost/fit_boost.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <xgboost/c_api.h>
 
 #include "base/alloc.h"
+#include "base/library.h"
 #include "io/number.h"
 
 /* The functions of its C API that are used, all of them stable since 1.6. */
@@ -33,22 +33,14 @@ static bool available;
 static const char *missing_function;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
-static void *find(void *library, const char *name)
-{
-    void *symbol = dlsym(library, name);
-    if (symbol == NULL)
-        missing_function = name;
-    return symbol;
-}
-
 static void open_library(void)
 {
-    void *library = dlopen("libxgboost.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL)
-        library = dlopen("libxgboost.so", RTLD_NOW | RTLD_LOCAL);
+    static const char *const files[] = {"libxgboost.so.0", "libxgboost.so", NULL};
+    void *library = orr_library_open(files);
     if (library == NULL)
         return;
-#define FIND_(name) api.name = (__typeof__(name) *)find(library, #name);
+#define FIND_(name)                                                                                \
+    api.name = (__typeof__(name) *)orr_library_find(library, #name, &missing_function);
     FUNCTION_MAP(FIND_)
 #undef FIND_
     available = missing_function == NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/onednn_library.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
+#include "base/library.h"
 #include "kernel/onednn.h"
 
 static orr_onednn_api api;
@@ -12,18 +12,17 @@ static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
 static void open_library(void)
 {
-    bool complete = true;
-    void *library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
+    static const char *const files[] = {"libdnnl.so.2", NULL};
+    const char *missing = NULL;
+    void *library = orr_library_open(files);
     if (library == NULL)
         return;
-#define FIND_(name)                                                                                \
-    api.name = (__typeof__(api.name))dlsym(library, #name);                                        \
-    complete = complete && api.name != NULL;
+#define FIND_(name) api.name = (__typeof__(api.name))orr_library_find(library, #name, &missing);
     ORR_ONEDNN_MAP(FIND_)
     FIND_(omp_get_max_threads)
     FIND_(omp_set_num_threads)
 #undef FIND_
-    available = complete && api.dnnl_engine_create(&api.engine, dnnl_cpu, 0) == dnnl_success;
+    available = missing == NULL && api.dnnl_engine_create(&api.engine, dnnl_cpu, 0) == dnnl_success;
 }
 
 const orr_onednn_api *orr_onednn_open(void)

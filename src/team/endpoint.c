@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "team/endpoint.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,6 +11,7 @@
 #include <microhttpd.h>
 
 #include "base/alloc.h"
+#include "base/library.h"
 #include "team/endpoint_address.h"
 #include "team/status_text.h"
 
@@ -35,13 +35,13 @@ static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
 static void open_library(void)
 {
-    void *library = dlopen("libmicrohttpd.so.12", RTLD_NOW | RTLD_LOCAL);
-    available = library != NULL;
-#define FIND_(name)                                                                                \
-    api.name = available ? (__typeof__(name) *)dlsym(library, #name) : NULL;                       \
-    available = available && api.name != NULL;
+    static const char *const files[] = {"libmicrohttpd.so.12", NULL};
+    void *library = orr_library_open(files);
+    const char *missing = NULL;
+#define FIND_(name) api.name = (__typeof__(name) *)orr_library_find(library, #name, &missing);
     FUNCTION_MAP(FIND_)
 #undef FIND_
+    available = missing == NULL;
 }
 
 /* Pages are libmicrohttpd's responses: counted references to bytes that stay as they are. */

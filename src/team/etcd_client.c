@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "team/etcd_client.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/library.h"
 #include "team/etcd_message.h"
 
 /* The functions that are used; the library is opened when the first client is. */
@@ -38,14 +38,13 @@ static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
 static void open_library(void)
 {
-    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-    available = library != NULL;
-#define FIND_(name)                                                                                \
-    api.name = available ? (__typeof__(name) *)dlsym(library, #name) : NULL;                       \
-    available = available && api.name != NULL;
+    static const char *const files[] = {"libcurl.so.4", NULL};
+    void *library = orr_library_open(files);
+    const char *missing = NULL;
+#define FIND_(name) api.name = (__typeof__(name) *)orr_library_find(library, #name, &missing);
     FUNCTION_MAP(FIND_)
 #undef FIND_
-    available = available && api.curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+    available = missing == NULL && api.curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 
 /* etcd takes requests of 1.5 MiB by default, and answers ours with one value. */

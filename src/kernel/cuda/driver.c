@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/cuda/driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
+
+#include "base/library.h"
 
 static orr_cuda_api api;
 static const char *missing; /* what could not be opened, or NULL */
@@ -13,37 +14,32 @@ static pthread_once_t opened = PTHREAD_ONCE_INIT;
 #define TEXT_(name) #name
 #define NAME_(name) TEXT_(name)
 
-static void *open_first(const char *const *names)
-{
-    void *library = NULL;
-    for (; library == NULL && *names != NULL; names++)
-        library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
-    return library;
-}
-
 static void open_blas(void)
 {
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
                                         "libcublasLt.so.11", "libcublasLt.so", NULL};
-    void *blas = open_first(names);
+    void *blas = orr_library_open(names);
     if (blas == NULL)
         return;
-    api.blas = true;
-#define FIND_(name) api.blas &= (api.name = (__typeof__(name) *)dlsym(blas, NAME_(name))) != NULL;
+    const char *lacks = NULL;
+#define FIND_(name) api.name = (__typeof__(name) *)orr_library_find(blas, NAME_(name), &lacks);
     ORR_CUDA_BLAS_MAP(FIND_)
 #undef FIND_
+    api.blas = lacks == NULL;
 }
 
 static void open_all(void)
 {
     static const char *const names[] = {"libcuda.so.1", "libcuda.so", NULL};
-    void *driver = open_first(names);
+    const char *lacks = NULL;
+    void *driver = orr_library_open(names);
     if (driver == NULL) {
         missing = "no CUDA driver (libcuda.so.1)";
         return;
     }
 #define FIND_(name)                                                                                \
-    if ((api.name = (__typeof__(name) *)dlsym(driver, NAME_(name))) == NULL)                       \
+    api.name = (__typeof__(name) *)orr_library_find(driver, NAME_(name), &lacks);                  \
+    if (api.name == NULL)                                                                          \
         missing = "the CUDA driver is too old: it has no " NAME_(name);
     ORR_CUDA_DRIVER_MAP(FIND_)
 #undef FIND_
