@@ -115,27 +115,21 @@ static const orr_column replica_columns[] = {
     ORR_COL_(orr_replica_row, state_digest, TEXT),
 };
 
-static void put_number(orr_json_writer *w, const char *key, int64_t value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_int(w, value);
-}
-
 static void put_team(const orr_training *t, orr_json_writer *w)
 {
     const orr_replicas_told *all = t->replicas;
     orr_json_write_key(w, "team");
     orr_json_write_object(w);
-    put_number(w, "replicas", t->team.replicas);
+    orr_json_member_int(w, "replicas", t->team.replicas);
     if (all == NULL) {
         orr_json_write_key(w, "replica");
         orr_json_write_cstr(w, t->team.name);
         orr_json_write_key(w, "coordinator");
         orr_json_write_cstr(w, t->team.coordinator);
     } else {
-        put_number(w, "restarts", all->restarts);
-        put_number(w, "coordinator_restarts", all->coordinator_restarts);
-        put_number(w, "retries", all->retries);
+        orr_json_member_int(w, "restarts", all->restarts);
+        orr_json_member_int(w, "coordinator_restarts", all->coordinator_restarts);
+        orr_json_member_int(w, "retries", all->retries);
         orr_json_write_key(w, "equal");
         orr_json_write_bool(w, all->equal);
     }
@@ -154,9 +148,9 @@ static void put_json_head(const orr_training *t)
     orr_json_write_cstr(&w, "orrery.train/1");
     orr_json_write_key(&w, "version");
     orr_json_write_cstr(&w, orr_version());
-    put_number(&w, "step_ns", r->step_ns);
-    put_number(&w, "peak_bytes", r->peak_bytes);
-    put_number(&w, "planned_bytes", r->planned_bytes);
+    orr_json_member_int(&w, "step_ns", r->step_ns);
+    orr_json_member_int(&w, "peak_bytes", r->peak_bytes);
+    orr_json_member_int(&w, "planned_bytes", r->planned_bytes);
     orr_json_write_key(&w, "state_digest");
     (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)r->state_digest);
     if (r->state_digest != 0)

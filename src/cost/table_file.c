@@ -225,30 +225,6 @@ orr_status orr_model_read_table(orr_model_reader *r, const orr_cost_table **ret)
     return ORR_OK;
 }
 
-static void write_number(orr_json_writer *w, const char *key, double value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_double(w, value);
-}
-
-static void write_int(orr_json_writer *w, const char *key, int64_t value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_int(w, value);
-}
-
-static void write_text(orr_json_writer *w, const char *key, const char *value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_cstr(w, value);
-}
-
-static void write_bool(orr_json_writer *w, const char *key, bool value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_bool(w, value);
-}
-
 static void write_point(orr_json_writer *w, const orr_table_point *point, uint32_t n_dims)
 {
     orr_json_write_array(w);
@@ -266,13 +242,13 @@ static void write_series(orr_json_writer *w, const orr_table_series *series)
 {
     orr_json_write_newline(w);
     orr_json_write_object(w);
-    write_text(w, "family", orr_family_name((orr_family_of_work)series->family));
-    write_text(w, "dtype", orr_dtype_name((orr_dtype)series->dtype));
-    write_int(w, "copy", series->copy);
-    write_bool(w, "backward", series->backward);
-    write_int(w, "n_dims", series->n_dims);
-    write_text(w, "label", series->label);
-    write_text(w, "device", series->device);
+    orr_json_member_text(w, "family", orr_family_name((orr_family_of_work)series->family));
+    orr_json_member_text(w, "dtype", orr_dtype_name((orr_dtype)series->dtype));
+    orr_json_member_int(w, "copy", series->copy);
+    orr_json_member_bool(w, "backward", series->backward);
+    orr_json_member_int(w, "n_dims", series->n_dims);
+    orr_json_member_text(w, "label", series->label);
+    orr_json_member_text(w, "device", series->device);
     orr_json_write_key(w, "points");
     orr_json_write_array(w);
     for (uint32_t i = 0; i < series->n; i++)
@@ -293,11 +269,11 @@ void orr_model_write_table(orr_json_writer *w, const orr_cost_table *table)
             continue;
         orr_json_write_newline(w);
         orr_json_write_object(w);
-        write_text(w, "family", orr_family_name((orr_family_of_work)f));
-        write_int(w, "neighbours", family->neighbours);
-        write_bool(w, "trend", family->trend);
-        write_number(w, "error_frac", family->error_frac);
-        write_number(w, "repeat_frac", family->repeat_frac);
+        orr_json_member_text(w, "family", orr_family_name((orr_family_of_work)f));
+        orr_json_member_int(w, "neighbours", family->neighbours);
+        orr_json_member_bool(w, "trend", family->trend);
+        orr_json_member_double(w, "error_frac", family->error_frac);
+        orr_json_member_double(w, "repeat_frac", family->repeat_frac);
         orr_json_write_object_end(w);
     }
     orr_json_write_array_end(w);

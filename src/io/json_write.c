@@ -172,3 +172,36 @@ void orr_json_write_newline(orr_json_writer *w)
 {
     orr_output_write(w->out, "\n", 1);
 }
+
+void orr_json_member_int(orr_json_writer *w, const char *key, int64_t value)
+{
+    orr_json_write_key(w, key);
+    orr_json_write_int(w, value);
+}
+
+void orr_json_member_uint(orr_json_writer *w, const char *key, uint64_t value)
+{
+    orr_json_write_key(w, key);
+    orr_json_write_uint(w, value);
+}
+
+void orr_json_member_double(orr_json_writer *w, const char *key, double value)
+{
+    orr_json_write_key(w, key);
+    orr_json_write_double(w, value);
+}
+
+void orr_json_member_bool(orr_json_writer *w, const char *key, bool value)
+{
+    orr_json_write_key(w, key);
+    orr_json_write_bool(w, value);
+}
+
+void orr_json_member_text(orr_json_writer *w, const char *key, const char *text)
+{
+    orr_json_write_key(w, key);
+    if (text != NULL)
+        orr_json_write_cstr(w, text);
+    else
+        orr_json_write_null(w);
+}

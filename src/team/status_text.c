@@ -27,24 +27,6 @@ const char *orr_lost_name(orr_lost kind)
     return (size_t)kind < COUNT_OF(LOST) ? LOST[kind] : "unknown";
 }
 
-static void put_uint(orr_json_writer *w, const char *key, uint64_t value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_uint(w, value);
-}
-
-static void put_int(orr_json_writer *w, const char *key, int64_t value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_int(w, value);
-}
-
-static void put_text(orr_json_writer *w, const char *key, const char *text)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_cstr(w, text);
-}
-
 /* null: there is none. */
 static void put_step(orr_json_writer *w, uint64_t step)
 {
@@ -60,34 +42,34 @@ static void put_member(orr_json_writer *w, const orr_member_status *m)
     char incarnation[24];
     (void)snprintf(incarnation, sizeof incarnation, "%llu", (unsigned long long)m->id.incarnation);
     orr_json_write_object(w);
-    put_text(w, "name", m->id.name);
-    put_text(w, "incarnation", incarnation);
-    put_text(w, "state", orr_member_state_name(m->state));
-    put_uint(w, "ranks", m->ranks);
+    orr_json_member_text(w, "name", m->id.name);
+    orr_json_member_text(w, "incarnation", incarnation);
+    orr_json_member_text(w, "state", orr_member_state_name(m->state));
+    orr_json_member_uint(w, "ranks", m->ranks);
     put_step(w, m->step);
-    put_int(w, "heard_ns", m->heard_ns);
-    put_uint(w, "posted", m->posted);
-    put_uint(w, "reduced", m->reduced);
-    put_uint(w, "faults", m->faults);
+    orr_json_member_int(w, "heard_ns", m->heard_ns);
+    orr_json_member_uint(w, "posted", m->posted);
+    orr_json_member_uint(w, "reduced", m->reduced);
+    orr_json_member_uint(w, "faults", m->faults);
     orr_json_write_object_end(w);
 }
 
 static void put_counters(orr_json_writer *w, const orr_team_status *s)
 {
-    put_uint(w, "epochs", s->epochs);
-    put_uint(w, "commits", s->commits);
-    put_uint(w, "retries", s->retries);
+    orr_json_member_uint(w, "epochs", s->epochs);
+    orr_json_member_uint(w, "commits", s->commits);
+    orr_json_member_uint(w, "retries", s->retries);
     orr_json_write_key(w, "lost");
     orr_json_write_object(w);
     for (size_t i = 0; i < ORR_LOST_KINDS; i++)
-        put_uint(w, LOST[i], s->lost[i]);
+        orr_json_member_uint(w, LOST[i], s->lost[i]);
     orr_json_write_object_end(w);
     orr_json_write_key(w, "recoveries");
     orr_json_write_object(w);
-    put_uint(w, "count", s->recoveries);
-    put_int(w, "last_ns", s->recovery_last_ns);
-    put_int(w, "max_ns", s->recovery_max_ns);
-    put_int(w, "sum_ns", s->recovery_sum_ns);
+    orr_json_member_uint(w, "count", s->recoveries);
+    orr_json_member_int(w, "last_ns", s->recovery_last_ns);
+    orr_json_member_int(w, "max_ns", s->recovery_max_ns);
+    orr_json_member_int(w, "sum_ns", s->recovery_sum_ns);
     orr_json_write_object_end(w);
 }
 
@@ -96,14 +78,14 @@ void orr_team_status_json(const orr_team_status *s, orr_output *out)
     orr_json_writer w;
     orr_json_write_init(&w, out);
     orr_json_write_object(&w);
-    put_text(&w, "schema", "orrery.team/1");
-    put_text(&w, "state", orr_team_state_name(s->state));
-    put_text(&w, "why", s->why);
-    put_uint(&w, "epoch", s->epoch);
+    orr_json_member_text(&w, "schema", "orrery.team/1");
+    orr_json_member_text(&w, "state", orr_team_state_name(s->state));
+    orr_json_member_text(&w, "why", s->why);
+    orr_json_member_uint(&w, "epoch", s->epoch);
     put_step(&w, s->step);
-    put_uint(&w, "contributors", s->contributors);
-    put_uint(&w, "replicas", s->replicas);
-    put_int(&w, "step_ns", s->step_ns);
+    orr_json_member_uint(&w, "contributors", s->contributors);
+    orr_json_member_uint(&w, "replicas", s->replicas);
+    orr_json_member_int(&w, "step_ns", s->step_ns);
     put_counters(&w, s);
     orr_json_write_key(&w, "members");
     orr_json_write_array(&w);

@@ -70,12 +70,6 @@ void orr_chrome_write_attr(orr_json_writer *w, const orr_graph *graph, const orr
     orr_json_write_array_end(w);
 }
 
-static void put_int(orr_json_writer *w, const char *key, int64_t value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_int(w, value);
-}
-
 static void put_str(orr_json_writer *w, const orr_graph *g, const char *key, orr_str s)
 {
     if (s == 0)
@@ -92,8 +86,8 @@ static void put_group(orr_json_writer *w, const orr_graph *g, const orr_group *g
     if (group->size == 0)
         return;
     if (group->ranks == NULL && group->start >= 0) {
-        put_int(w, "Global rank start", group->start);
-        put_int(w, "Global rank stride", group->stride);
+        orr_json_member_int(w, "Global rank start", group->start);
+        orr_json_member_int(w, "Global rank stride", group->stride);
         return;
     }
     char text[400];
@@ -111,8 +105,8 @@ static void put_group(orr_json_writer *w, const orr_graph *g, const orr_group *g
 /* Bytes as counts of elements of the recorded type, or of bytes where there is none. */
 static void put_sizes(orr_json_writer *w, const orr_graph *g, const orr_comm *comm)
 {
-    uint32_t bytes = orr_element_bytes(orr_graph_str(g, comm->dtype),
-                                     orr_graph_str_len(g, comm->dtype));
+    uint32_t bytes =
+        orr_element_bytes(orr_graph_str(g, comm->dtype), orr_graph_str_len(g, comm->dtype));
     if (comm->dtype == 0 && (comm->in_bytes >= 0 || comm->out_bytes >= 0)) {
         bytes = 1;
         orr_json_write_key(w, "dtype");
@@ -120,9 +114,9 @@ static void put_sizes(orr_json_writer *w, const orr_graph *g, const orr_comm *co
     }
     put_str(w, g, "dtype", comm->dtype);
     if (bytes > 0 && comm->in_bytes >= 0)
-        put_int(w, "In msg nelems", comm->in_bytes / bytes);
+        orr_json_member_int(w, "In msg nelems", comm->in_bytes / bytes);
     if (bytes > 0 && comm->out_bytes >= 0)
-        put_int(w, "Out msg nelems", comm->out_bytes / bytes);
+        orr_json_member_int(w, "Out msg nelems", comm->out_bytes / bytes);
     put_str(w, g, "In split size", comm->in_splits);
     put_str(w, g, "Out split size", comm->out_splits);
 }
@@ -131,20 +125,20 @@ static void put_comm(orr_json_writer *w, const orr_graph *g, const orr_comm *com
 {
     char name[32];
     if (comm->collective != ORR_COLL_UNKNOWN) {
-        snprintf(name, sizeof name, "%s%s",
-                 orr_collective_name((orr_collective)comm->collective), comm->vector ? "v" : "");
+        snprintf(name, sizeof name, "%s%s", orr_collective_name((orr_collective)comm->collective),
+                 comm->vector ? "v" : "");
         orr_json_write_key(w, "Collective name");
         orr_json_write_cstr(w, name);
     }
     put_sizes(w, g, comm);
     if (comm->group_size > 0)
-        put_int(w, "Group size", comm->group_size);
+        orr_json_member_int(w, "Group size", comm->group_size);
     if (comm->group != ORR_NONE)
         put_group(w, g, &g->groups[comm->group]);
     if (comm->seq >= 0)
-        put_int(w, "Seq", comm->seq);
+        orr_json_member_int(w, "Seq", comm->seq);
     if (comm->peer >= 0 || comm->root >= 0)
-        put_int(w, "Rank", comm->peer >= 0 ? comm->peer : comm->root);
+        orr_json_member_int(w, "Rank", comm->peer >= 0 ? comm->peer : comm->root);
 }
 
 static void put_copy(orr_json_writer *w, const orr_copy *copy)
@@ -159,15 +153,15 @@ static void put_copy(orr_json_writer *w, const orr_copy *copy)
 
 static void put_memory(orr_json_writer *w, const orr_memory *memory)
 {
-    put_int(w, "Device Type", memory->device_type);
-    put_int(w, "Device Id", memory->device);
+    orr_json_member_int(w, "Device Type", memory->device_type);
+    orr_json_member_int(w, "Device Id", memory->device);
     orr_json_write_key(w, "Addr");
     orr_json_write_uint(w, memory->addr);
-    put_int(w, "Bytes", memory->bytes);
+    orr_json_member_int(w, "Bytes", memory->bytes);
     if (memory->allocated_bytes >= 0)
-        put_int(w, "Total Allocated", memory->allocated_bytes);
+        orr_json_member_int(w, "Total Allocated", memory->allocated_bytes);
     if (memory->reserved_bytes >= 0)
-        put_int(w, "Total Reserved", memory->reserved_bytes);
+        orr_json_member_int(w, "Total Reserved", memory->reserved_bytes);
 }
 
 static void put_ids(orr_json_writer *w, const orr_graph *g, orr_node_id v)
@@ -181,9 +175,9 @@ static void put_ids(orr_json_writer *w, const orr_graph *g, orr_node_id v)
     }
     if (!on_device)
         return;
-    put_int(w, "device", lane->device);
+    orr_json_member_int(w, "device", lane->device);
     if (lane->tid != INT64_MIN)
-        put_int(w, "stream", lane->tid);
+        orr_json_member_int(w, "stream", lane->tid);
 }
 
 void orr_chrome_write_args(orr_json_writer *w, const orr_graph *graph, orr_node_id node)

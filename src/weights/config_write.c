@@ -5,43 +5,19 @@
 #include "io/json_write.h"
 #include "weights/names.h"
 
-static void u32(orr_json_writer *w, const char *key, uint32_t value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_uint(w, value);
-}
-
-static void number(orr_json_writer *w, const char *key, double value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_double(w, value);
-}
-
-static void text(orr_json_writer *w, const char *key, const char *value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_cstr(w, value);
-}
-
-static void flag(orr_json_writer *w, const char *key, bool value)
-{
-    orr_json_write_key(w, key);
-    orr_json_write_bool(w, value);
-}
-
 static void put_rope(orr_json_writer *w, const orr_model *m)
 {
-    number(w, "rope_theta", m->rope_theta);
+    orr_json_member_double(w, "rope_theta", m->rope_theta);
     if (m->rope_factor <= 0)
         return;
     orr_json_write_key(w, "rope_scaling");
     orr_json_write_object(w);
-    text(w, "rope_type", m->rope_context > 0 ? "llama3" : "linear");
-    number(w, "factor", m->rope_factor);
+    orr_json_member_text(w, "rope_type", m->rope_context > 0 ? "llama3" : "linear");
+    orr_json_member_double(w, "factor", m->rope_factor);
     if (m->rope_context > 0) {
-        number(w, "low_freq_factor", m->rope_low);
-        number(w, "high_freq_factor", m->rope_high);
-        u32(w, "original_max_position_embeddings", m->rope_context);
+        orr_json_member_double(w, "low_freq_factor", m->rope_low);
+        orr_json_member_double(w, "high_freq_factor", m->rope_high);
+        orr_json_member_uint(w, "original_max_position_embeddings", m->rope_context);
     }
     orr_json_write_object_end(w);
 }
@@ -49,25 +25,25 @@ static void put_rope(orr_json_writer *w, const orr_model *m)
 /* What all decoders but GPT-2 have. */
 static void put_decoder(orr_json_writer *w, const orr_model *m)
 {
-    u32(w, "hidden_size", m->hidden);
-    u32(w, "num_hidden_layers", m->layers);
-    u32(w, "num_attention_heads", m->heads);
-    u32(w, "num_key_value_heads", m->kv_heads);
+    orr_json_member_uint(w, "hidden_size", m->hidden);
+    orr_json_member_uint(w, "num_hidden_layers", m->layers);
+    orr_json_member_uint(w, "num_attention_heads", m->heads);
+    orr_json_member_uint(w, "num_key_value_heads", m->kv_heads);
     if (m->mla.kv_rank == 0)
-        u32(w, "head_dim", m->head_dim);
-    u32(w, "vocab_size", m->vocab);
-    u32(w, "max_position_embeddings", m->context);
-    number(w, "rms_norm_eps", m->norm_epsilon);
-    text(w, "hidden_act", "silu");
-    flag(w, "tie_word_embeddings", m->tied);
-    flag(w, "attention_bias", m->qkv_bias && m->output_bias);
+        orr_json_member_uint(w, "head_dim", m->head_dim);
+    orr_json_member_uint(w, "vocab_size", m->vocab);
+    orr_json_member_uint(w, "max_position_embeddings", m->context);
+    orr_json_member_double(w, "rms_norm_eps", m->norm_epsilon);
+    orr_json_member_text(w, "hidden_act", "silu");
+    orr_json_member_bool(w, "tie_word_embeddings", m->tied);
+    orr_json_member_bool(w, "attention_bias", m->qkv_bias && m->output_bias);
     put_rope(w, m);
 }
 
 static void put_llama(orr_json_writer *w, const orr_model *m)
 {
-    u32(w, "intermediate_size", m->ffn);
-    flag(w, "mlp_bias", m->mlp_bias);
+    orr_json_member_uint(w, "intermediate_size", m->ffn);
+    orr_json_member_bool(w, "mlp_bias", m->mlp_bias);
 }
 
 static void put_window(orr_json_writer *w, const orr_model *m)
@@ -81,112 +57,113 @@ static void put_window(orr_json_writer *w, const orr_model *m)
 
 static void put_mistral(orr_json_writer *w, const orr_model *m)
 {
-    u32(w, "intermediate_size", m->ffn);
+    orr_json_member_uint(w, "intermediate_size", m->ffn);
     put_window(w, m);
 }
 
 static void put_mixtral(orr_json_writer *w, const orr_model *m)
 {
-    u32(w, "intermediate_size", m->moe.expert_ffn);
-    u32(w, "num_local_experts", m->moe.experts);
-    u32(w, "num_experts_per_tok", m->moe.top_k);
+    orr_json_member_uint(w, "intermediate_size", m->moe.expert_ffn);
+    orr_json_member_uint(w, "num_local_experts", m->moe.experts);
+    orr_json_member_uint(w, "num_experts_per_tok", m->moe.top_k);
     put_window(w, m);
 }
 
 static void put_qwen(orr_json_writer *w, const orr_model *m)
 {
-    u32(w, "intermediate_size", m->ffn);
-    flag(w, "use_sliding_window", false);
+    orr_json_member_uint(w, "intermediate_size", m->ffn);
+    orr_json_member_bool(w, "use_sliding_window", false);
 }
 
 static void put_qwen_moe(orr_json_writer *w, const orr_model *m)
 {
     const orr_moe *moe = &m->moe;
-    u32(w, "intermediate_size", m->ffn > 0 ? m->ffn : moe->expert_ffn);
-    u32(w, "moe_intermediate_size", moe->expert_ffn);
-    u32(w, "num_experts", moe->experts);
-    u32(w, "num_experts_per_tok", moe->top_k);
-    u32(w, "decoder_sparse_step", moe->every);
+    orr_json_member_uint(w, "intermediate_size", m->ffn > 0 ? m->ffn : moe->expert_ffn);
+    orr_json_member_uint(w, "moe_intermediate_size", moe->expert_ffn);
+    orr_json_member_uint(w, "num_experts", moe->experts);
+    orr_json_member_uint(w, "num_experts_per_tok", moe->top_k);
+    orr_json_member_uint(w, "decoder_sparse_step", moe->every);
     if (moe->shared > 0)
-        u32(w, "shared_expert_intermediate_size", moe->shared * moe->shared_ffn);
-    flag(w, "norm_topk_prob", true);
-    flag(w, "use_sliding_window", false);
+        orr_json_member_uint(w, "shared_expert_intermediate_size", moe->shared * moe->shared_ffn);
+    orr_json_member_bool(w, "norm_topk_prob", true);
+    orr_json_member_bool(w, "use_sliding_window", false);
 }
 
 static void put_deepseek(orr_json_writer *w, const orr_model *m)
 {
     const orr_moe *moe = &m->moe;
-    u32(w, "intermediate_size", m->ffn);
-    u32(w, "moe_intermediate_size", moe->expert_ffn);
-    u32(w, "n_routed_experts", moe->experts);
-    u32(w, "n_shared_experts", moe->shared);
-    u32(w, "num_experts_per_tok", moe->top_k);
-    u32(w, "first_k_dense_replace", moe->first_dense);
-    u32(w, "n_group", moe->groups > 0 ? moe->groups : 1);
-    u32(w, "topk_group", moe->top_groups > 0 ? moe->top_groups : 1);
+    orr_json_member_uint(w, "intermediate_size", m->ffn);
+    orr_json_member_uint(w, "moe_intermediate_size", moe->expert_ffn);
+    orr_json_member_uint(w, "n_routed_experts", moe->experts);
+    orr_json_member_uint(w, "n_shared_experts", moe->shared);
+    orr_json_member_uint(w, "num_experts_per_tok", moe->top_k);
+    orr_json_member_uint(w, "first_k_dense_replace", moe->first_dense);
+    orr_json_member_uint(w, "n_group", moe->groups > 0 ? moe->groups : 1);
+    orr_json_member_uint(w, "topk_group", moe->top_groups > 0 ? moe->top_groups : 1);
     orr_json_write_key(w, "q_lora_rank");
     if (m->mla.q_rank > 0)
         orr_json_write_uint(w, m->mla.q_rank);
     else
         orr_json_write_null(w);
-    u32(w, "kv_lora_rank", m->mla.kv_rank);
-    u32(w, "qk_nope_head_dim", m->mla.nope_dim);
-    u32(w, "qk_rope_head_dim", m->mla.rope_dim);
-    u32(w, "v_head_dim", m->mla.value_dim);
-    u32(w, "num_nextn_predict_layers", m->mtp);
-    number(w, "routed_scaling_factor", 1);
-    flag(w, "norm_topk_prob", true);
-    flag(w, "rope_interleave", true); /* as names.c lays them */
+    orr_json_member_uint(w, "kv_lora_rank", m->mla.kv_rank);
+    orr_json_member_uint(w, "qk_nope_head_dim", m->mla.nope_dim);
+    orr_json_member_uint(w, "qk_rope_head_dim", m->mla.rope_dim);
+    orr_json_member_uint(w, "v_head_dim", m->mla.value_dim);
+    orr_json_member_uint(w, "num_nextn_predict_layers", m->mtp);
+    orr_json_member_double(w, "routed_scaling_factor", 1);
+    orr_json_member_bool(w, "norm_topk_prob", true);
+    orr_json_member_bool(w, "rope_interleave", true); /* as names.c lays them */
 }
 
 static void put_llama4(orr_json_writer *w, const orr_model *m)
 {
     const orr_moe *moe = &m->moe;
-    u32(w, "intermediate_size", moe->expert_ffn);
-    u32(w, "intermediate_size_mlp", m->ffn > 0 ? m->ffn : moe->expert_ffn);
-    u32(w, "num_local_experts", moe->experts);
-    u32(w, "num_experts_per_tok", moe->top_k);
-    u32(w, "interleave_moe_layer_step", moe->every);
-    u32(w, "attention_chunk_size", m->chunk);
-    u32(w, "no_rope_layer_interval", m->global_every);
-    flag(w, "use_qk_norm", m->qk_norm > 0);
-    flag(w, "attn_temperature_tuning", m->tuned_floor > 0);
+    orr_json_member_uint(w, "intermediate_size", moe->expert_ffn);
+    orr_json_member_uint(w, "intermediate_size_mlp", m->ffn > 0 ? m->ffn : moe->expert_ffn);
+    orr_json_member_uint(w, "num_local_experts", moe->experts);
+    orr_json_member_uint(w, "num_experts_per_tok", moe->top_k);
+    orr_json_member_uint(w, "interleave_moe_layer_step", moe->every);
+    orr_json_member_uint(w, "attention_chunk_size", m->chunk);
+    orr_json_member_uint(w, "no_rope_layer_interval", m->global_every);
+    orr_json_member_bool(w, "use_qk_norm", m->qk_norm > 0);
+    orr_json_member_bool(w, "attn_temperature_tuning", m->tuned_floor > 0);
     if (m->tuned_floor == 0)
         return;
-    u32(w, "floor_scale", m->tuned_floor);
-    number(w, "attn_scale", m->tuned_scale);
+    orr_json_member_uint(w, "floor_scale", m->tuned_floor);
+    orr_json_member_double(w, "attn_scale", m->tuned_scale);
 }
 
 static void put_gpt2(orr_json_writer *w, const orr_model *m)
 {
-    u32(w, "n_embd", m->hidden);
-    u32(w, "n_layer", m->layers);
-    u32(w, "n_head", m->heads);
-    u32(w, "n_inner", m->ffn);
-    u32(w, "n_positions", m->positions);
-    u32(w, "n_ctx", m->positions);
-    u32(w, "vocab_size", m->vocab);
-    number(w, "layer_norm_epsilon", m->norm_epsilon);
-    text(w, "activation_function",
-         m->activation == ORR_ACTIVATION_GELU_TANH ? "gelu_new" : "gelu");
-    flag(w, "tie_word_embeddings", m->tied);
+    orr_json_member_uint(w, "n_embd", m->hidden);
+    orr_json_member_uint(w, "n_layer", m->layers);
+    orr_json_member_uint(w, "n_head", m->heads);
+    orr_json_member_uint(w, "n_inner", m->ffn);
+    orr_json_member_uint(w, "n_positions", m->positions);
+    orr_json_member_uint(w, "n_ctx", m->positions);
+    orr_json_member_uint(w, "vocab_size", m->vocab);
+    orr_json_member_double(w, "layer_norm_epsilon", m->norm_epsilon);
+    orr_json_member_text(w, "activation_function",
+                         m->activation == ORR_ACTIVATION_GELU_TANH ? "gelu_new" : "gelu");
+    orr_json_member_bool(w, "tie_word_embeddings", m->tied);
 }
 
 static void put_vision(orr_json_writer *w, const orr_vision *v)
 {
     orr_json_write_key(w, "vision_config");
     orr_json_write_object(w);
-    text(w, "model_type", "llama4_vision_model");
-    u32(w, "hidden_size", v->hidden);
-    u32(w, "num_hidden_layers", v->layers);
-    u32(w, "num_attention_heads", v->heads);
-    u32(w, "intermediate_size", v->ffn);
-    u32(w, "image_size", v->image);
-    u32(w, "patch_size", v->patch);
-    u32(w, "vision_output_dim", v->output);
-    u32(w, "projector_input_dim", v->adapter_ffn);
-    u32(w, "projector_output_dim", v->output);
-    number(w, "pixel_shuffle_ratio", 0.5); /* config_rows.c: two by two patches make a token */
+    orr_json_member_text(w, "model_type", "llama4_vision_model");
+    orr_json_member_uint(w, "hidden_size", v->hidden);
+    orr_json_member_uint(w, "num_hidden_layers", v->layers);
+    orr_json_member_uint(w, "num_attention_heads", v->heads);
+    orr_json_member_uint(w, "intermediate_size", v->ffn);
+    orr_json_member_uint(w, "image_size", v->image);
+    orr_json_member_uint(w, "patch_size", v->patch);
+    orr_json_member_uint(w, "vision_output_dim", v->output);
+    orr_json_member_uint(w, "projector_input_dim", v->adapter_ffn);
+    orr_json_member_uint(w, "projector_output_dim", v->output);
+    orr_json_member_double(w, "pixel_shuffle_ratio",
+                           0.5); /* config_rows.c: two by two patches make a token */
     orr_json_write_object_end(w);
 }
 
@@ -208,7 +185,7 @@ static const struct {
 
 static void put_model(orr_json_writer *w, const orr_model *m, orr_architecture architecture)
 {
-    text(w, "model_type", ROWS[architecture].type);
+    orr_json_member_text(w, "model_type", ROWS[architecture].type);
     if (architecture != ORR_ARCHITECTURE_GPT2)
         put_decoder(w, m);
     ROWS[architecture].put(w, m);
@@ -236,9 +213,9 @@ static void put_config(orr_json_writer *w, const orr_model *m, orr_architecture 
     orr_json_write_cstr(w, pictures ? "Llama4ForConditionalGeneration"
                                     : orr_architecture_name(architecture));
     orr_json_write_array_end(w);
-    text(w, "torch_dtype", name_of(dtype));
+    orr_json_member_text(w, "torch_dtype", name_of(dtype));
     if (pictures) {
-        text(w, "model_type", "llama4");
+        orr_json_member_text(w, "model_type", "llama4");
         orr_json_write_key(w, "text_config");
         orr_json_write_object(w);
         put_model(w, m, architecture);
