@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "report/assets.h"
 #include "report/explore_page.h"
 #include "report/explore_parts.h"
 #include "report/explore_words.h"
-#include "report/html.h"
+#include "report/html_page.h"
 #include "report/plan_page.h"
 
 typedef struct page {
@@ -31,13 +31,6 @@ static bool has_front(const page *p)
 
 /* --- head ------------------------------------------------------------------------------------ */
 
-static void put_style(const page *p, const char *name)
-{
-    for (size_t i = 0; i < orr_n_assets; i++)
-        if (strcmp(orr_assets[i].name, name) == 0)
-            orr_output_write(p->out, orr_assets[i].bytes, orr_assets[i].n);
-}
-
 static bool has_changes(const page *p)
 {
     return p->r->sensitivity != NULL && p->r->sensitivity->n_changes > 0;
@@ -45,7 +38,6 @@ static bool has_changes(const page *p)
 
 static void put_nav(const page *p)
 {
-    orr_output_text(p->out, "<nav aria-label=\"Sections\">");
     if (winner_of(p) != NULL)
         orr_output_text(p->out, "<a href=\"#answer\">Answer</a><a href=\"#why\">Why</a>");
     if (has_front(p))
@@ -54,30 +46,19 @@ static void put_nav(const page *p)
         orr_output_text(p->out, "<a href=\"#sensitivity\">What if</a>");
     if (p->r->n_rivals > 0)
         orr_output_text(p->out, "<a href=\"#baselines\">Others</a>");
-    orr_output_text(p->out, "<a href=\"#space\">Search</a><a href=\"#tables\">Tables</a></nav>");
+    orr_output_text(p->out, "<a href=\"#space\">Search</a><a href=\"#tables\">Tables</a>");
 }
 
 static void put_head(const page *p)
 {
-    char many[ORR_HUMAN_MAX];
-    orr_output_text(p->out,
-                    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                    "<meta name=\"viewport\" content=\"width=device-width, "
-                    "initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
-                    "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<title>");
-    orr_html_printf(p->out, "The best arrangement of %s · Orrery", p->r->model->title);
-    orr_output_text(p->out, "</title>\n<style>\n");
-    put_style(p, "page.css");
-    put_style(p, "explore.css");
-    orr_output_text(p->out, "</style>\n</head>\n<body class=\"explore\">\n<header class=\"top\">"
-                            "<div class=\"brand\"><div><h1>");
-    orr_html_printf(p->out, "The best arrangement of %s", p->r->model->title);
-    orr_output_text(p->out, "</h1><p>");
+    char title[160], many[ORR_HUMAN_MAX];
+    snprintf(title, sizeof title, "The best arrangement of %s", p->r->model->title);
+    orr_html_page_head(p->out, title, title, "explore");
     orr_html_printf(p->out, "least %s, on %s: %s devices", orr_objective_about(objective_of(p)),
                     p->r->cluster->name, orr_human_count(many, p->r->cluster->n_devices));
-    orr_output_text(p->out, "</p></div></div>");
+    orr_html_page_nav(p->out);
     put_nav(p);
-    orr_output_text(p->out, "</header>\n<main>\n");
+    orr_html_page_main(p->out);
 }
 
 static void open_section(const page *p, const char *id, const char *title)
@@ -90,35 +71,25 @@ static void close_section(const page *p)
 }
 /* --- the answer ------------------------------------------------------------------------------ */
 
-static void put_tile(const page *p, const char *what, const char *value, const char *note)
-{
-    orr_output_text(p->out, "<div class=\"tile\"><dt>");
-    orr_html_text(p->out, what);
-    orr_output_text(p->out, "</dt><dd>");
-    orr_html_text(p->out, value);
-    orr_output_text(p->out, "</dd><dd class=\"note\">");
-    orr_html_text(p->out, note != NULL ? note : "");
-    orr_output_text(p->out, "</dd></div>\n");
-}
-
 static void put_speed(const page *p, const orr_explored *best)
 {
     char value[ORR_HUMAN_MAX], a[ORR_HUMAN_MAX], b[ORR_HUMAN_MAX];
     const orr_exploration *x = p->r->exploration;
-    put_tile(
-        p, "Step", orr_human_ns(value, (double)best->step_ns),
+    orr_html_tile(
+        p->out, "Step", orr_human_ns(value, (double)best->step_ns),
         orr_arena_printf(p->arena, "proven bound %s", orr_human_ns(a, (double)best->bound_ns)));
-    put_tile(p, "Gap", orr_human_frac(value, x->gap_frac),
-             orr_arena_printf(p->arena, "%s; no plan is below %s", orr_explore_status(p->r),
-                              orr_objective_human(objective_of(p), x->bound, b)));
-    put_tile(p, "MFU",
-             isfinite(best->mfu_frac) ? orr_human_frac(value, best->mfu_frac) : "not known",
-             orr_arena_printf(p->arena, "on %s devices", orr_human_count(a, best->n_devices)));
+    orr_html_tile(p->out, "Gap", orr_human_frac(value, x->gap_frac),
+                  orr_arena_printf(p->arena, "%s; no plan is below %s", orr_explore_status(p->r),
+                                   orr_objective_human(objective_of(p), x->bound, b)));
+    orr_html_tile(p->out, "MFU",
+                  isfinite(best->mfu_frac) ? orr_human_frac(value, best->mfu_frac) : "not known",
+                  orr_arena_printf(p->arena, "on %s devices", orr_human_count(a, best->n_devices)));
     if (isfinite(best->tokens_per_s))
-        put_tile(p, "Tokens/s", orr_human_count(value, (uint64_t)llround(best->tokens_per_s)),
-                 orr_arena_printf(p->arena, "%.0f a device", best->tokens_per_s / best->n_devices));
-    put_tile(
-        p, "Memory at the peak", orr_human_bytes(value, (double)best->peak_bytes),
+        orr_html_tile(
+            p->out, "Tokens/s", orr_human_count(value, (uint64_t)llround(best->tokens_per_s)),
+            orr_arena_printf(p->arena, "%.0f a device", best->tokens_per_s / best->n_devices));
+    orr_html_tile(
+        p->out, "Memory at the peak", orr_human_bytes(value, (double)best->peak_bytes),
         best->usable_bytes > 0
             ? orr_arena_printf(p->arena, "of %s", orr_human_bytes(b, (double)best->usable_bytes))
             : "");
@@ -130,21 +101,21 @@ static void put_price(const page *p, const orr_explored *best)
     const double *v = best->value;
     const bool budget = p->r->options->tokens > 0;
     if (budget && isfinite(v[ORR_OBJECTIVE_BUDGET]))
-        put_tile(p, "Budget",
-                 orr_objective_human(ORR_OBJECTIVE_BUDGET, v[ORR_OBJECTIVE_BUDGET], value),
-                 isfinite(best->effective_frac)
-                     ? orr_arena_printf(p->arena, "%s of the time is progress",
-                                        orr_human_frac(share, best->effective_frac))
-                     : "failures left out");
+        orr_html_tile(p->out, "Budget",
+                      orr_objective_human(ORR_OBJECTIVE_BUDGET, v[ORR_OBJECTIVE_BUDGET], value),
+                      isfinite(best->effective_frac)
+                          ? orr_arena_printf(p->arena, "%s of the time is progress",
+                                             orr_human_frac(share, best->effective_frac))
+                          : "failures left out");
     if (isfinite(v[ORR_OBJECTIVE_COST]))
-        put_tile(p, "USD",
-                 v[ORR_OBJECTIVE_COST] < 1000 ? orr_human_number(value, v[ORR_OBJECTIVE_COST])
-                                              : orr_human_many(value, v[ORR_OBJECTIVE_COST]),
-                 budget ? "of the budget" : "of a step");
+        orr_html_tile(p->out, "USD",
+                      v[ORR_OBJECTIVE_COST] < 1000 ? orr_human_number(value, v[ORR_OBJECTIVE_COST])
+                                                   : orr_human_many(value, v[ORR_OBJECTIVE_COST]),
+                      budget ? "of the budget" : "of a step");
     if (isfinite(v[ORR_OBJECTIVE_ENERGY]))
-        put_tile(p, "Energy",
-                 orr_objective_human(ORR_OBJECTIVE_ENERGY, v[ORR_OBJECTIVE_ENERGY], value),
-                 budget ? "of the budget, an upper bound" : "of a step, an upper bound");
+        orr_html_tile(p->out, "Energy",
+                      orr_objective_human(ORR_OBJECTIVE_ENERGY, v[ORR_OBJECTIVE_ENERGY], value),
+                      budget ? "of the budget, an upper bound" : "of a step, an upper bound");
 }
 
 static orr_status put_limits(const page *p)
@@ -383,8 +354,13 @@ static orr_status put_tables(const page *p)
     return ORR_OK;
 }
 
-static orr_status put_page(const page *p)
+static orr_status put_page(const orr_html_page *made, const void *ctx)
 {
+    page page_of = *(const page *)ctx;
+    page *p = &page_of;
+    p->out = made->out;
+    p->arena = made->arena;
+    p->err = made->err;
     put_head(p);
     if (winner_of(p) != NULL) {
         ORR_TRY(put_answer(p));
@@ -396,23 +372,11 @@ static orr_status put_page(const page *p)
     put_sensitivity(p);
     put_baselines(p);
     put_search(p);
-    ORR_TRY(put_tables(p));
-    orr_output_printf(p->out,
-                      "</main>\n<footer class=\"note\">Orrery %s</footer>\n</body>\n</html>\n",
-                      orr_assets_version);
-    return orr_output_finish(p->out, p->err);
+    return put_tables(p);
 }
 
 orr_status orr_explore_html(const char *path, const orr_explore_report *report, orr_error *err)
 {
-    page p = {.r = report, .err = err, .arena = orr_arena_new(0, 0)};
-    orr_status status;
-    if (p.arena == NULL)
-        return orr_fail_memory(err);
-    ORR_TRY_OUT(status, orr_output_open(path, &p.out, err));
-    status = put_page(&p);
-out:
-    orr_output_close(p.out);
-    orr_arena_free(p.arena);
-    return status;
+    const page p = {.r = report};
+    return orr_html_page_make(path, put_page, &p, err);
 }

@@ -2,9 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/assets.h"
 #include "report/fleet_page.h"
-#include "report/html.h"
+#include "report/html_page.h"
 #include "report/human.h"
 
 typedef struct page {
@@ -19,33 +18,11 @@ typedef struct page {
 static void put_head(const page *p)
 {
     const orr_fleet_options *o = &p->fleet->options;
-    orr_output_text(p->out,
-                    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                    "<meta name=\"viewport\" content=\"width=device-width, "
-                    "initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
-                    "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
-    orr_output_text(p->out, "<title>What failures cost · Orrery</title>\n<style>\n");
-    for (size_t i = 0; i < orr_n_assets; i++)
-        if (strcmp(orr_assets[i].name, "page.css") == 0)
-            orr_output_write(p->out, orr_assets[i].bytes, orr_assets[i].n);
-    orr_output_text(p->out,
-                    "</style>\n</head>\n<body>\n<header class=\"top\"><div class=\"brand\"><div>"
-                    "<h1>What failures cost</h1><p>");
+    orr_html_page_head(p->out, "What failures cost", "What failures cost", NULL);
     orr_html_printf(p->out, "%u GPUs, %s", o->gpus, o->failures->title);
-    orr_output_text(p->out,
-                    "</p></div></div><nav aria-label=\"Sections\"><a href=\"#pictures\">Pictures"
-                    "</a><a href=\"#tables\">Tables</a></nav></header>\n<main>\n");
-}
-
-static void put_tile(const page *p, const char *what, const char *value, const char *note)
-{
-    orr_output_text(p->out, "<div class=\"tile\"><dt>");
-    orr_html_text(p->out, what);
-    orr_output_text(p->out, "</dt><dd>");
-    orr_html_text(p->out, value);
-    orr_output_text(p->out, "</dd><dd class=\"note\">");
-    orr_html_text(p->out, note);
-    orr_output_text(p->out, "</dd></div>\n");
+    orr_html_page_nav(p->out);
+    orr_output_text(p->out, "<a href=\"#pictures\">Pictures</a><a href=\"#tables\">Tables</a>");
+    orr_html_page_main(p->out);
 }
 
 static void put_tiles(const page *p)
@@ -61,7 +38,7 @@ static void put_tiles(const page *p)
                      o->wall_ns.mean / 86400e9);
         else
             snprintf(note, sizeof note, "%s to %s", low, high);
-        put_tile(p, p->names[i], orr_human_frac(value, o->effective.mean), note);
+        orr_html_tile(p->out, p->names[i], orr_human_frac(value, o->effective.mean), note);
     }
     orr_output_text(p->out, "</dl>\n");
 }
@@ -78,7 +55,8 @@ static void put_pictures(const page *p)
 {
     orr_output_text(p->out, "<section id=\"pictures\"><h2>Effective training time</h2>\n");
     put_tiles(p);
-    orr_html_figure_open(p->out, "Where the time goes", "share of wall time and GPUs, mean of all lives");
+    orr_html_figure_open(p->out, "Where the time goes",
+                         "share of wall time and GPUs, mean of all lives");
     orr_svg_fleet_losses(p->out, p->fleet, p->names);
     orr_html_figure_close(p->out);
     if (count_ft(p->fleet) > 1) {
@@ -86,8 +64,9 @@ static void put_pictures(const page *p)
         orr_svg_fleet_replicas(p->out, p->fleet);
         orr_html_figure_close(p->out);
     }
-    orr_html_figure_open(p->out, "A day in the middle of the first life",
-                "height: replicas that contribute; colours as above; the same failures for all");
+    orr_html_figure_open(
+        p->out, "A day in the middle of the first life",
+        "height: replicas that contribute; colours as above; the same failures for all");
     orr_svg_fleet_day(p->out, p->fleet, p->names);
     orr_html_figure_close(p->out);
     for (uint32_t i = 0; i < p->fleet->n && p->fleet->n_effects > 0; i++) {
@@ -101,8 +80,13 @@ static void put_pictures(const page *p)
     orr_output_text(p->out, "</section>\n");
 }
 
-static orr_status put_page(page *p)
+static orr_status put_page(const orr_html_page *made, const void *ctx)
 {
+    page page_of = *(const page *)ctx;
+    page *p = &page_of;
+    p->out = made->out;
+    p->arena = made->arena;
+    p->err = made->err;
     orr_named_table tables[ORR_FLEET_TABLES];
     ORR_TRY(orr_fleet_tables(p->fleet, p->catalog, p->arena, tables, p->err));
     p->names = orr_arena_array(p->arena, const char *, p->fleet->n);
@@ -117,24 +101,13 @@ static orr_status put_page(page *p)
     for (int i = 0; i < ORR_FLEET_TABLES; i++)
         if (tables[i].table.n_rows > 0)
             orr_html_table(p->out, NULL, "", &tables[i].table, NULL, 200);
-    orr_output_printf(
-        p->out,
-        "</section>\n</main>\n<footer class=\"note\">Orrery %s</footer>\n</body>\n</html>\n",
-        orr_assets_version);
-    return orr_output_finish(p->out, p->err);
+    orr_output_text(p->out, "</section>\n");
+    return ORR_OK;
 }
 
 orr_status orr_fleet_html(const char *path, const orr_fleet *fleet,
                           const orr_failure_catalog *catalog, orr_error *err)
 {
-    page p = {.fleet = fleet, .catalog = catalog, .err = err, .arena = orr_arena_new(0, 0)};
-    orr_status status;
-    if (p.arena == NULL)
-        return orr_fail_memory(err);
-    ORR_TRY_OUT(status, orr_output_open(path, &p.out, err));
-    status = put_page(&p);
-out:
-    orr_output_close(p.out);
-    orr_arena_free(p.arena);
-    return status;
+    const page p = {.fleet = fleet, .catalog = catalog};
+    return orr_html_page_make(path, put_page, &p, err);
 }

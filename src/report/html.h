@@ -10,10 +10,6 @@
 void orr_html_text(orr_output *out, const char *text);
 ORR_PRINTF(2, 3) void orr_html_printf(orr_output *out, const char *format, ...);
 
-/* A picture with its title, and a note beside it; then what is in it, then its end. */
-void orr_html_figure_open(orr_output *out, const char *title, const char *note);
-void orr_html_figure_close(orr_output *out);
-
 /* A table with exact values beside readable ones, so that the page can sort it; the first
  * `max_rows` rows, of `order` (shape (n_rows)) where that is not NULL. `name`: of its analysis, or
  * NULL: it is none. */

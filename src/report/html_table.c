@@ -37,20 +37,6 @@ void orr_html_text(orr_output *out, const char *text)
     }
 }
 
-void orr_html_figure_open(orr_output *out, const char *title, const char *note)
-{
-    orr_output_text(out, "<figure class=\"card\"><figcaption><h3>");
-    orr_html_text(out, title);
-    orr_output_text(out, "</h3><span class=\"soft\">");
-    orr_html_text(out, note);
-    orr_output_text(out, "</span></figcaption>\n");
-}
-
-void orr_html_figure_close(orr_output *out)
-{
-    orr_output_text(out, "</figure>\n");
-}
-
 void orr_html_printf(orr_output *out, const char *format, ...)
 {
     char text[1024];
@@ -139,7 +125,8 @@ void orr_html_table(orr_output *out, const char *name, const char *about, const 
     orr_column columns[ORR_COLUMNS_MAX];
     const orr_table telling = orr_table_telling(table, columns);
     orr_output_printf(out, "<article class=\"card%s\" id=\"%s\"><header><h3>",
-                      telling.n_columns > NARROW_COLUMNS ? " wide" : "", name ? name : table->schema);
+                      telling.n_columns > NARROW_COLUMNS ? " wide" : "",
+                      name ? name : table->schema);
     orr_html_text(out, table->title);
     orr_output_text(out, "</h3><p>");
     orr_html_text(out, about);

@@ -2,8 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/assets.h"
-#include "report/html.h"
+#include "report/html_page.h"
 #include "report/human.h"
 #include "report/plan_page.h"
 
@@ -23,38 +22,17 @@ static void put(const page *p, const char *before, const char *text, const char 
     orr_output_text(p->out, after);
 }
 
-static void put_style(const page *p)
-{
-    for (size_t i = 0; i < orr_n_assets; i++)
-        if (strcmp(orr_assets[i].name, "page.css") == 0)
-            orr_output_write(p->out, orr_assets[i].bytes, orr_assets[i].n);
-}
-
 static void put_head(const page *p)
 {
     const orr_outcome *o = p->outcomes[0];
-    orr_output_text(p->out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                            "<meta name=\"viewport\" content=\"width=device-width, "
-                            "initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
-                            "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
-    put(p, "<title>", o->model->title, " · Orrery</title>\n<style>\n");
-    put_style(p);
-    put(p, "</style>\n</head>\n<body>\n<header class=\"top\"><div class=\"brand\"><div><h1>",
-        o->model->title, "</h1><p>");
+    orr_html_page_head(p->out, o->model->title, o->model->title, NULL);
     orr_html_printf(p->out, "%s on %u of %s", orr_task_name((orr_task)o->workload.task), o->n_ranks,
                     o->cluster->name);
-    orr_output_text(p->out, "</p></div></div><nav aria-label=\"Sections\">");
+    orr_html_page_nav(p->out);
     orr_output_text(p->out, p->n == 1 ? "<a href=\"#plan-0\">Plan</a>"
                                       : "<a href=\"#moved\">Side by side</a>"
                                         "<a href=\"#plan-0\">A</a><a href=\"#plan-1\">B</a>");
-    orr_output_text(p->out, "</nav></header>\n<main>\n");
-}
-
-static void put_tile(const page *p, const char *what, const char *value, const char *note)
-{
-    put(p, "<div class=\"tile\"><dt>", what, "</dt>");
-    put(p, "<dd>", value, "</dd>");
-    put(p, "<dd class=\"note\">", note, "</dd></div>\n");
+    orr_html_page_main(p->out);
 }
 
 static void put_tiles(const page *p, const orr_outcome *o)
@@ -67,22 +45,23 @@ static void put_tiles(const page *p, const orr_outcome *o)
         note = orr_arena_printf(p->arena, "90 %% of jobs alike: %s to %s",
                                 orr_human_ns(low, (double)o->low_ns),
                                 orr_human_ns(high, (double)o->high_ns));
-    put_tile(p, "Step", orr_human_ns(value, (double)o->step_ns),
-             note ? note : "no error band is known");
+    orr_html_tile(p->out, "Step", orr_human_ns(value, (double)o->step_ns),
+                  note ? note : "no error band is known");
     note = orr_arena_printf(p->arena, "%.0f TFLOP/s a device", o->flops_per_s_per_device / 1e12);
-    put_tile(p, "MFU", isfinite(o->mfu_frac) ? orr_human_frac(value, o->mfu_frac) : "not known",
-             note ? note : "");
+    orr_html_tile(p->out, "MFU",
+                  isfinite(o->mfu_frac) ? orr_human_frac(value, o->mfu_frac) : "not known",
+                  note ? note : "");
     note = orr_arena_printf(p->arena, "%.0f a device", o->tokens_per_s_per_device);
-    put_tile(p, "Tokens/s", orr_human_count(value, (uint64_t)llround(o->tokens_per_s)),
-             note ? note : "");
+    orr_html_tile(p->out, "Tokens/s", orr_human_count(value, (uint64_t)llround(o->tokens_per_s)),
+                  note ? note : "");
     note = orr_arena_printf(p->arena, "stage %u%s", o->memory.worst,
                             o->memory.fits ? "" : ": does not fit");
-    put_tile(p, "Memory at the peak", orr_human_bytes(value, (double)m->peak_bytes),
-             note ? note : "");
-    put_tile(p, "Bubble", orr_human_frac(value, o->bubble_frac), "of a stage's work");
+    orr_html_tile(p->out, "Memory at the peak", orr_human_bytes(value, (double)m->peak_bytes),
+                  note ? note : "");
+    orr_html_tile(p->out, "Bubble", orr_human_frac(value, o->bubble_frac), "of a stage's work");
     if (isfinite(o->energy_j)) {
         note = orr_arena_printf(p->arena, "%.4g kWh", o->energy_j / 3.6e6);
-        put_tile(p, "Energy of a step", note ? note : "", "an upper bound");
+        orr_html_tile(p->out, "Energy of a step", note ? note : "", "an upper bound");
     }
     orr_output_text(p->out, "</dl>\n");
 }
@@ -92,8 +71,9 @@ static orr_status put_pictures(const page *p, const orr_outcome *o, int64_t whol
     orr_html_figure_open(p->out, "From ideal time to the step", "mean of all ranks");
     orr_svg_waterfall(p->out, o, whole_ns);
     orr_html_figure_close(p->out);
-    orr_html_figure_open(p->out, "Pipeline",
-                "blue forward, green backward, violet weight gradients; below: transfers; hatched: bubble");
+    orr_html_figure_open(
+        p->out, "Pipeline",
+        "blue forward, green backward, violet weight gradients; below: transfers; hatched: bubble");
     ORR_TRY(orr_svg_gantt(p->out, o, p->arena, p->err));
     orr_html_figure_close(p->out);
     orr_html_figure_open(p->out, "Memory of a rank of the fullest stage", "over the step");
@@ -125,7 +105,9 @@ static orr_status put_outcome(const page *p, int i, int64_t whole_ns)
     const orr_outcome *o = p->outcomes[i];
     const char *plan = orr_plan_text(&o->plan, p->arena);
     orr_output_printf(p->out, "<section id=\"plan-%d\"><h2>%s", i,
-                      p->n == 1 ? "" : i == 0 ? "A: " : "B: ");
+                      p->n == 1 ? ""
+                      : i == 0  ? "A: "
+                                : "B: ");
     put(p, "", o->model->title, "</h2>");
     put(p, "<p class=\"note\"><code>", plan ? plan : "", "</code></p>\n");
     put_tiles(p, o);
@@ -148,8 +130,13 @@ static orr_status put_comparison(const page *p)
     return ORR_OK;
 }
 
-static orr_status put_page(const page *p)
+static orr_status put_page(const orr_html_page *made, const void *ctx)
 {
+    page page_of = *(const page *)ctx;
+    page *p = &page_of;
+    p->out = made->out;
+    p->arena = made->arena;
+    p->err = made->err;
     int64_t whole_ns = 1;
     for (int i = 0; i < p->n; i++)
         if (p->outcomes[i]->step_ns > whole_ns)
@@ -158,23 +145,12 @@ static orr_status put_page(const page *p)
     ORR_TRY(put_comparison(p));
     for (int i = 0; i < p->n; i++)
         ORR_TRY(put_outcome(p, i, whole_ns));
-    orr_output_printf(p->out, "</main>\n<footer class=\"note\">Orrery %s</footer>\n</body>\n</html>\n",
-                      orr_assets_version);
-    return orr_output_finish(p->out, p->err);
+    return ORR_OK;
 }
 
 orr_status orr_plan_html(const char *path, const orr_outcome *outcome, const orr_outcome *beside,
                          orr_error *err)
 {
-    page p = {.outcomes = {outcome, beside}, .n = beside ? 2 : 1, .err = err};
-    orr_status status = ORR_OK;
-    p.arena = orr_arena_new(0, 0);
-    if (p.arena == NULL)
-        return orr_fail_memory(err);
-    ORR_TRY_OUT(status, orr_output_open(path, &p.out, err));
-    status = put_page(&p);
-out:
-    orr_output_close(p.out);
-    orr_arena_free(p.arena);
-    return status;
+    const page p = {.outcomes = {outcome, beside}, .n = beside ? 2 : 1};
+    return orr_html_page_make(path, put_page, &p, err);
 }
