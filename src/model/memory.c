@@ -18,6 +18,11 @@ bool orr_module_is_layer(uint8_t kind)
            kind == ORR_MODULE_CROSS_LAYER;
 }
 
+bool orr_module_is_unit(uint8_t kind)
+{
+    return orr_module_is_layer(kind) || kind == ORR_MODULE_BODY;
+}
+
 orr_module_memory orr_module_memory_untied(const orr_module_memory *memory)
 {
     orr_module_memory m = *memory;

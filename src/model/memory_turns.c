@@ -3,12 +3,6 @@
 #include "model/memory.h"
 #include "model/schedule.h"
 
-/* What is gathered by itself and may be computed again by itself; all else is FSDP's root. */
-static bool is_layer(uint8_t kind)
-{
-    return orr_module_is_layer(kind) || kind == ORR_MODULE_BODY;
-}
-
 uint32_t orr_module_at(const orr_stage_parts *parts, uint32_t virtual_stage, uint32_t place)
 {
     const orr_module_row *row = parts->row;
@@ -16,7 +10,7 @@ uint32_t orr_module_at(const orr_stage_parts *parts, uint32_t virtual_stage, uin
         return row->module_of[place];
     uint32_t layers = 0; /* of the virtual stage, before this place */
     for (uint32_t i = parts->map->first[virtual_stage]; i < place; i++)
-        layers += is_layer(row->modules[row->module_of[i]].kind);
+        layers += orr_module_is_unit(row->modules[row->module_of[i]].kind);
     return layers < parts->plan->recompute_layers ? row->again_of[place] : row->module_of[place];
 }
 
@@ -37,7 +31,7 @@ typedef struct gathered {
  * asked. */
 static bool stays_gathered(const orr_stage_parts *parts, const orr_module *module)
 {
-    return parts->plan->reshard == ORR_SWITCH_OFF || !is_layer(module->kind);
+    return parts->plan->reshard == ORR_SWITCH_OFF || !orr_module_is_unit(module->kind);
 }
 
 int64_t orr_stage_gathered_bytes(const orr_stage_parts *parts)
@@ -81,7 +75,8 @@ static int64_t pending_bytes(const orr_stage_parts *parts, uint32_t end, uint32_
     int64_t bytes = 0;
     for (uint32_t i = at + 1; i < end; i++) {
         const uint32_t m = parts->row->module_of[i];
-        const bool root = parts->plan->zero >= 3 && !is_layer(parts->row->modules[m].kind);
+        const bool root =
+            parts->plan->zero >= 3 && !orr_module_is_unit(parts->row->modules[m].kind);
         if (root)
             bytes += parts->memory[m].gather_bytes;
         else if (i == at + 1)

@@ -13,7 +13,7 @@ typedef struct orr_coordinates {
                                  * inner part come before those of the next                  */
 } orr_coordinates;
 orr_coordinates orr_plan_coordinates(const orr_plan *plan, uint32_t rank);
-uint32_t        orr_plan_rank_at(const orr_plan *plan, const orr_coordinates *at);
+uint32_t orr_plan_rank_at(const orr_plan *plan, const orr_coordinates *at);
 
 /* Ranks of the group of `rank` along an axis, in order. `ret`: shape (orr_plan_group_size()). */
 void orr_plan_members_of(const orr_plan *plan, orr_axis axis, uint32_t rank, uint32_t *ret);
@@ -47,8 +47,12 @@ uint32_t orr_plan_units(const orr_plan *plan);
  * fewer devices, or sites, or none of these; LIMIT; NO_MEMORY. */
 orr_status orr_plan_cluster(const orr_plan *plan, const orr_cluster *cluster, orr_arena *arena,
                             const orr_cluster **ret, orr_error *err) ORR_MUST_CHECK;
-/* A complete plan that says nothing of sites, with what it comes to on a cluster that it lies on; as
- * it was where sites do not get whole replicas, or stages. */
+/* Devices of each site that a complete plan lies on: its units of as many ranks; where it does not
+ * say them, sites are filled from the first on. */
+void orr_plan_site_devices(const orr_plan *plan, const orr_cluster *cluster,
+                           uint32_t ret[ORR_SITES_MAX]);
+/* A complete plan that says nothing of sites, with what it comes to on a cluster that it lies on;
+ * as it was where sites do not get whole replicas, or stages. */
 orr_plan orr_plan_on_sites(const orr_plan *plan, const orr_cluster *cluster);
 
 #endif /* ORR_MODEL_PARALLEL_H */

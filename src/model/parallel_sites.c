@@ -103,16 +103,6 @@ static bool spread_of(const orr_plan *plan, const orr_axis_layout *l, uint32_t r
     return true;
 }
 
-static uint32_t common_divisor(uint32_t a, uint32_t b)
-{
-    while (b != 0) {
-        const uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Does each group have members on all sites, as many of its kind as all others? `common`: replicas
  * that all sites have a multiple of. */
 static bool reaches_all(const orr_plan *plan, const spread *s, uint32_t common)
@@ -195,7 +185,7 @@ static bool span_of_strides(const orr_plan *plan, orr_axis axis, const orr_clust
         !spread_of(plan, &l, replica, &s))
         return false;
     for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
-        common = common_divisor(plan->sites[i], common);
+        common = (uint32_t)orr_common_divisor(plan->sites[i], common);
     const bool crosses = reaches_all(plan, &s, common) && cluster->n_sites > 1;
     for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++) {
         orr_span site;

@@ -7,7 +7,7 @@
 
 /* Fields of a plan by index, for who goes through all of them; NULL: there is no such one. */
 enum {
-#define ORR_COUNT_NUMBER_(name, text) +1
+#define ORR_COUNT_NUMBER_(name, text)       +1
 #define ORR_COUNT_CHOICE_(name, type, text) +1
     ORR_PLAN_NUMBERS = 0 ORR_PLAN_MAP(ORR_COUNT_NUMBER_),
     ORR_PLAN_CHOICES = 0 ORR_PLAN_CHOICE_MAP(ORR_COUNT_CHOICE_),
@@ -16,23 +16,33 @@ enum {
 };
 typedef struct orr_plan_number {
     const char *name, *about;
-    size_t      offset;
+    size_t offset;
 } orr_plan_number;
 typedef struct orr_plan_choice {
     const char *name, *about;
-    size_t      offset;
+    size_t offset;
     const char *const *words; /* shape (n): by value; 0 is "unknown" */
-    size_t      n;
+    size_t n;
 } orr_plan_choice;
 const orr_plan_number *orr_plan_number_at(uint32_t i);
 const orr_plan_choice *orr_plan_choice_at(uint32_t i);
-uint32_t   *orr_plan_field(orr_plan *plan, uint32_t i);
-uint8_t    *orr_plan_chosen(orr_plan *plan, uint32_t i);
+uint32_t *orr_plan_field(orr_plan *plan, uint32_t i);
+uint8_t *orr_plan_chosen(orr_plan *plan, uint32_t i);
 const char *orr_plan_field_name(uint32_t i);
 const char *orr_plan_field_about(uint32_t i);
 
 /* The type that matrix products are made in (orr_precision). */
 orr_dtype orr_precision_dtype(uint8_t precision);
+
+static inline int64_t orr_common_divisor(int64_t a, int64_t b) /* the greatest; neither negative */
+{
+    while (b > 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
 
 /* What is not said is one of its kind. */
 static inline uint32_t orr_plan_degree(uint32_t degree)

@@ -23,11 +23,24 @@ static orr_status check_sites(const orr_plan *plan, const orr_cluster *cluster, 
     return ORR_OK;
 }
 
+void orr_plan_site_devices(const orr_plan *plan, const orr_cluster *cluster,
+                           uint32_t ret[ORR_SITES_MAX])
+{
+    const bool said = orr_plan_has_sites(plan);
+    const uint32_t unit = said ? ranks_of_unit(plan) : 0;
+    uint32_t left = (uint32_t)orr_plan_ranks(plan);
+    for (uint32_t i = 0; i < ORR_SITES_MAX; i++) {
+        const uint32_t room = i < cluster->n_sites ? cluster->sites[i].devices : 0;
+        ret[i] = said ? plan->sites[i] * unit : left < room ? left : room;
+        left -= said ? 0 : ret[i];
+    }
+}
+
 static orr_status place(const orr_plan *plan, const orr_cluster *cluster, orr_arena *arena,
                         const orr_cluster **ret, orr_error *err)
 {
     const uint32_t ranks = ranks_of_unit(plan);
-    uint32_t devices[ORR_SITES_MAX] = {0};
+    uint32_t devices[ORR_SITES_MAX];
     ORR_TRY(check_sites(plan, cluster, err));
     for (uint32_t i = 0; i < cluster->n_sites; i++) {
         const orr_site *site = &cluster->sites[i];
@@ -36,8 +49,8 @@ static orr_status place(const orr_plan *plan, const orr_cluster *cluster, orr_ar
                             "%u %s of %u ranks each on site %u%s%s: it has %u devices",
                             plan->sites[i], plan->cross == ORR_CROSS_PP ? "stages" : "replicas",
                             ranks, i + 1, site->name[0] ? ", " : "", site->name, site->devices);
-        devices[i] = plan->sites[i] * ranks;
     }
+    orr_plan_site_devices(plan, cluster, devices);
     return orr_cluster_place(cluster, devices, arena, ret, err);
 }
 

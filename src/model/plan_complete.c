@@ -40,8 +40,7 @@ static void complete_batch(orr_plan *p)
 static void complete_pipeline(orr_plan *p)
 {
     p->schedule = choose(p->schedule, p->vp > 1 ? ORR_SCHEDULE_INTERLEAVED : ORR_SCHEDULE_1F1B);
-    const bool folded =
-        p->schedule == ORR_SCHEDULE_ZB_V || p->schedule == ORR_SCHEDULE_DUALPIPE;
+    const bool folded = p->schedule == ORR_SCHEDULE_ZB_V || p->schedule == ORR_SCHEDULE_DUALPIPE;
     p->vp = or_else(p->vp, folded ? 2 : 1);
     if (p->schedule == ORR_SCHEDULE_INTERLEAVED && p->group == 0)
         p->group = orr_schedule_best_group(p->pp, p->micro_batches);
@@ -58,8 +57,8 @@ static void complete_sharding(orr_plan *p)
 
 static void complete_choices(orr_plan *p)
 {
-    p->recompute = choose(p->recompute, p->recompute_layers > 0 ? ORR_RECOMPUTE_BLOCK
-                                                                : ORR_RECOMPUTE_NONE);
+    p->recompute =
+        choose(p->recompute, p->recompute_layers > 0 ? ORR_RECOMPUTE_BLOCK : ORR_RECOMPUTE_NONE);
     p->precision = choose(p->precision, ORR_PRECISION_BF16);
     p->gradients = choose(p->gradients, p->zero == 3 ? ORR_PRECISION_BF16 : ORR_PRECISION_FP32);
     p->sp = choose(p->sp, ORR_SWITCH_ON);
@@ -91,22 +90,12 @@ static void complete_order(orr_plan *p)
         p->order[n] = (uint8_t)(last + 1);
 }
 
-static uint32_t common_divisor(uint32_t a, uint32_t b)
-{
-    while (b != 0) {
-        const uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Those that train alone for some steps are as large as they can be without a cut between them. */
 static void complete_outer(orr_plan *p)
 {
     uint32_t replicas = 0;
     for (uint32_t i = 0; i < ORR_PLAN_PARTS && p->cross == ORR_CROSS_DP; i++)
-        replicas = common_divisor(p->sites[i], replicas);
+        replicas = (uint32_t)orr_common_divisor(p->sites[i], replicas);
     if (p->dp_outer == 0 && p->local_steps > 1)
         p->dp_outer = share(p->dp, replicas);
 }

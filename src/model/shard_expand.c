@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that become several on a rank. */
+#include "model/plan.h"
 #include "model/shard_pass.h"
 
 static orr_axis first_axis(orr_axis_set set)
 {
     return (orr_axis)__builtin_ctz(set);
-}
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b > 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
 }
 
 /* Of a chunked context, slices that share no chunk do not meet: a chunk begins at most
@@ -25,7 +16,7 @@ static uint32_t pieces_of(const orr_shard_pass *pass, const orr_shard_site *site
     const int64_t tokens = orr_shard_in(site, 1)->dim[1] / members, window = site->args.window;
     if (site->args.mask != ORR_MASK_CHUNKED || window / tokens >= members)
         return members;
-    const int64_t behind = window - common_divisor(tokens, window);
+    const int64_t behind = window - orr_common_divisor(tokens, window);
     const int64_t pieces = (behind + tokens - 1) / tokens + 1;
     return pieces < members ? (uint32_t)pieces : members;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "model/memory.h"
 #include "model/module.h"
 #include "model/plan.h"
 
@@ -9,22 +10,9 @@ typedef struct deal {
     uint32_t layers;        /* of the row                                                  */
     uint32_t before, after; /* places before the first layer, and behind the last one      */
     bool fixed_first, fixed_last;
-    uint32_t fixed;         /* layers that the plan puts there                             */
-    bool sections;          /* the plan says it of all stages                              */
+    uint32_t fixed; /* layers that the plan puts there                             */
+    bool sections;  /* the plan says it of all stages                              */
 } deal;
-
-static bool is_layer(const orr_module_row *row, uint32_t place)
-{
-    switch (row->modules[row->module_of[place]].kind) {
-    case ORR_MODULE_LAYER:
-    case ORR_MODULE_MOE_LAYER:
-    case ORR_MODULE_CROSS_LAYER:
-    case ORR_MODULE_BODY:
-        return true;
-    default:
-        return false;
-    }
-}
 
 static uint32_t at_least_one(uint32_t n)
 {
@@ -37,9 +25,9 @@ static deal deal_of(const orr_module_row *row, const orr_plan *plan)
     const bool twice = plan->schedule == ORR_SCHEDULE_DUALPIPE;
     deal d = {.stages = at_least_one(plan->pp), .chunks = twice ? 1 : at_least_one(plan->vp)};
     d.virtual_stages = d.stages * d.chunks;
-    while (d.before < row->n && !is_layer(row, d.before))
+    while (d.before < row->n && !orr_module_is_unit_at(row, d.before))
         d.before++;
-    while (d.after < row->n - d.before && !is_layer(row, row->n - 1 - d.after))
+    while (d.after < row->n - d.before && !orr_module_is_unit_at(row, row->n - 1 - d.after))
         d.after++;
     d.layers = row->n - d.before - d.after;
     d.fixed_first = d.stages > 1 && plan->first_layers > 0;
@@ -72,8 +60,8 @@ static uint32_t section_layers(const orr_plan *plan, uint32_t stage)
     return plan->section_layers[i];
 }
 
-/* What is over of the layers of all stages goes to those in the middle; of the first stage's own to its
- * last chunks, of the last stage's to its first: the others have embedding and head. */
+/* What is over of the layers of all stages goes to those in the middle; of the first stage's own to
+ * its last chunks, of the last stage's to its first: the others have embedding and head. */
 static uint32_t layers_of_section(const deal *d, const orr_plan *plan, uint32_t k, uint32_t stage)
 {
     const uint32_t layers = section_layers(plan, stage), rest = layers % d->chunks;
@@ -104,10 +92,10 @@ static orr_status check_sections(const deal *d, const orr_plan *plan, orr_error 
     uint64_t layers = 0;
     for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
         layers += (uint64_t)plan->section_stages[i] * plan->section_layers[i];
-    return layers == d->layers ? ORR_OK
-                               : orr_fail(err, ORR_INVALID,
-                                          "sections of %llu layers: the model has %u",
-                                          (unsigned long long)layers, d->layers);
+    return layers == d->layers
+               ? ORR_OK
+               : orr_fail(err, ORR_INVALID, "sections of %llu layers: the model has %u",
+                          (unsigned long long)layers, d->layers);
 }
 
 static orr_status check(const deal *d, const orr_plan *plan, orr_error *err)

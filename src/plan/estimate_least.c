@@ -234,12 +234,6 @@ static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_least *l)
 
 /* --- ZeRO 3 ----------------------------------------------------------------------------------- */
 
-static bool is_layer(uint8_t kind)
-{
-    return kind == ORR_MODULE_LAYER || kind == ORR_MODULE_MOE_LAYER ||
-           kind == ORR_MODULE_CROSS_LAYER || kind == ORR_MODULE_BODY;
-}
-
 /* The transfers of a pass over the places of a virtual stage, module by module.
  */
 typedef struct passing {
@@ -260,7 +254,7 @@ static passing pass_over(const orr_estimate_draft *d, const orr_cut_class *class
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
         const orr_priced_module *module = &d->row->modules[m];
         const orr_module_weights *of = &module->weights;
-        const bool again = is_layer(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
+        const bool again = orr_module_is_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
         gather[m] = phase != ORR_TURN_WEIGHT && (forward || again)
                         ? orr_least_moved(d, &w, (double)of->gathered, (double)of->expert_gathered)
                         : 0;

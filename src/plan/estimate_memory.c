@@ -8,12 +8,6 @@ typedef struct class_bytes {
     int64_t states, kept, apart, largest, transient[ORR_TURN_PHASES];
 } class_bytes;
 
-static bool is_layer(uint8_t kind)
-{
-    return kind == ORR_MODULE_LAYER || kind == ORR_MODULE_MOE_LAYER ||
-           kind == ORR_MODULE_CROSS_LAYER || kind == ORR_MODULE_BODY;
-}
-
 static void raise(int64_t *most, int64_t bytes)
 {
     if (bytes > *most)
@@ -42,8 +36,8 @@ static void find_transient(const orr_estimate_draft *d, const orr_cut_class *cla
     for (uint32_t i = 0; i < class->n_ending; i++) {
         const orr_priced_module *module = &d->row->modules[class->ending[i]];
         const orr_module_memory *m = &module->memory;
-        const int64_t ahead = is_layer(module->kind) ? on_their_way(d, m, false) : 0;
-        const int64_t behind = is_layer(module->kind) ? on_their_way(d, m, true) : 0;
+        const int64_t ahead = orr_module_is_unit(module->kind) ? on_their_way(d, m, false) : 0;
+        const int64_t behind = orr_module_is_unit(module->kind) ? on_their_way(d, m, true) : 0;
         const int64_t back = d->plan->zero >= 2 ? m->owned_peak_bytes : m->backward_peak_bytes;
         raise(&ret[ORR_TURN_FORWARD], m->forward_peak_bytes + ahead - later);
         raise(&ret[ORR_TURN_BACKWARD], back + behind - later);
@@ -79,7 +73,8 @@ static void weigh_states(const orr_estimate_draft *d, int64_t *ret)
         const orr_state_bytes s =
             orr_state_bytes_of(&module->memory, plan, d->e->options.workload.task);
         ret[m] = s.weights + s.gradients + s.optimizer + module->memory.derived_bytes;
-        if (plan->zero >= 3 && (plan->reshard == ORR_SWITCH_OFF || !is_layer(module->kind)))
+        if (plan->zero >= 3 &&
+            (plan->reshard == ORR_SWITCH_OFF || !orr_module_is_unit(module->kind)))
             ret[m] += module->memory.gather_bytes;
     }
 }

@@ -102,13 +102,6 @@ static float saved_frac(const orr_module_row *row, const orr_module_cost *costs,
     return alone > 0 ? (float)(1 - (double)played.span_ns / alone) : 0;
 }
 
-static bool is_layer(const orr_module_row *row, uint32_t place)
-{
-    const uint8_t kind = row->modules[row->module_of[place]].kind;
-    return kind == ORR_MODULE_LAYER || kind == ORR_MODULE_MOE_LAYER ||
-           kind == ORR_MODULE_CROSS_LAYER || kind == ORR_MODULE_BODY;
-}
-
 /* Buffers depend on the shapes of a stage's weights: of layers, and of what is
  * at its ends. */
 static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
@@ -116,9 +109,9 @@ static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
                                 orr_error *err)
 {
     uint32_t before = 0, after = row->n;
-    while (before < row->n && !is_layer(row, before))
+    while (before < row->n && !orr_module_is_unit_at(row, before))
         before++;
-    while (after > before && !is_layer(row, after - 1))
+    while (after > before && !orr_module_is_unit_at(row, after - 1))
         after--;
     for (int ends = 0; ends < 4; ends++) {
         const uint32_t first[2] = {ends & 1 ? 0 : before, ends & 2 ? row->n : after};

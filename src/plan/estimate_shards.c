@@ -126,13 +126,8 @@ static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const bu
     s->always_ns = all;
 }
 
-/* --- ZeRO 3 ------------------------------------------------------------------------------------ */
-
-static bool is_layer(uint8_t kind)
-{
-    return kind == ORR_MODULE_LAYER || kind == ORR_MODULE_MOE_LAYER ||
-           kind == ORR_MODULE_CROSS_LAYER || kind == ORR_MODULE_BODY;
-}
+/* --- ZeRO 3 ------------------------------------------------------------------------------------
+ */
 
 /* A pass over the modules of a class: each is computed beside the transfers of its neighbours. */
 typedef struct fetched {
@@ -151,7 +146,7 @@ static fetched fetch(const orr_estimate_draft *d, const orr_cut_class *class, or
         if (class->count[m] == 0)
             continue;
         const orr_priced_module *module = &orr_row_of(d, class)->modules[m];
-        const bool again = is_layer(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
+        const bool again = orr_module_is_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
         const bool gathers = phase != ORR_TURN_WEIGHT && (!back || again);
         const bool reduces = phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT;
         const orr_module_weights *w = &module->weights;

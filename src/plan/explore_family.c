@@ -13,14 +13,6 @@ static const uint8_t FIELDS[] = {
     ORR_AT_sp,        ORR_AT_flash,     ORR_AT_fusion,  ORR_AT_graphs};
 enum { N_FIELDS = sizeof FIELDS / sizeof *FIELDS };
 
-orr_plan orr_plan_family_of(const orr_plan *plan)
-{
-    orr_plan family = {0};
-    for (uint32_t i = 0; i < N_FIELDS; i++)
-        orr_plan_put(&family, FIELDS[i], orr_plan_get(plan, FIELDS[i]));
-    return family;
-}
-
 /* A choice that changes nothing here is left to its default. */
 static bool matters(const orr_space *s, const orr_plan *p, uint32_t field)
 {

@@ -84,7 +84,7 @@ bool orr_space_allows(const orr_space_words *words, uint32_t field, uint32_t val
 enum { ORR_SPACE_ORDERS = 6 };
 
 typedef struct orr_space {
-    bool fails; /* the objective knows failures */
+    bool fails;             /* the objective knows failures */
     const orr_model *model; /* as changed by what is fixed */
     const orr_cluster *cluster;
     const orr_explore_options *options;
@@ -150,8 +150,6 @@ typedef struct orr_families {
 /* All of them, without floors, in the arena. */
 orr_status orr_space_families(const orr_space *space, orr_arena *arena, orr_families *ret,
                               orr_error *err) ORR_MUST_CHECK;
-/* The family that a plan belongs to: its fields alone. */
-orr_plan orr_plan_family_of(const orr_plan *plan);
 
 /* --- walks ----------------------------------------------------------------------------------- */
 

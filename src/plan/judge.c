@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/parallel.h"
 #include "model/plan.h"
 #include "plan/estimate.h"
 #include "plan/judge_effective.h"
@@ -16,7 +17,7 @@ struct orr_judge {
     orr_job_options job;
     orr_estimator *estimator;
     orr_effective *effective; /* NULL: failures are not asked about */
-    bool borrowed; /* that one is another judge's */
+    bool borrowed;            /* that one is another judge's */
 };
 
 orr_status orr_judge_new(const orr_model *model, const orr_cluster *cluster,
@@ -62,25 +63,6 @@ void orr_judge_free(orr_judge *j)
 
 /* --- what a step of so long means ------------------------------------------------------------ */
 
-/* Devices of each site: units of the plan times what a unit has; those that are not dealt out fill
- * the sites from the first on. */
-static void deal_devices(const orr_cluster *cluster, const orr_plan *plan, uint32_t n_devices,
-                         uint32_t ret[ORR_SITES_MAX])
-{
-    uint32_t units = 0;
-    memset(ret, 0, ORR_SITES_MAX * sizeof *ret);
-    for (uint32_t s = 0; s < ORR_PLAN_PARTS; s++)
-        units += plan->sites[s];
-    for (uint32_t s = 0; s < cluster->n_sites; s++) {
-        const uint32_t room = cluster->sites[s].devices;
-        if (units > 0)
-            ret[s] = n_devices / units * plan->sites[s];
-        else
-            ret[s] = n_devices < room ? n_devices : room;
-        n_devices -= units > 0 ? 0 : ret[s];
-    }
-}
-
 /* USD of all devices in an hour; NAN: the price of one is not known. */
 static double price_of_hour(const orr_judge *j, const orr_judged_use *use)
 {
@@ -125,17 +107,39 @@ static uint32_t copies(const orr_plan *plan)
                           : orr_plan_group_size(plan, ORR_AXIS_DP);
 }
 
+typedef struct draw {
+    double idle_w, more_w; /* that it draws while it computes */
+} draw;
+
+/* The least of any device that takes part; NAN: of one it is not known. */
+static draw least_draw(const orr_judge *j, const orr_judged_use *use)
+{
+    draw least = {INFINITY, INFINITY};
+    const uint32_t n = j->cluster->n_sites > 0 ? j->cluster->n_sites : 1;
+    for (uint32_t s = 0; s < n; s++) {
+        const bool sites = j->cluster->n_sites > 0;
+        const orr_device *device = sites ? j->cluster->sites[s].device : j->cluster->device;
+        const double power_w = orr_fact_or(&device->power_w, NAN);
+        const double idle_w = orr_fact_or(&device->idle_power_w, 0.15 * power_w); /* sim/energy.h */
+        if (sites && use->site_devices[s] == 0)
+            continue;
+        if (isnan(power_w))
+            return (draw){NAN, NAN};
+        least.idle_w = fmin(least.idle_w, idle_w);
+        least.more_w = fmin(least.more_w, power_w - idle_w);
+    }
+    return least;
+}
+
 /* What all devices draw at least: all of their power while they compute, what an idle one draws for
  * the rest. */
 static orr_status least_energy(orr_judge *j, const orr_plan *plan, const orr_judged_use *use,
                                double *ret_j, orr_error *err)
 {
-    const orr_device *device = j->cluster->device;
-    const double power_w = orr_fact_or(&device->power_w, NAN);
-    const double idle_w = orr_fact_or(&device->idle_power_w, 0.15 * power_w); /* as sim/energy.h */
+    const draw each = least_draw(j, use);
     double floor_ns;
     ORR_TRY(orr_estimate_floor(j->estimator, plan, use->n_devices, &floor_ns, err));
-    *ret_j = use->n_devices * 1e-9 * ((power_w - idle_w) * floor_ns + idle_w * use->step_ns);
+    *ret_j = use->n_devices * 1e-9 * (each.more_w * floor_ns + each.idle_w * use->step_ns);
     return ORR_OK;
 }
 
@@ -162,7 +166,7 @@ orr_status orr_judge_estimate(orr_judge *j, const orr_plan *plan, orr_explored *
     made.peak_bytes = estimate.peak_bytes;
     made.usable_bytes = estimate.usable_bytes;
     made.other_numerics = changes_numerics(j, &made.plan);
-    deal_devices(j->cluster, &made.plan, made.n_devices, sites);
+    orr_plan_site_devices(&made.plan, j->cluster, sites);
     orr_judged_use use = {.site_devices = sites,
                           .n_devices = made.n_devices,
                           .replicas = copies(&made.plan),
@@ -213,7 +217,7 @@ static orr_status judge_outcome(orr_judge *j, const orr_outcome *outcome, orr_ex
                                 orr_error *err)
 {
     uint32_t sites[ORR_SITES_MAX];
-    deal_devices(j->cluster, &outcome->plan, outcome->n_ranks, sites);
+    orr_plan_site_devices(&outcome->plan, j->cluster, sites);
     const orr_judged_use use = {.site_devices = sites,
                                 .n_devices = outcome->n_ranks,
                                 .replicas = copies(&outcome->plan),

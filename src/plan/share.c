@@ -138,22 +138,6 @@ orr_status orr_share_least(orr_share *share, double *value, bool *more, orr_erro
     return ORR_OK;
 }
 
-orr_status orr_share_sum(orr_share *share, double *counts, uint32_t n, orr_error *err)
-{
-    void *all = NULL;
-    if (n == 0)
-        return ORR_OK;
-    ORR_TRY(tell_same(share, counts, n * sizeof *counts, &all, err));
-    const double *theirs = all;
-    for (uint32_t i = 0; i < n; i++) {
-        counts[i] = theirs[i];
-        for (uint32_t r = 1; r < share->transport->ranks; r++)
-            counts[i] += theirs[(size_t)r * n + i];
-    }
-    orr_free(all);
-    return ORR_OK;
-}
-
 /* Where each begins; NULL: more than there is room for. */
 static size_t *places(const uint64_t *sizes, uint32_t ranks)
 {

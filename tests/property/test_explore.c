@@ -323,12 +323,23 @@ static const char *known_of(scene *c, const orr_plan *plan)
     orr_judge *judge;
     orr_explored e = {0}, simulated = {0};
     double floor_ns = 0, quick_ns = 0;
-    orr_plan family = orr_plan_changed(&(orr_plan){.batch = plan->batch,
-                                                   .seq = plan->seq,
-                                                   .recompute_layers = plan->recompute_layers},
-                                       &(orr_plan){0});
-    const orr_plan fields = orr_plan_family_of(plan);
-    family = orr_plan_changed(&family, &fields);
+    const orr_plan family = {.batch = plan->batch,
+                             .seq = plan->seq,
+                             .recompute_layers = plan->recompute_layers,
+                             .tp = plan->tp,
+                             .cp = plan->cp,
+                             .ep = plan->ep,
+                             .etp = plan->etp,
+                             .micro_batch = plan->micro_batch,
+                             .precision = plan->precision,
+                             .recompute = plan->recompute,
+                             .cp_kind = plan->cp_kind,
+                             .overlap_tp = plan->overlap_tp,
+                             .overlap_ep = plan->overlap_ep,
+                             .sp = plan->sp,
+                             .flash = plan->flash,
+                             .fusion = plan->fusion,
+                             .graphs = plan->graphs};
     must(c, orr_judge_new(&c->model, &c->cluster, &c->options, &judge, &c->err), "judge");
     if (orr_judge_floor(judge, &family, &floor_ns, &c->err) != ORR_OK)
         floor_ns = NAN;
