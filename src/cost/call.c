@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <orrery/calibration.h>
 
-#include "cost/rates.h"
 #include "cost/work.h"
 #include "op/rows.h"
 

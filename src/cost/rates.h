@@ -4,6 +4,8 @@
 
 #include <orrery/cost.h>
 
+#include "cost/arguments.h"
+
 /* What a device reaches, from its facts. Where none was measured, the usual share of a published
  * one is assumed, and says so. NAN: not even that is known. */
 typedef struct orr_rates {
@@ -19,10 +21,6 @@ orr_rates orr_rates_of(const orr_device *device);
 /* FLOP/s of matrix products of that type; NAN: unknown. ret_assumed may be NULL. */
 double orr_rate_of_products(const orr_device *device, orr_dtype dtype, bool *ret_assumed);
 
-static inline int64_t orr_ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
 /* Time of the bytes of the work at the memory's rate. */
 static inline double orr_bytes_ns(const orr_rates *rates, const orr_work *work)
 {

@@ -12,17 +12,6 @@ const char *orr_memory_kind_name(orr_memory_kind kind)
     return kind < ORR_MEMORY_KINDS ? names[kind] : "?";
 }
 
-bool orr_module_is_layer(uint8_t kind)
-{
-    return kind == ORR_MODULE_LAYER || kind == ORR_MODULE_MOE_LAYER ||
-           kind == ORR_MODULE_CROSS_LAYER;
-}
-
-bool orr_module_is_unit(uint8_t kind)
-{
-    return orr_module_is_layer(kind) || kind == ORR_MODULE_BODY;
-}
-
 orr_module_memory orr_module_memory_untied(const orr_module_memory *memory)
 {
     orr_module_memory m = *memory;

@@ -32,14 +32,6 @@ typedef struct orr_module_memory {
 orr_status orr_module_memory_of(const orr_module *module, orr_module_memory *ret,
                                 orr_error *err) ORR_MUST_CHECK;
 
-/* One of the transformer's layers. */
-bool orr_module_is_layer(uint8_t kind);
-/* What is gathered by itself and may be computed again by itself; all else is FSDP's root. */
-bool orr_module_is_unit(uint8_t kind);
-static inline bool orr_module_is_unit_at(const orr_module_row *row, uint32_t place)
-{
-    return orr_module_is_unit(row->modules[row->module_of[place]].kind);
-}
 /* Without the weights that another module of the same stage has, too. */
 orr_module_memory orr_module_memory_untied(const orr_module_memory *memory);
 /* `fused`: as the plan's; true above. */

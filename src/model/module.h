@@ -28,16 +28,6 @@ typedef enum orr_module_kind {
 #undef ORR_MODULE_ENUM_
 } orr_module_kind;
 
-/* Tags of parameters on a tape: who else has the same ones, along which axes their gradients are
- * only partial sums. */
-typedef enum orr_weight_tag {
-    ORR_WEIGHT_DENSE,   /* same on all of GRADIENT                                              */
-    ORR_WEIGHT_EXPERT,  /* same on all of EDP                                                   */
-    ORR_WEIGHT_SLICED,  /* DENSE, used by slices of tokens on TP: gradient partial on TP too      */
-    ORR_WEIGHT_TIED,    /* embedding that the head uses: gradient summed over TIED too          */
-    ORR_WEIGHT_TABLE    /* a table of embedding bags, whole or a share: on one rank only        */
-} orr_weight_tag;
-
 /* What a kernel does that is more than one call. */
 typedef struct orr_module_kernel {
     bool   part;  /* the call is done in the kernel of another one                              */
@@ -117,5 +107,21 @@ typedef struct orr_stage_map {
  * not even an end of the row; more or fewer layers at the ends than there are. */
 orr_status orr_stage_map_make(const orr_module_row *row, const orr_plan *plan, orr_arena *arena,
                               orr_stage_map *ret, orr_error *err) ORR_MUST_CHECK;
+
+/* One of the transformer's layers. */
+static inline bool orr_module_is_layer(uint8_t kind)
+{
+    return kind == ORR_MODULE_LAYER || kind == ORR_MODULE_MOE_LAYER ||
+           kind == ORR_MODULE_CROSS_LAYER;
+}
+/* What is gathered by itself and may be computed again by itself; all else is FSDP's root. */
+static inline bool orr_module_is_unit(uint8_t kind)
+{
+    return orr_module_is_layer(kind) || kind == ORR_MODULE_BODY;
+}
+static inline bool orr_module_is_unit_at(const orr_module_row *row, uint32_t place)
+{
+    return orr_module_is_unit(row->modules[row->module_of[place]].kind);
+}
 
 #endif /* ORR_MODEL_MODULE_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/shard.h"
 
-#include "model/module.h"
 #include "model/shard_pass.h"
 
 static bool is_number(const orr_type *type)

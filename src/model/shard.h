@@ -10,6 +10,16 @@
  * the calls, and each operator says in which layouts it can take its inputs and in which it then
  * gives its outputs. Where a value is laid out otherwise, a collective is put in between. */
 
+/* Tags of parameters on a tape: who else has the same ones, along which axes their gradients are
+ * only partial sums. */
+typedef enum orr_weight_tag {
+    ORR_WEIGHT_DENSE,   /* same on all of GRADIENT                                              */
+    ORR_WEIGHT_EXPERT,  /* same on all of EDP                                                   */
+    ORR_WEIGHT_SLICED,  /* DENSE, used by slices of tokens on TP: gradient partial on TP too      */
+    ORR_WEIGHT_TIED,    /* embedding that the head uses: gradient summed over TIED too          */
+    ORR_WEIGHT_TABLE    /* a table of embedding bags, whole or a share: on one rank only        */
+} orr_weight_tag;
+
 /* A set of axes: bit 1 << orr_axis. Axes of one member are never in a set. */
 typedef uint16_t orr_axis_set;
 static inline orr_axis_set orr_axis_bit(orr_axis axis)

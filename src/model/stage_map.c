@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/memory.h"
 #include "model/module.h"
 #include "model/plan.h"
 
