@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pool.h"
+#include "base/parallel_for.h"
 #include "io/output.h"
 
 #define ROBUST 0.1  /* of a residual: 10 % */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/pool.h"
+#include "base/parallel_for.h"
 
 static const orr_cluster *cluster_of(const job_world *world, const job_case *c)
 {

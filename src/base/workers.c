@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
-#include "base/pool.h"
+#include "base/parallel_for.h"
 
 enum { SPINS = 4000, THREADS_MAX = 1024 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/pool.h"
+#include "base/parallel_for.h"
 #include "cli/session.h"
 #include "cli/simulate.h"
 

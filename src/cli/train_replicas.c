@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/pool.h"
+#include "base/parallel_for.h"
 #include "cli/option.h"
 
 /* All replicas of a team on this machine: a process that trains nothing starts the coordinator and

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/pool.h"
+#include "base/parallel_for.h"
 #include "engine/train_parts.h"
 #include "team/message.h"
 

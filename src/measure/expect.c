@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pool.h"
+#include "base/parallel_for.h"
 #include "engine/step.h"
 #include "measure/play.h"
 #include "measure/price.h"

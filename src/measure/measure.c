@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/pool.h"
+#include "base/parallel_for.h"
 #include "measure/kernels.h"
 #include "measure/machine.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pool.h"
+#include "base/parallel_for.h"
 
 /* Repetitions of policies side by side, and what they have in common. */
 

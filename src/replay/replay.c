@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/pool.h"
+#include "base/parallel_for.h"
 #include "engine/ranks.h"
 #include "replay/counters.h"
 #include "replay/program.h"

@@ -2,7 +2,7 @@
 #include <orrery/sim.h>
 
 #include "base/alloc.h"
-#include "base/pool.h"
+#include "base/parallel_for.h"
 #include "sim/options.h"
 #include "sim/play.h"
 

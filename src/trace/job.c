@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
-#include "base/pool.h"
+#include "base/parallel_for.h"
 #include "trace/reader.h"
 
 /* Two files of one rank, by their places. */

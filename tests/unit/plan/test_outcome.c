@@ -2,7 +2,7 @@
 #include "plan_world.h"
 
 #include "base/alloc.h"
-#include "base/pool.h"
+#include "base/parallel_for.h"
 #include "plan/outcome.h"
 
 /* A job of the catalogue from end to end. */

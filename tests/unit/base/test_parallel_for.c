@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/pool.h"
+#include "base/parallel_for.h"
 
 enum { COUNT = 1000 };
 

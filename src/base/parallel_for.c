@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/pool.h"
+#include "base/parallel_for.h"
 
 #include <pthread.h>
 #include <sched.h>
