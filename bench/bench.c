@@ -16,7 +16,7 @@
 
 #include <orrery/orrery.h>
 
-#include "io/stream.h"
+#include "io/stream/stream.h"
 
 enum { REPETITIONS = 9 };
 

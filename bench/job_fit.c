@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/parallel_for.h"
-#include "io/output.h"
+#include "io/stream/output.h"
 
 #define ROBUST 0.1  /* of a residual: 10 % */
 #define STEP   0.04 /* of a logarithm, for derivatives */

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json_write.h"
+#include "io/json/writer.h"
 #include "job_fit.h"
 #include "job_judge.h"
 

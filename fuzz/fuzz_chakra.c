@@ -5,7 +5,7 @@
 
 #include <orrery/trace.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 #include "trace/write.h"
 
 /* Chakra files: whatever reads can be written, and what was written is written the same again. */

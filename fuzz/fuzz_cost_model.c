@@ -4,7 +4,7 @@
 
 #include "cost/model_file.h"
 #include "fuzz.h"
-#include "io/stream.h"
+#include "io/stream/stream.h"
 
 /* A fitted file. What is accepted answers any question without a fault, and is written as text that
  * reads back and is written the same again. */

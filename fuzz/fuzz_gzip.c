@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "io/codec.h"
-#include "io/output.h"
-#include "io/stream.h"
-#include "io/stream_test.h"
+#include "io/stream/codec.h"
+#include "io/stream/output.h"
+#include "io/stream/stream.h"
+#include "io/stream/stream_test.h"
 
 enum { MOST_BYTES = 1 << 20 }; /* of a bomb, enough is seen of it */
 

@@ -5,7 +5,7 @@
 
 #include <orrery/trace.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 #include "trace/write.h"
 
 /* A host trace and a device trace, with a byte 0x1e between them: whatever reads can be linked,

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "fuzz.h"
-#include "io/net_frame.h"
+#include "io/net/frame.h"
 
 /* A stream of frames, given in pieces. What is wrong of a seal is then made right, so
  * that what is behind it is reached too. */

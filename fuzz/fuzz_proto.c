@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "io/proto.h"
-#include "io/stream_test.h"
+#include "io/protobuf/wire.h"
+#include "io/stream/stream_test.h"
 
 enum { DEEPEST = 8 };
 

@@ -3,7 +3,7 @@
 
 #include <orrery/trace.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 #include "trace/write.h"
 
 /* PyTorch execution traces: whatever reads can be written as a Chakra file, which reads. */

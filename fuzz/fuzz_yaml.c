@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "io/yaml.h"
+#include "io/yaml/yaml.h"
 
 /* A tree is whole: no value is missing, all stand somewhere, keys are texts, and are found again.
  */

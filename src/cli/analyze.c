@@ -6,7 +6,7 @@
 #include "cli/condition.h"
 #include "cli/option.h"
 #include "cli/session.h"
-#include "io/json_write.h"
+#include "io/json/writer.h"
 
 /* What a person is shown unless asked otherwise: the most telling tables, in this order. */
 static const char *const DIGEST[] = {

@@ -8,7 +8,7 @@
 #include "cli/reports.h"
 #include "cli/session.h"
 #include "cli/stop.h"
-#include "io/json_write.h"
+#include "io/json/writer.h"
 
 #define LISTEN_DEFAULT "127.0.0.1:29400"
 

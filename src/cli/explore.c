@@ -7,7 +7,7 @@
 
 #include "base/progress.h"
 #include "cli/stop.h"
-#include "io/transport.h"
+#include "io/transport/transport.h"
 #include "report/explore_tell.h"
 #include "report/explore_words.h"
 

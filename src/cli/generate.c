@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "cli/model_files.h"
 #include "cli/factor.h"
-#include "io/json_write.h"
+#include "io/json/writer.h"
 
 enum { TOKENS_DEFAULT = 256, CONCURRENT_MAX = 16, PIECE_ROOM = 4096 };
 

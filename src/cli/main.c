@@ -7,7 +7,7 @@
 
 #include "cli/help.h"
 #include "cli/option.h"
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* Unfinished outputs go; everything else goes with the process. */
 static void on_interrupt(int signal_number)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/session.h"
-#include "io/json_write.h"
+#include "io/json/writer.h"
 
 typedef struct printer {
     orr_session session;

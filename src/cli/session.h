@@ -3,7 +3,7 @@
 #define ORR_CLI_SESSION_H
 
 #include "cli/command.h"
-#include "io/output.h"
+#include "io/stream/output.h"
 #include "report/table.h"
 
 /* What the subcommands share: a job read with progress, remarks, where and how to print. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "io/number.h"
+#include "io/json/number.h"
 
 enum { CELLS_MAX = 40 * 1000 * 1000 };
 

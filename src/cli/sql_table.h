@@ -4,7 +4,7 @@
 
 #include <orrery/report.h>
 
-#include "io/database.h"
+#include "io/database/database.h"
 
 /* What a query gives, as a table in the arena: integers, numbers and texts by what its rows hold; a column whose name
  * says a unit (step_ns, peak_bytes, mfu_frac) has it. Columns of one name are told apart. Runs the query to its end.

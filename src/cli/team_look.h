@@ -4,7 +4,7 @@
 
 #include <orrery/arena.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* What a coordinator shows of its team, as it is told to people. */
 typedef struct orr_member_row {

@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "cli/reports.h"
 #include "cli/train.h"
-#include "io/json_write.h"
+#include "io/json/writer.h"
 #include "report/analyses.h"
 
 static bool for_people(const orr_training *t)

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/array.h"
-#include "io/json.h"
+#include "io/json/reader.h"
 
 /* XGBoost's own JSON: learner.gradient_booster.model.trees[], each a struct of arrays with a place
  * for each node. Nodes are numbered anew, level by level, so that siblings are neighbours. */

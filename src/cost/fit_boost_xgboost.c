@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/library.h"
-#include "io/number.h"
+#include "io/json/number.h"
 
 /* The functions of its C API that are used, all of them stable since 1.6. */
 #define FUNCTION_MAP(X)                                                                            \

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "io/number.h"
-#include "io/stream.h"
+#include "io/json/number.h"
+#include "io/stream/stream.h"
 
 /* The whole of a fitted file, and what the readers of its parts share. Nothing is believed: no
  * count is read that room is made for, so a file takes memory in proportion to its length. */

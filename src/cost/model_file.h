@@ -4,8 +4,8 @@
 
 #include "cost/learned.h"
 #include "cost/table.h"
-#include "io/json.h"
-#include "io/json_write.h"
+#include "io/json/reader.h"
+#include "io/json/writer.h"
 
 /* A fitted model: the table first, then the trees. Stored as JSON, "orrery.cost/1". */
 typedef struct orr_cost_file {

@@ -4,10 +4,10 @@
 
 #include "base/alloc.h"
 #include "cost/overheads.h"
-#include "io/json.h"
-#include "io/number.h"
-#include "io/output.h"
-#include "io/stream.h"
+#include "io/json/reader.h"
+#include "io/json/number.h"
+#include "io/stream/output.h"
+#include "io/stream/stream.h"
 
 /* CSV of overheads: kind,name,mean_us,std_us,count. RFC 4180: names of operators hold commas
  * and quotes. */

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/json.h"
-#include "io/stream.h"
+#include "io/json/reader.h"
+#include "io/stream/stream.h"
 
 /* Samples from a CSV of measurements: RFC 4180, but that a field holds no line break. */
 enum { MAX_LINE_BYTES = 1 << 20, MAX_FIELDS = 64 };

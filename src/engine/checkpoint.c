@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* Writing checkpoints. */
 

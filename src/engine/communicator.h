@@ -5,7 +5,7 @@
 #include <orrery/arena.h>
 #include <orrery/dtype.h>
 
-#include "io/transport.h"
+#include "io/transport/transport.h"
 
 /* Some of the ranks, who speak with one another on one channel of a transport. Sums are made in
  * the order of the members, so that they do not depend on who is fastest: the same bits always, and

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
-#include "io/stream.h"
+#include "io/stream/stream.h"
 
 enum { BYTES_END = 256 };
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/json.h"
+#include "io/json/reader.h"
 
 /* Conversations, pairs of answers and prompts, out of lines. */
 

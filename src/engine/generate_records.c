@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept of a model that served: a trace of what ran, and which experts were chosen. */
 #include "engine/serve.h"
-#include "io/output.h"
+#include "io/stream/output.h"
 
 #include <orrery/trace.h>
 

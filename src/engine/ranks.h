@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "io/transport.h"
+#include "io/transport/transport.h"
 
 /* Ranks as processes. The caller is rank 0; the others are forked from it, so nothing that has
  * threads may stand yet. Under mpirun or Slurm (with MPI built in) the processes are there already,

@@ -4,7 +4,7 @@
 
 #include <orrery/machine.h>
 
-#include "io/yaml.h"
+#include "io/yaml/yaml.h"
 
 /* What the entries of a catalogue file may say, as tables: a key, what its value is, where it goes.
  * Reading by a table refuses unknown keys, wrong units and missing facts where they stand. */

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "io/output.h"
-#include "io/yaml.h"
+#include "io/stream/output.h"
+#include "io/yaml/yaml.h"
 
 #define SCHEMA "orrery.machine/1"
 

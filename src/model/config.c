@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/stream.h"
+#include "io/stream/stream.h"
 
 enum { MOST_BYTES = 4 << 20, MOST_WHOLE = 1 << 30 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "model/spec.h"
 
 enum { MOST_DEPTH = 64, MOST_VALUES = 200 * 1000, MOST_KEYS = 1024 };

@@ -7,7 +7,7 @@
 #include <orrery/graph.h>
 
 #include "base/array.h"
-#include "io/json.h"
+#include "io/json/reader.h"
 
 /* Traces of expert activations as CSV (RFC 4180, but that a field holds no line break). Memory is
  * that of the longest line and of a count per layer and expert. */

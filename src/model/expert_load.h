@@ -4,7 +4,7 @@
 
 #include <orrery/model.h>
 
-#include "io/stream.h"
+#include "io/stream/stream.h"
 
 /* orr_expert_load_read() of what is in a stream, which is borrowed; messages call it `path`. */
 orr_status orr_expert_load_from(orr_stream *stream, const char *path, const char *phase,

@@ -5,7 +5,7 @@
 #include <orrery/model.h>
 
 #include "base/array.h"
-#include "io/yaml.h"
+#include "io/yaml/yaml.h"
 #include "machine/catalog_files.h"
 
 /* What a model's entry may say, as a table: a key, what its value is, where it goes. Offsets are

@@ -5,7 +5,7 @@
 
 #include "base/closest.h"
 #include "base/units.h"
-#include "io/yaml.h"
+#include "io/yaml/yaml.h"
 #include "plan/fleet.h"
 
 #define DAY_NS             86400000000000.0

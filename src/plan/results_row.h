@@ -2,7 +2,7 @@
 #ifndef ORR_PLAN_RESULTS_ROW_H
 #define ORR_PLAN_RESULTS_ROW_H
 
-#include "io/database.h"
+#include "io/database/database.h"
 #include "plan/results.h"
 
 /* Rows of the tables of results_schema.h. `family` NULL: not said. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* Columns as lists, and the SQL that is made of them. */
 

@@ -2,7 +2,7 @@
 #ifndef ORR_PLAN_RESULTS_SCHEMA_H
 #define ORR_PLAN_RESULTS_SCHEMA_H
 
-#include "io/database.h"
+#include "io/database/database.h"
 #include "model/plan.h"
 #include "plan/results.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/transport.h"
+#include "io/transport/transport.h"
 
 /* Meetings are rare and what is said is short: everybody tells everybody, and works out the same.
  */

@@ -8,7 +8,7 @@
 #include <orrery/arena.h>
 #include <orrery/status.h>
 
-#include "io/transport.h"
+#include "io/transport/transport.h"
 
 /* A search over several processes, of one machine or of many. All of them run the same search over
  * the same list of families and take every n-th; now and then they meet to tell one another the

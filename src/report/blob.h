@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/array.h"
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* Bytes on their way into a page. A failed push is remembered, so that a row of pushes
  * needs one check at its end. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io/json_write.h"
+#include "io/json/writer.h"
 #include "report/assets.h"
 #include "report/explore_tell.h"
 #include "report/explore_words.h"

@@ -2,7 +2,7 @@
 #ifndef ORR_REPORT_EXPLORE_PAGE_H
 #define ORR_REPORT_EXPLORE_PAGE_H
 
-#include "io/output.h"
+#include "io/stream/output.h"
 #include "report/explore_tell.h"
 
 /* The pictures of a search's page: each a whole <svg>, as wide as the page. Classes take their colours from

@@ -4,7 +4,7 @@
 
 #include <orrery/report.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* What a site has of a plan. Stages and replicas from the ranks that stand there. */
 typedef struct orr_explore_site {

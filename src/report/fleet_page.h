@@ -4,7 +4,7 @@
 
 #include <orrery/report.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* Parts of the report on a fleet. "ft12", "spares64", "sync"; NULL: out of memory. */
 const char *orr_fleet_policy_text(const orr_fleet_policy *policy, orr_arena *arena);

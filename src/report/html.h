@@ -4,7 +4,7 @@
 
 #include <orrery/report.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* Text as HTML text or as an attribute in double quotes: nothing of it is markup. */
 void orr_html_text(orr_output *out, const char *text);

@@ -4,7 +4,7 @@
 
 #include <orrery/report.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* The pictures of a plan's page: each a whole <svg>, as wide as the page. Classes take their colours
  * from the page's style sheet. */

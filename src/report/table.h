@@ -4,7 +4,7 @@
 
 #include <orrery/report.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* Write a table. TEXT is for people: aligned, units made readable, names cut to the width
  * (0: not cut), colour when asked. JSON is one object {"schema":..., "columns":[...],

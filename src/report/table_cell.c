@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/number.h"
+#include "io/json/number.h"
 
 static orr_cell of_int(int64_t value)
 {

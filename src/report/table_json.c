@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/table_write.h"
 
-#include "io/json_write.h"
+#include "io/json/writer.h"
 #include "report/table_cell.h"
 
 static void write_cell(orr_json_writer *w, const orr_cell *cell)

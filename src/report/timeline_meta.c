@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/json_write.h"
+#include "io/json/writer.h"
 #include "report/short_name.h"
 
 enum { SHORT_MAX_BYTES = 160, COUNTER_POINTS = 1500 };

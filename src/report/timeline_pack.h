@@ -2,7 +2,7 @@
 #ifndef ORR_REPORT_TIMELINE_PACK_H
 #define ORR_REPORT_TIMELINE_PACK_H
 
-#include "io/output.h"
+#include "io/stream/output.h"
 #include "report/blob.h"
 #include "report/timeline.h"
 

@@ -2,7 +2,7 @@
 #ifndef ORR_SIM_ASTRA_JSON_H
 #define ORR_SIM_ASTRA_JSON_H
 
-#include "io/json.h"
+#include "io/json/reader.h"
 
 /* A small JSON file, read by one function; `read` stands before its one value. Errors carry the
  * file's name and the byte. */

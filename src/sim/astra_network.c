@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "io/yaml.h"
+#include "io/yaml/yaml.h"
 
 enum { MOST_RANKS = 1 << 24 };
 

@@ -2,17 +2,17 @@
 #ifndef ORR_SIM_WORLD_H
 #define ORR_SIM_WORLD_H
 
-#include "io/net.h"
+#include "io/net/net.h"
 
 /* Hosts that speak over a simulated network, in one thread, on one clock: the same seed and the
- * same calls give the same run. Each host has a net (io/net.h) that the protocol cannot tell from
+ * same calls give the same run. Each host has a net (io/net/net.h) that the protocol cannot tell from
  * the system's.
  *
  * Connections keep their frames in order; different connections are independent, so frames of
  * different connections overtake one another. A frame takes latency + bytes / bandwidth + jitter;
  * connections of a host share nothing else. Times are drawn from the seed (base/philox.h).
  *
- * What io/net.h leaves open is drawn for each connection: whether memory that is kept is read at
+ * What io/net/net.h leaves open is drawn for each connection: whether memory that is kept is read at
  * once or only when the frame arrives (drained() follows then), and whether payloads are put where
  * place() says or are read where they are.
  *

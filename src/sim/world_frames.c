@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "io/net_frame.h"
+#include "io/net/frame.h"
 #include "sim/world_parts.h"
 
 /* Header and payload as they travel. false: out of memory. */

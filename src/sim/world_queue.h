@@ -3,7 +3,7 @@
 #define ORR_SIM_WORLD_QUEUE_H
 
 #include "base/array.h"
-#include "io/net.h"
+#include "io/net/net.h"
 #include "sim/world.h"
 
 /* What is to happen, by time, and at one time in the order in which it was put in. Events have

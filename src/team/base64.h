@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "io/json.h"
-#include "io/output.h"
+#include "io/json/reader.h"
+#include "io/stream/output.h"
 
 /* RFC 4648, section 4, as etcd's gateway wants keys and values. Threads: any. */
 

@@ -2,7 +2,7 @@
 #ifndef ORR_TEAM_CATCHUP_H
 #define ORR_TEAM_CATCHUP_H
 
-#include "io/net.h"
+#include "io/net/net.h"
 
 /* State from peers: a member that comes back takes the state after a step from those who have it, in parallel,
  * while they go on.

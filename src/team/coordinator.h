@@ -4,7 +4,7 @@
 
 #include <orrery/team.h>
 
-#include "io/net.h"
+#include "io/net/net.h"
 #include "team/status.h"
 #include "team/store.h"
 

@@ -4,7 +4,7 @@
 
 #include <orrery/arena.h>
 
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "team/status.h"
 
 /* What a coordinator shows over HTTP: GET /metrics (Prometheus), /status (JSON), / (one line). A thread of its own

@@ -2,7 +2,7 @@
 #ifndef ORR_TEAM_ETCD_CLIENT_H
 #define ORR_TEAM_ETCD_CLIENT_H
 
-#include "io/json.h"
+#include "io/json/reader.h"
 
 /* Requests to a cluster of etcd, over HTTP by libcurl; the endpoint that answered last is asked
  * first. Certificates are named as for etcdctl, by ETCDCTL_CACERT, ETCDCTL_CERT and ETCDCTL_KEY of the

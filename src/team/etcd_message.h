@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/array.h"
-#include "io/json.h"
-#include "io/output.h"
+#include "io/json/reader.h"
+#include "io/stream/output.h"
 
 /* What is said to etcd's JSON gateway (v3: etcd/api/etcdserverpb/rpc.proto, as etcd 3.4 and later
  * serve it) and what it answers. 64-bit numbers are strings there, bytes are base64, false and 0 are

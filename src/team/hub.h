@@ -2,7 +2,7 @@
 #ifndef ORR_TEAM_HUB_H
 #define ORR_TEAM_HUB_H
 
-#include "io/net.h"
+#include "io/net/net.h"
 
 /* Speaks to the coordinator for a replica of several ranks: what all ranks say becomes what the replica says, and
  * what the coordinator says goes to all of them, each with the addresses of its own ring. Its ranks are members

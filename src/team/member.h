@@ -4,7 +4,7 @@
 
 #include <orrery/team.h>
 
-#include "io/net.h"
+#include "io/net/net.h"
 #include "team/catchup.h"
 #include "team/ring.h"
 

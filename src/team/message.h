@@ -5,7 +5,7 @@
 #include <orrery/team.h>
 
 #include "base/array.h"
-#include "io/net.h"
+#include "io/net/net.h"
 
 /* What members, hubs and coordinators say to one another. Epoch and step stand in the frame; the rest is its
  * payload, numbers little endian. A payload that does not read whole is no message: the connection is closed. */

@@ -2,7 +2,7 @@
 #ifndef ORR_TEAM_RING_H
 #define ORR_TEAM_RING_H
 
-#include "io/net.h"
+#include "io/net/net.h"
 
 /* All-reduce over a ring of N members, one of each replica: the data path. It moves and adds, allocates
  * nothing once it is formed, and knows nothing of membership: that is told.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <xxhash.h>
 
-#include "io/net_frame.h"
+#include "io/net/frame.h"
 #include "team/ring_parts.h"
 
 /* Chunks that come and go. All that is derived is derived from what this member expects; what a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "io/utf8.h"
+#include "io/json/utf8.h"
 #include "team/status_text.h"
 
 /* A family: what stands above its samples. */

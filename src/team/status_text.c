@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "io/json_write.h"
+#include "io/json/writer.h"
 
 #define TEXT(name, text) text,
 static const char *const STATES[] = {ORR_TEAM_STATE_MAP(TEXT)};

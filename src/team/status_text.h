@@ -2,8 +2,8 @@
 #ifndef ORR_TEAM_STATUS_TEXT_H
 #define ORR_TEAM_STATUS_TEXT_H
 
-#include "io/json.h"
-#include "io/output.h"
+#include "io/json/reader.h"
+#include "io/stream/output.h"
 #include "team/status.h"
 
 /* A team's status as text. Threads: any. */

@@ -4,7 +4,7 @@
 
 #include <orrery/text.h>
 
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "text/split.h"
 
 /* What a tokenizer is made of, whatever file it was read from; a reader fills this and calls

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io/utf8.h"
+#include "io/json/utf8.h"
 #include "text/build.h"
 #include "text/unicode.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "io/utf8.h"
+#include "io/json/utf8.h"
 #include "text/tokenizer.h"
 
 static bool is_special(const orr_tokenizer *t, int32_t token)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/stream.h"
+#include "io/stream/stream.h"
 #include "text/tokenizer.h"
 
 enum { PATH_ROOM = 4096, BYTE_TOKENS = 256 };

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "io/proto.h"
+#include "io/protobuf/wire.h"
 #include "text/tokenizer.h"
 
 /* Field numbers of sentencepiece_model.proto (google/sentencepiece). */

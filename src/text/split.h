@@ -2,7 +2,7 @@
 #ifndef ORR_TEXT_SPLIT_H
 #define ORR_TEXT_SPLIT_H
 
-#include "io/json.h"
+#include "io/json/reader.h"
 
 /* How text is cut into the pieces that are merged on their own. The names are those of the models
  * whose pattern it is; the patterns stand in split.c. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text/unicode.h"
 
-#include "io/utf8.h"
+#include "io/json/utf8.h"
 
 static orr_unicode_class class_of_ascii(uint32_t code)
 {

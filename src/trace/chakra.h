@@ -5,8 +5,8 @@
 #include <orrery/graph.h>
 
 #include "base/array.h"
-#include "io/output.h"
-#include "io/proto.h"
+#include "io/stream/output.h"
+#include "io/protobuf/wire.h"
 
 /* The numbers of Chakra's schema (mlcommons/chakra, et_def.proto of 1.0.0, which has not
  * changed since 0.0.4). A file is `varint(length) message` repeated: one GlobalMetadata,

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "trace/attr_names.h"
 
 /* How a kind lies on the wire. Field numbers follow the order of orr_attr_kind: the

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/job.h"
-#include "io/json_write.h"
+#include "io/json/writer.h"
 #include "trace/process_groups.h"
 
 /* A graph that did not come from Chakra, as a Chakra file that its readers understand.

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph/builder.h"
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "trace/attr_names.h"
 
 /* CollectiveCommType, in order. */

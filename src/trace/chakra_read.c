@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "graph/builder.h"
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "trace/attr_names.h"
 #include "trace/chakra.h"
 #include "trace/chakra_node.h"

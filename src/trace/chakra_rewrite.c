@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "graph/job.h"
-#include "io/output.h"
+#include "io/stream/output.h"
 #include "trace/attr_names.h"
 #include "trace/chakra.h"
 #include "trace/write.h"

@@ -4,7 +4,7 @@
 
 #include <orrery/graph.h>
 
-#include "io/json_write.h"
+#include "io/json/writer.h"
 
 /* The arguments of a node's event, as an object: its columns under Kineto's names, so that our
  * own reader finds them again, then its attributes. */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "io/json.h"
-#include "io/proto.h"
+#include "io/json/reader.h"
+#include "io/protobuf/wire.h"
 
 /* As much of a file is looked at as it takes to meet a key that tells; a recording begins with
  * a header of some kilobytes. */

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "io/json.h"
+#include "io/json/reader.h"
 
 /* Elements of a JSON array, or members of an object, that is in memory as text, as
  * orr_json_raw() gives it. For values that are kept as text and looked into. On text that

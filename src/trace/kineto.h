@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "graph/builder.h"
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "trace/kineto_keys.h"
 #include "trace/process_groups.h"
 #include "trace/recover.h"

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "io/json.h"
+#include "io/json/reader.h"
 
 /* The words of Kineto: keys of an event, its arguments, its categories. */
 

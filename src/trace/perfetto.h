@@ -5,8 +5,8 @@
 #include <orrery/graph.h>
 
 #include "base/array.h"
-#include "io/output.h"
-#include "io/proto.h"
+#include "io/stream/output.h"
+#include "io/protobuf/wire.h"
 #include "trace/write.h"
 
 /* The numbers of Perfetto's schema (perfetto_trace.proto) that we write: a Trace is packets in

@@ -3,7 +3,7 @@
 
 #include "base/array.h"
 #include "graph/builder.h"
-#include "io/json.h"
+#include "io/json/reader.h"
 
 void orr_process_groups_done(orr_process_groups *groups)
 {

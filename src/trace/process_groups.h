@@ -4,7 +4,7 @@
 
 #include <orrery/graph.h>
 
-#include "io/json_write.h"
+#include "io/json/writer.h"
 #include "trace/idmap.h"
 
 /* The process groups of a recording by what its communications call them. Zero-initialised

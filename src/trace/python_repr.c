@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/utf8.h"
+#include "io/json/utf8.h"
 
 typedef struct printer {
     orr_proto_buffer *out;

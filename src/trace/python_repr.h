@@ -2,8 +2,8 @@
 #ifndef ORR_TRACE_PYTHON_REPR_H
 #define ORR_TRACE_PYTHON_REPR_H
 
-#include "io/json.h"
-#include "io/proto.h"
+#include "io/json/reader.h"
+#include "io/protobuf/wire.h"
 
 /* JSON text as Python prints the same value, for the strings of Chakra's IOInfo:
  * [[9, 6, 0, 48, 4, "cuda:0"], true, null, 1.000000] becomes

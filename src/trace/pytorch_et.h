@@ -5,7 +5,7 @@
 #include <orrery/graph.h>
 
 #include "base/array.h"
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "trace/process_groups.h"
 #include "trace/reader.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/builder.h"
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "trace/reader.h"
 
 void orr_read_options_init(orr_read_options *options)

@@ -5,7 +5,7 @@
 #include <orrery/graph.h>
 #include <orrery/trace.h>
 
-#include "io/stream.h"
+#include "io/stream/stream.h"
 
 /* One reader a format. A reader consumes the whole stream and fills the builder:
  * nodes, lanes, groups, rank, base, attributes, and every dependency that the

@@ -4,7 +4,7 @@
 
 #include <orrery/graph.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* One writer a format. A writer puts the whole file into `out` and leaves finishing and
  * closing it to the caller. Failures to write are told by orr_output_finish(); a writer

@@ -2,7 +2,7 @@
 /* config.json: keys as in transformers, models/<model>/configuration_<model>.py. */
 #include <string.h>
 
-#include "io/json_write.h"
+#include "io/json/writer.h"
 #include "weights/names.h"
 
 static void put_rope(orr_json_writer *w, const orr_model *m)

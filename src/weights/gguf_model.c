@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "model/spec.h"
 
 typedef struct reader {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "weights/store.h"
 
 enum { HEADER_AT = 8, MOST_HEADER_BYTES = 100 * 1000 * 1000, MOST_DEPTH = 8 };

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/path.h"
-#include "io/json_write.h"
+#include "io/json/writer.h"
 #include "weights/write.h"
 
 /* Numbers in this order: what is of four bytes first, so that everything is aligned. */

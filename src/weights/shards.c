@@ -5,7 +5,7 @@
 
 #include "base/path.h"
 #include "base/strtab.h"
-#include "io/json.h"
+#include "io/json/reader.h"
 #include "weights/store.h"
 
 /* Which file of `files` each tensor shall be in. */

@@ -2,7 +2,7 @@
 #ifndef ORR_WEIGHTS_WRITE_H
 #define ORR_WEIGHTS_WRITE_H
 
-#include "io/output.h"
+#include "io/stream/output.h"
 #include "weights/recipe.h"
 #include "weights/store.h"
 

@@ -4,7 +4,7 @@
 
 #include "cost/fit_boost.h"
 #include "cost/model_file.h"
-#include "io/stream.h"
+#include "io/stream/stream.h"
 
 /* Boosted trees of random measurements, some values missing. For every row, also of features far
  * from all that was fitted to:

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json.h"
+#include "io/json/reader.h"
 
 /* The tiny checkpoints of tests/reference/checkpoints, and what transformers computes from them: its
  * README says what the files hold. */

@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "engine/program.h"
-#include "io/yaml.h"
+#include "io/yaml/yaml.h"
 #include "model/module.h"
 #include "model/spec.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "engine/train_parts.h"
-#include "io/yaml.h"
+#include "io/yaml/yaml.h"
 
 enum { STEPS = 3, PAIRS = 2, TOKENS = 12, DEADLINE_S = 60 };
 #define TOLERANCE 1e-4

@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "engine/clicks.h"
 #include "engine/ranks.h"
-#include "io/yaml.h"
+#include "io/yaml/yaml.h"
 #include "model/recommend.h"
 
 enum { STEPS = 3, SAMPLES = 8, TABLES = 3, NAME_CHARS = 128, DEADLINE_S = 60 };

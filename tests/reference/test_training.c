@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "engine/owned.h"
 #include "engine/train_parts.h"
-#include "io/yaml.h"
+#include "io/yaml/yaml.h"
 #include "weights/store.h"
 
 enum { STEPS = 3, SAMPLES = 2, TOKENS = 24, NAME_CHARS = 256, DEADLINE_S = 120 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/stream.h"
+#include "io/stream/stream.h"
 
 static data_files *found; /* nftw() passes nothing through */
 static const char *below;

@@ -7,7 +7,7 @@
 #include <orrery/orrery.h>
 
 #include "failing.h"
-#include "io/output.h"
+#include "io/stream/output.h"
 #include "leaks.h"
 #include "report/table.h"
 

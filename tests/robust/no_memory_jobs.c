@@ -7,7 +7,7 @@
 #include <orrery/orrery.h>
 
 #include "failing.h"
-#include "io/output.h"
+#include "io/stream/output.h"
 #include "leaks.h"
 
 enum { SMALLEST_BLOCK = 1 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/stream.h"
+#include "io/stream/stream.h"
 
 #include "folder.h"
 

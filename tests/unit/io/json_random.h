@@ -3,8 +3,8 @@
 #define ORR_TESTS_JSON_RANDOM_H
 
 #include "base/philox.h"
-#include "io/output.h"
-#include "io/utf8.h"
+#include "io/stream/output.h"
+#include "io/json/utf8.h"
 #include "json_tokens.h"
 
 /* A random document, and beside it the tokens that reading it must give. It is written by hand, not

@@ -5,10 +5,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "io/json.h"
-#include "io/json_reader.h"
-#include "io/output.h"
-#include "io/stream_test.h"
+#include "io/json/reader.h"
+#include "io/json/reader_parts.h"
+#include "io/stream/output.h"
+#include "io/stream/stream_test.h"
 
 /* A JSON document as the sequence of its tokens, one a line, so that two ways of reading it can be
  * compared. Not recursive: fuzzers nest deep. */

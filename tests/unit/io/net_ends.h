@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
-#include "io/net_frame.h"
+#include "io/net/frame.h"
 
 /* Two nets in one thread, polled in turn; and processes where one has to die. */
 enum { ENDS = 2 };

@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/philox.h"
 #include "files.h"
-#include "io/stream.h"
-#include "io/stream_test.h"
+#include "io/stream/stream.h"
+#include "io/stream/stream_test.h"
 
 /* What holds for gzip and zstd alike. `pack` uses the library of the format itself. */
 typedef struct packer {

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "io/database.h"
+#include "io/database/database.h"
 
 #include "files.h"
 #include "lite_memory.h"

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/json.h"
-#include "io/stream_test.h"
-#include "io/utf8.h"
+#include "io/json/reader.h"
+#include "io/stream/stream_test.h"
+#include "io/json/utf8.h"
 
 /* One string, decoded; false when it is refused. */
 static bool decode(const char *text, size_t len, size_t step, bool tolerant, char *out,

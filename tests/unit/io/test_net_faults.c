@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/net_shm.h"
+#include "io/net/shm.h"
 
 /* Peers that die, lie, or are hung up on; and no memory or no files. */
 

@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "files.h"
-#include "io/output.h"
+#include "io/stream/output.h"
 
 static size_t files_in(void **state)
 {

@@ -11,8 +11,8 @@
 
 #include "base/alloc.h"
 #include "files.h"
-#include "io/stream.h"
-#include "io/stream_test.h"
+#include "io/stream/stream.h"
+#include "io/stream/stream_test.h"
 
 static void memory_is_its_own_window(void **state)
 {

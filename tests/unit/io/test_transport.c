@@ -19,7 +19,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/philox.h"
-#include "io/transport.h"
+#include "io/transport/transport.h"
 
 /* Ranks are threads here, so that sanitizers see both ends; processes are in test_ranks.c. */
 enum { RANKS = 4, MESSAGES = 60, LARGEST = 900 * 1000 };

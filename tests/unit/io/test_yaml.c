@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "files.h"
-#include "io/yaml.h"
+#include "io/yaml/yaml.h"
 
 static orr_arena *arena;
 

@@ -20,7 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "io/database.h"
+#include "io/database/database.h"
 #include "plan/results.h"
 
 #include "../io/folder.h"

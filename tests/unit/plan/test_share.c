@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "io/transport.h"
+#include "io/transport/transport.h"
 #include "plan/share.h"
 
 /* Ranks are threads here, over shared memory; under mpirun this program is run again as each rank.

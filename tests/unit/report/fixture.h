@@ -14,7 +14,7 @@
 
 #include <orrery/orrery.h>
 
-#include "io/output.h"
+#include "io/stream/output.h"
 
 /* A rank with one host thread and two streams; times in us read better in tests. */
 typedef struct rig {

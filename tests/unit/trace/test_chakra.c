@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "io/proto.h"
+#include "io/protobuf/wire.h"
 #include "trace/attr_names.h"
 #include "trace/chakra.h"
 

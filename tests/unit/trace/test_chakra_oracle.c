@@ -2,7 +2,7 @@
 #include "trace_data.h"
 
 #include "chakra_et.pb-c.h"
-#include "io/proto.h"
+#include "io/protobuf/wire.h"
 
 /* Our Chakra files against those of another implementation of protobuf: what we write it decodes to
  * the same, and encodes again to the same bytes; what it encodes we read. */

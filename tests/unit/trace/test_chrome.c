@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "io/json.h"
+#include "io/json/reader.h"
 
 static test_bytes chrome_bytes(const orr_graph *g)
 {

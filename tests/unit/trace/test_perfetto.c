@@ -2,7 +2,7 @@
 #include "trace_data.h"
 
 #include "base/alloc.h"
-#include "io/proto.h"
+#include "io/protobuf/wire.h"
 #include "trace/perfetto.h"
 
 /* A reader of the few fields that we write, which keeps the rules of Perfetto's trace processor: tracks

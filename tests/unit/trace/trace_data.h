@@ -14,8 +14,8 @@
 
 #include <orrery/trace.h>
 
-#include "io/output.h"
-#include "io/stream.h"
+#include "io/stream/output.h"
+#include "io/stream/stream.h"
 #include "trace/write.h"
 
 /* Real traces lie beside the repository; without them the test that asks is skipped. */

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "io/json/reader_parts.h"
+#include "io/json/scan.h"
+
+/* Passing over values without looking at them, but not without checking them.
+ *
+ * run() goes over the common tokens with its state in registers. At anything else (an
+ * escape, an exponent, the end of the window, an error) it stops before the token, with the
+ * reader's state as it would be there, and the reader itself takes that one step. So there is
+ * one place that knows about faults and errors, and it is not this one. */
+
+static inline bool is_digit(uint8_t c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Behind the string whose quote is at p; NULL: not a common one. */
+static inline const uint8_t *pass_string(const uint8_t *p, const uint8_t *end)
+{
+    p = orr_json_plain_end(p + 1, end);
+    return p < end && *p == '"' ? p + 1 : NULL;
+}
+
+/* Behind a number without an exponent, NULL likewise. */
+static inline const uint8_t *pass_number(const uint8_t *p, const uint8_t *end)
+{
+    p += *p == '-';
+    const uint8_t *whole = p;
+    while (p < end && is_digit(*p))
+        p++;
+    if (p == whole || (*whole == '0' && p - whole > 1))
+        return NULL;
+    if (p < end && *p == '.') {
+        const uint8_t *fraction = ++p;
+        while (p < end && is_digit(*p))
+            p++;
+        if (p == fraction)
+            return NULL;
+    }
+    return p < end && (*p == ',' || *p == '}' || *p == ']' || orr_json_is_space(*p)) ? p : NULL;
+}
+
+static inline const uint8_t *pass_word(const uint8_t *p, const uint8_t *end)
+{
+    if (end - p > 4 && (memcmp(p, "true", 4) == 0 || memcmp(p, "null", 4) == 0))
+        return p + 4;
+    return end - p > 5 && memcmp(p, "false", 5) == 0 ? p + 5 : NULL;
+}
+
+static inline const uint8_t *pass_scalar(const uint8_t *p, const uint8_t *end)
+{
+    if (*p == '"')
+        return pass_string(p, end);
+    return is_digit(*p) || *p == '-' ? pass_number(p, end) : pass_word(p, end);
+}
+
+/* Behind the key at p and its colon, NULL likewise. */
+static inline const uint8_t *pass_key(const uint8_t *p, const uint8_t *end)
+{
+    if (p >= end || *p != '"' || (p = pass_string(p, end)) == NULL)
+        return NULL;
+    p = orr_json_skip_space(p, end);
+    return p < end && *p == ':' ? p + 1 : NULL;
+}
+
+static void run(orr_json *json, uint32_t depth)
+{
+    const uint8_t *const end = json->end;
+    const uint8_t *p = json->at;
+    orr_json_expect expect = (orr_json_expect)json->expect;
+    bool in_object = json->in_object;
+    while (json->depth > depth) {
+        json->at = p;
+        json->expect = (uint8_t)expect;
+        p = orr_json_skip_space(p, end);
+        if (p >= end)
+            return;
+        if (expect != ORR_JSON_EXPECT_VALUE) {
+            if (*p == (in_object ? '}' : ']')) {
+                json->depth--;
+                in_object = json->depth > 0 && json->is_object.at[json->depth - 1];
+                json->in_object = in_object;
+                expect = json->depth > 0 ? ORR_JSON_EXPECT_MORE : ORR_JSON_EXPECT_VALUE;
+                p++;
+                continue;
+            }
+            if (expect == ORR_JSON_EXPECT_MORE) {
+                if (*p != ',')
+                    return;
+                p = orr_json_skip_space(p + 1, end);
+            }
+            if (in_object && (p = pass_key(p, end)) == NULL)
+                return;
+            p = orr_json_skip_space(p, end);
+            if (p >= end || *p == ']')
+                return;
+        }
+        if (*p == '{' || *p == '[') {
+            if (json->depth >= json->depth_limit || json->depth >= json->is_object.room)
+                return;
+            in_object = *p == '{';
+            json->is_object.at[json->depth++] = in_object;
+            json->in_object = in_object;
+            expect = ORR_JSON_EXPECT_FIRST;
+            p++;
+            continue;
+        }
+        if ((p = pass_scalar(p, end)) == NULL)
+            return;
+        expect = ORR_JSON_EXPECT_MORE;
+    }
+    json->at = p;
+    json->expect = (uint8_t)expect;
+}
+
+orr_status orr_json_skip_to_depth(orr_json *json, uint32_t depth, orr_error *err)
+{
+    orr_status status = ORR_OK;
+    orr_json_value value;
+    orr_text key;
+    while (json->depth > depth) {
+        run(json, depth);
+        if (json->depth <= depth)
+            break;
+        if (json->expect == ORR_JSON_EXPECT_VALUE)
+            status = orr_json_value_next(json, &value, err);
+        else if (json->in_object)
+            (void)orr_json_next_key(json, &key, &status, err);
+        else
+            (void)orr_json_next_element(json, &status, err);
+        ORR_TRY(status);
+    }
+    return ORR_OK;
+}
+
+orr_status orr_json_skip(orr_json *json, orr_error *err)
+{
+    const uint32_t depth = json->depth;
+    orr_json_value value;
+    ORR_TRY(orr_json_value_next(json, &value, err));
+    return orr_json_skip_to_depth(json, depth, err);
+}

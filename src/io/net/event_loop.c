@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "io/net/parts.h"
+
+/* A poll: what is to be told, alarms, shared memory, epoll; and if all of them are quiet, the wait.
+ */
+
+enum {
+    EVENTS = 64,
+    ACCEPTS = 64,      /* of a listener, in a poll                                   */
+    UNLOOKED_MOST = 8, /* polls in which other work came first, until epoll is asked */
+    LOOKS = 32         /* at shared memory, between two looks at the rest            */
+};
+
+static int64_t now_ns(void)
+{
+    return orr_clock_now_ns(&orr_clock_monotonic);
+}
+
+static void tell(orr_net_system *net, orr_net_link *link, unsigned what)
+{
+    if ((what & ORR_TODO_CONNECTED) != 0)
+        orr_net_link_connected(net, link);
+    if ((what & ORR_TODO_READ) != 0 && !link->dead)
+        link->wire->ready(net, link, EPOLLIN);
+    if ((what & ORR_TODO_DRAINED) != 0 && !link->dead && !link->broken && link->queue.n == 0 &&
+        link->user != NULL && link->user->drained != NULL)
+        link->user->drained(link->user->ctx, link->conn);
+    if ((what & ORR_TODO_END) != 0)
+        orr_net_link_end(net, link, link->why);
+}
+
+/* Those that stand there now; what comes of telling them is for the next poll. */
+static bool tell_all(orr_net_system *net)
+{
+    orr_net_link *last = net->todo_last, *link = NULL;
+    if (last == NULL)
+        return false;
+    while (link != last) {
+        link = net->todo_first;
+        net->todo_first = link->next_todo;
+        if (net->todo_first == NULL)
+            net->todo_last = NULL;
+        const unsigned what = link->todo;
+        link->in_todo = false;
+        link->todo = 0;
+        if (!link->dead)
+            tell(net, link, what);
+    }
+    return true;
+}
+
+static int64_t first_alarm_ns(const orr_net_system *net)
+{
+    int64_t first_ns = net->flushing > 0 ? net->flush_check_ns : INT64_MAX;
+    for (size_t i = 0; i < net->alarms.n; i++)
+        if (net->alarms.at[i].at_ns < first_ns)
+            first_ns = net->alarms.at[i].at_ns;
+    return first_ns;
+}
+
+static void check_flushes(orr_net_system *net, int64_t at_ns)
+{
+    if (net->flushing == 0 || at_ns < net->flush_check_ns)
+        return;
+    net->flush_check_ns = INT64_MAX;
+    for (size_t i = 0; i < net->slots.n; i++) {
+        orr_net_link *link = net->slots.at[i].link;
+        if (link == NULL || link->user != NULL)
+            continue;
+        if (link->flush_until_ns <= at_ns)
+            orr_net_link_kill(net, link);
+        else if (link->flush_until_ns < net->flush_check_ns)
+            net->flush_check_ns = link->flush_until_ns;
+    }
+}
+
+static bool ring_alarms(orr_net_system *net)
+{
+    const int64_t at_ns = now_ns();
+    bool rang = false;
+    check_flushes(net, at_ns);
+    const orr_net_user *lost = net->alarm_lost;
+    net->alarm_lost = NULL;
+    if (lost != NULL && lost->woken != NULL)
+        lost->woken(lost->ctx);
+    for (size_t i = 0; i < net->alarms.n; i++) {
+        const orr_net_user *user = net->alarms.at[i].user;
+        if (user == NULL || net->alarms.at[i].at_ns > at_ns)
+            continue;
+        net->alarms.at[i].at_ns = INT64_MAX;
+        rang = true;
+        if (user->woken != NULL)
+            user->woken(user->ctx);
+    }
+    return rang;
+}
+
+static bool look_at_shms(orr_net_system *net)
+{
+    bool moved = false;
+    for (size_t i = 0; i < net->shms.n; i++)
+        if (net->shms.at[i] != NULL)
+            moved |= orr_net_shm_look(net, net->shms.at[i]);
+    return moved;
+}
+
+/* Out of files: whoever calls is hung up on, or the listener would wake this net forever. */
+static void refuse_one(orr_net_system *net, int listener)
+{
+    if (net->spare < 0)
+        return;
+    close(net->spare);
+    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    net->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void welcome(orr_net_system *net, const orr_net_listener *from, int fd)
+{
+    orr_net_link *link;
+    const orr_net_user *user = from->user;
+    const orr_net_wire *wire = from->shm ? &orr_net_shm_wire : &orr_net_tcp;
+    if (orr_net_link_new(net, user, wire, fd, &link, NULL) != ORR_OK) {
+        close(fd);
+        return;
+    }
+    if ((from->shm && !orr_net_shm_accept(net, link)) ||
+        !orr_net_link_watch(net, link, true, false)) {
+        orr_net_link_kill(net, link);
+        return;
+    }
+    if (user->accepted != NULL)
+        user->accepted(user->ctx, link->conn);
+}
+
+static void accept_some(orr_net_system *net, uint64_t id)
+{
+    for (int i = 0; i < ACCEPTS; i++) {
+        const orr_net_listener *from = NULL;
+        for (size_t k = 0; k < net->listeners.n; k++)
+            if (net->listeners.at[k].id == id)
+                from = &net->listeners.at[k];
+        if (from == NULL)
+            return;
+        const int fd = accept4(from->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+            refuse_one(net, from->fd);
+        if (fd < 0)
+            return;
+        const orr_net_listener copy = *from;
+        welcome(net, &copy, fd);
+    }
+}
+
+static void handle(orr_net_system *net, const struct epoll_event *event)
+{
+    uint64_t rings;
+    if (event->data.u64 == ORR_NET_OF_WAKE) {
+        while (read(net->wake, &rings, sizeof rings) < 0 && errno == EINTR)
+            ;
+    } else if ((event->data.u64 & ORR_NET_OF_LISTENER) != 0) {
+        accept_some(net, event->data.u64);
+    } else {
+        orr_net_link *link = orr_net_link_of(net, event->data.u64);
+        if (link != NULL)
+            link->wire->ready(net, link, event->events);
+    }
+}
+
+/* Up to `for_ns`, in nanoseconds where the system has them. */
+static int wait_events(const orr_net_system *net, struct epoll_event *events, int64_t for_ns)
+{
+    if (for_ns <= 0)
+        return epoll_wait(net->epoll, events, EVENTS, 0);
+    const struct timespec t = {.tv_sec = for_ns / 1000000000, .tv_nsec = for_ns % 1000000000};
+    const int n = epoll_pwait2(net->epoll, events, EVENTS, for_ns == INT64_MAX ? NULL : &t, NULL);
+    if (n >= 0 || errno != ENOSYS)
+        return n;
+    const int64_t ms = for_ns / 1000000 + 1;
+    return epoll_wait(net->epoll, events, EVENTS, ms > INT32_MAX ? -1 : (int)ms);
+}
+
+static bool handle_events(orr_net_system *net, int64_t for_ns)
+{
+    struct epoll_event events[EVENTS];
+    const int n = wait_events(net, events, for_ns);
+    net->unlooked = 0;
+    for (int i = 0; i < n; i++)
+        handle(net, &events[i]);
+    return n > 0;
+}
+
+static bool turn(orr_net_system *net)
+{
+    bool did = tell_all(net);
+    did |= ring_alarms(net);
+    did |= look_at_shms(net);
+    if (!did || ++net->unlooked >= UNLOOKED_MOST)
+        did |= handle_events(net, 0);
+    return did;
+}
+
+static void relax(void)
+{
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#endif
+}
+
+static bool spin(orr_net_system *net, int64_t until_ns)
+{
+    const int64_t begin_ns = now_ns();
+    int64_t end_ns;
+    if (__builtin_add_overflow(begin_ns, net->options.spin_ns, &end_ns) || end_ns > until_ns)
+        end_ns = until_ns;
+    while (now_ns() < end_ns) {
+        for (int i = 0; i < LOOKS && net->shms.n > 0; i++, relax())
+            if (look_at_shms(net))
+                return true;
+        if (turn(net))
+            return true;
+    }
+    return false;
+}
+
+/* Peers in shared memory ring only for those who said that they sleep; after that they are looked
+ * at once more, since what came before they knew rings no bell. */
+static void sleep_until(orr_net_system *net, int64_t until_ns)
+{
+    for (size_t i = 0; i < net->shms.n; i++)
+        if (net->shms.at[i] != NULL)
+            orr_net_shm_sleeps(net->shms.at[i], true);
+    if (!look_at_shms(net) && net->todo_first == NULL) {
+        const int64_t first_ns = first_alarm_ns(net);
+        if (first_ns < until_ns)
+            until_ns = first_ns;
+        const int64_t at_ns = now_ns();
+        handle_events(net, until_ns == INT64_MAX ? INT64_MAX : until_ns - at_ns);
+    }
+    for (size_t i = 0; i < net->shms.n; i++)
+        if (net->shms.at[i] != NULL)
+            orr_net_shm_sleeps(net->shms.at[i], false);
+    look_at_shms(net);
+    ring_alarms(net);
+}
+
+void orr_net_poll(orr_net *self, int64_t until_ns)
+{
+    orr_net_system *net = (orr_net_system *)self;
+    orr_net_link_reap(net);
+    if (!turn(net) && now_ns() < until_ns && (net->options.spin_ns <= 0 || !spin(net, until_ns)))
+        sleep_until(net, until_ns);
+    orr_net_link_reap(net);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_IO_NET_PARTS_H
+#define ORR_IO_NET_PARTS_H
+
+#include <sys/socket.h>
+
+#include "base/array.h"
+#include "io/net/frame.h"
+
+/* What the files of the system's net share. */
+
+/* Frames to be sent, oldest first. */
+typedef struct orr_net_out {
+    orr_frame frame;
+    const uint8_t *payload; /* the caller keeps it; NULL: copied */
+    uint64_t copy;          /* where, in all that was ever copied */
+} orr_net_out;
+
+typedef struct orr_net_queue {
+    orr_net_out *at; /* a ring */
+    uint32_t room, first, n;
+    size_t moved; /* of the first frame, header and payload */
+    size_t bytes; /* still to go, of all                    */
+    uint8_t *copies;
+    size_t copies_room;
+    uint64_t copies_begin, copies_end; /* what `copies` holds of all that was ever copied */
+} orr_net_queue;
+
+enum { ORR_NET_BATCH = 16 }; /* frames to one system call */
+
+/* `frame` is sealed; `moved` bytes of it have gone already. False: out of memory, nothing changed.
+ */
+bool orr_net_queue_add(orr_net_queue *queue, const orr_frame *frame, const void *payload, bool keep,
+                       size_t moved) ORR_MUST_CHECK;
+const uint8_t *orr_net_queue_payload(const orr_net_queue *queue, const orr_net_out *out);
+static inline orr_net_out *orr_net_queue_nth(const orr_net_queue *queue, uint32_t i)
+{
+    return &queue->at[(queue->first + i) & (queue->room - 1)];
+}
+/* What is still to go, up to ORR_NET_BATCH frames: the number of places. */
+int orr_net_queue_rest(const orr_net_queue *queue, struct iovec rest[2 * ORR_NET_BATCH]);
+void orr_net_queue_took(orr_net_queue *queue, size_t n);
+/* Payloads that the caller keeps are copied: it will not any more. */
+bool orr_net_queue_own(orr_net_queue *queue) ORR_MUST_CHECK;
+void orr_net_queue_drop(orr_net_queue *queue); /* all that is in it */
+void orr_net_queue_done(orr_net_queue *queue);
+
+/* A connection. */
+typedef struct orr_net_system orr_net_system;
+typedef struct orr_net_link orr_net_link;
+typedef struct orr_net_shm orr_net_shm; /* net_shm.c */
+
+/* How bytes pass on it. None of these calls the user, but for ready() and look(). */
+typedef struct orr_net_wire {
+    void (*ready)(orr_net_system *net, orr_net_link *link, uint32_t events); /* of epoll */
+    void (*push)(orr_net_system *net, orr_net_link *link); /* sends of the queue what goes */
+    /* Sends a frame at once as far as it goes: how much of header and payload. */
+    size_t (*write)(orr_net_system *net, orr_net_link *link, const orr_frame *frame,
+                    const void *payload);
+    void (*waits)(orr_net_system *net, orr_net_link *link); /* something was queued; or NULL */
+    bool unhashed;                    /* payloads are not checked on it, and so not hashed for it */
+    void (*done)(orr_net_link *link); /* or NULL                       */
+} orr_net_wire;
+
+/* What is to be told, or done, in poll(). */
+enum {
+    ORR_TODO_CONNECTED = 1,
+    ORR_TODO_DRAINED = 2,
+    ORR_TODO_READ = 4, /* what sending found broken may still have something to say */
+    ORR_TODO_END = 8
+};
+enum { ORR_CALLS = 4 };
+
+struct orr_net_link {
+    orr_conn conn;
+    const orr_net_user *user; /* NULL: closed, and flushing what is queued */
+    const orr_net_wire *wire;
+    int fd;
+    bool calling; /* not connected yet                        */
+    bool dead;    /* freed when no callback can be inside     */
+    bool broken;  /* nothing can be sent any more             */
+    bool writing; /* epoll tells when it can be sent again    */
+    bool shut;    /* flushed: waits for the peer's end        */
+    unsigned todo;
+    orr_net_end why; /* of ORR_TODO_END */
+    int64_t flush_until_ns;
+    orr_net_queue queue;
+    orr_frame_reader reader;
+    orr_net_shm *shm;
+    struct { /* the addresses still to be called */
+        struct sockaddr_storage at[ORR_CALLS];
+        socklen_t bytes[ORR_CALLS];
+        int n, next;
+    } calls;
+    orr_net_link *next_todo, *next_dead;
+    bool in_todo;
+};
+
+typedef struct orr_net_listener {
+    uint64_t id;
+    int fd;
+    bool shm;
+    const orr_net_user *user;
+} orr_net_listener;
+
+typedef struct orr_net_alarm {
+    const orr_net_user *user; /* NULL: gone */
+    int64_t at_ns;
+} orr_net_alarm;
+
+typedef struct orr_net_slot {
+    orr_net_link *link;
+    uint32_t generation;
+} orr_net_slot;
+
+struct orr_net_system {
+    orr_net net;
+    orr_net_system_options options;
+    int epoll, wake, spare; /* spare: given up to refuse a caller when files run out */
+    orr_array(orr_net_slot) slots;
+    orr_array(uint32_t) free_slots;
+    orr_array(orr_net_listener) listeners;
+    orr_array(orr_net_alarm) alarms;
+    orr_array(orr_net_link *) shms; /* those of shared memory, looked at without epoll */
+    uint64_t next_listener;
+    orr_net_link *todo_first, *todo_last, *dead;
+    uint32_t flushing; /* links that are */
+    int64_t flush_check_ns;
+    const orr_net_user *alarm_lost; /* there was no memory for it: is woken at once */
+    uint32_t unlooked;              /* polls since epoll was asked */
+};
+
+/* What epoll tells, beside the numbers of connections. */
+#define ORR_NET_OF_LISTENER (UINT64_C(1) << 63)
+#define ORR_NET_OF_WAKE     UINT64_C(0)
+
+void orr_net_poll(orr_net *self, int64_t until_ns);
+
+/* net_link.c. Everything takes a link that may be dead. */
+orr_status orr_net_link_new(orr_net_system *net, const orr_net_user *user, const orr_net_wire *wire,
+                            int fd, orr_net_link **ret, orr_error *err) ORR_MUST_CHECK;
+orr_net_link *orr_net_link_of(const orr_net_system *net, orr_conn conn); /* NULL: no more */
+bool orr_net_link_watch(orr_net_system *net, orr_net_link *link, bool add, bool writing);
+void orr_net_link_todo(orr_net_system *net, orr_net_link *link, unsigned what);
+/* Ends it: later, from poll(), and at once. */
+void orr_net_link_fail(orr_net_system *net, orr_net_link *link, orr_net_end why);
+void orr_net_link_end(orr_net_system *net, orr_net_link *link,
+                      orr_net_end why);                          /* tells the user */
+void orr_net_link_kill(orr_net_system *net, orr_net_link *link); /* tells nobody */
+void orr_net_link_connected(orr_net_system *net, orr_net_link *link);
+/* Nothing more can be sent; what was received before is still read, which finds the end. */
+void orr_net_link_broken(orr_net_system *net, orr_net_link *link);
+/* After some of the queue has gone. */
+void orr_net_link_pushed(orr_net_system *net, orr_net_link *link, bool moved);
+/* The user is asked and told; false: the link is dead. place(): and the reader reads there, if it
+ * `reads`. */
+bool orr_net_link_place(orr_net_system *net, orr_net_link *link, const orr_frame *frame,
+                        bool reads);
+bool orr_net_link_frames(orr_net_system *net, orr_net_link *link, uint32_t *count);
+bool orr_net_link_frame(orr_net_system *net, orr_net_link *link, const orr_frame *frame,
+                        const void *payload);
+/* How long a flush may stand still. Assumed: longer than any pause of a peer that lives. */
+enum { ORR_NET_FLUSH_S = 5 };
+void orr_net_link_reap(orr_net_system *net);
+
+/* net_hash.c. False: this machine has no wide vectors. */
+bool orr_net_hash_wide(const void *bytes, size_t n, uint64_t *ret);
+
+/* net_address.c: "host:port", "host:port|shm", and what is published: "host:port|shm:machine:name".
+ */
+enum { ORR_NET_HOST = 96, ORR_NET_NAME = 40 };
+typedef struct orr_net_address {
+    char host[ORR_NET_HOST], port[8];
+    bool shm;
+    uint64_t machine; /* 0: not said */
+    char name[ORR_NET_NAME];
+} orr_net_address;
+orr_status orr_net_address_parse(const char *text, orr_net_address *ret,
+                                 orr_error *err) ORR_MUST_CHECK;
+orr_status orr_net_address_print(const orr_net_address *address, char ret[ORR_NET_ADDRESS],
+                                 orr_error *err) ORR_MUST_CHECK;
+/* Of processes that reach one another through sockets of its own: this boot of this machine, in
+ * this network namespace. 0: not known. */
+uint64_t orr_net_machine(void);
+
+/* net_tcp.c */
+extern const orr_net_wire orr_net_tcp;
+orr_status orr_net_tcp_listen(orr_net_system *net, orr_net_address *address, int *ret_fd,
+                              orr_error *err) ORR_MUST_CHECK;
+orr_status orr_net_tcp_connect(orr_net_system *net, const orr_net_user *user,
+                               const orr_net_address *address, orr_conn *ret,
+                               orr_error *err) ORR_MUST_CHECK;
+void orr_net_tcp_tune(const orr_net_system *net, int fd);
+
+/* net_shm.c, net_shm_meet.c */
+extern const orr_net_wire orr_net_shm_wire;
+orr_status orr_net_shm_listen(orr_net_system *net, orr_net_address *address, int *ret_fd,
+                              orr_error *err) ORR_MUST_CHECK;
+orr_status orr_net_shm_connect(orr_net_system *net, const orr_net_user *user,
+                               const orr_net_address *address, orr_conn *ret,
+                               orr_error *err) ORR_MUST_CHECK;
+bool orr_net_shm_accept(orr_net_system *net, orr_net_link *link);
+bool orr_net_shm_look(orr_net_system *net, orr_net_link *link); /* true: something moved */
+void orr_net_shm_sleeps(orr_net_link *link, bool sleeps);
+
+#endif /* ORR_IO_NET_PARTS_H */

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "io/net/shm.h"
+
+/* How bytes pass through the rings. */
+
+enum { LINE = ORR_SHM_LINE, STREAMED_BYTES = 2 << 10, TURN_FRAMES = 64, TURN_BYTES = 4 << 20 };
+
+static size_t lines(size_t bytes)
+{
+    return (bytes + LINE - 1) & ~(size_t)(LINE - 1);
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Past this core's cache when it is much: the other core would have to fetch each line out of it
+ * (measured: 8 MiB all-reduced by two ranks in 1.6 ms, 3.8 without). */
+static void put(uint8_t *to, const uint8_t *from, size_t n)
+{
+#ifdef __SSE2__
+    if (n >= STREAMED_BYTES) {
+        for (; n >= LINE; n -= LINE, to += LINE, from += LINE)
+            for (size_t i = 0; i < LINE; i += 16)
+                _mm_stream_si128((void *)(to + i), _mm_loadu_si128((const void *)(from + i)));
+        _mm_sfence();
+    }
+#endif
+    memcpy(to, from, n);
+}
+
+static void ring_bell(const orr_net_link *link, _Atomic uint32_t *sleeps)
+{
+    /* A socket that takes no more holds bells enough. */
+    if (atomic_load(sleeps) != 0 && atomic_exchange(sleeps, 0) != 0 &&
+        send(link->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        return;
+}
+
+/* SIZE_MAX: the peer says what cannot be. */
+static size_t room_of(orr_net_shm *shm)
+{
+    const uint64_t read = atomic_load(&shm->out->read);
+    if (read < shm->seen_read || read > shm->written || read % LINE != 0)
+        return SIZE_MAX;
+    shm->seen_read = read;
+    return shm->ring_bytes - (size_t)(shm->written - read);
+}
+
+static void publish(orr_net_link *link, size_t bytes)
+{
+    orr_net_shm *shm = link->shm;
+    shm->written += bytes;
+    atomic_store(&shm->out->written, shm->written);
+    ring_bell(link, &shm->out->reader_sleeps);
+}
+
+static uint8_t *write_at(const orr_net_shm *shm)
+{
+    return shm->out_bytes + (shm->written & (shm->ring_bytes - 1));
+}
+
+static bool is_whole(const orr_net_shm *shm, const orr_frame *frame)
+{
+    return LINE + lines(frame->bytes) <= shm->ring_bytes / 2;
+}
+
+static size_t write_frame(orr_net_system *net, orr_net_link *link, const orr_frame *frame,
+                          const void *payload)
+{
+    orr_net_shm *shm = link->shm;
+    const size_t room = room_of(shm), whole = LINE + lines(frame->bytes);
+    if (room == SIZE_MAX) {
+        orr_net_link_fail(net, link, ORR_NET_CORRUPT);
+        return 0;
+    }
+    if (room < (is_whole(shm, frame) ? whole : LINE))
+        return 0;
+    const size_t n = least(frame->bytes, room - LINE);
+    memcpy(write_at(shm), frame, LINE);
+    if (n > 0)
+        put(write_at(shm) + LINE, payload, n);
+    publish(link, LINE + lines(n));
+    return LINE + n;
+}
+
+/* More of a frame that streams. */
+static size_t write_more(orr_net_system *net, orr_net_link *link, const uint8_t *from, size_t left)
+{
+    orr_net_shm *shm = link->shm;
+    const size_t room = room_of(shm);
+    if (room == SIZE_MAX) {
+        orr_net_link_fail(net, link, ORR_NET_CORRUPT);
+        return 0;
+    }
+    const size_t n = least(left, room);
+    if (n == 0)
+        return 0;
+    put(write_at(shm), from, n);
+    publish(link, lines(n));
+    return n;
+}
+
+static void push(orr_net_system *net, orr_net_link *link)
+{
+    orr_net_queue *queue = &link->queue;
+    size_t turn = 0;
+    while (queue->n > 0 && turn < TURN_BYTES) {
+        const orr_net_out *first = orr_net_queue_nth(queue, 0);
+        const uint8_t *payload = orr_net_queue_payload(queue, first);
+        const size_t at = queue->moved - LINE;
+        const size_t n = queue->moved == 0
+                             ? write_frame(net, link, &first->frame, payload)
+                             : write_more(net, link, payload + at, first->frame.bytes - at);
+        if (n == 0)
+            break;
+        orr_net_queue_took(queue, n);
+        turn += n;
+    }
+    orr_net_link_pushed(net, link, turn > 0);
+}
+
+static void consume(orr_net_link *link, size_t bytes)
+{
+    orr_net_shm *shm = link->shm;
+    shm->read += bytes;
+    atomic_store(&shm->in->read, shm->read);
+    ring_bell(link, &shm->in->writer_sleeps);
+}
+
+/* The header is a copy, which the peer cannot change behind the judgement. 0: not all here yet, or
+ * the end. */
+static size_t take_frame(orr_net_system *net, orr_net_link *link, const uint8_t *at, size_t here)
+{
+    orr_frame frame;
+    memcpy(&frame, at, sizeof frame);
+    if (!orr_frame_holds(&frame)) {
+        orr_net_link_end(net, link, ORR_NET_CORRUPT);
+        return 0;
+    }
+    if (!is_whole(link->shm, &frame)) {
+        orr_frame_reader_begin(&link->reader, &frame);
+        consume(link, LINE);
+        return orr_net_link_place(net, link, &frame, true) ? LINE : 0;
+    }
+    const size_t whole = LINE + lines(frame.bytes);
+    if (here < whole)
+        return 0;
+    const uint8_t *payload = frame.bytes > 0 ? at + LINE : NULL;
+    if (!orr_net_link_place(net, link, &frame, false) ||
+        !orr_net_link_frame(net, link, &frame, payload))
+        return 0;
+    consume(link, whole);
+    return whole;
+}
+
+static size_t take_more(orr_net_system *net, orr_net_link *link, const uint8_t *at, size_t here)
+{
+    orr_frame_reader *reader = &link->reader;
+    const size_t n = least(here, reader->frame.bytes - reader->had);
+    if (reader->to != NULL)
+        memcpy(reader->to + reader->had, at, n);
+    orr_frame_reader_took(reader, n);
+    consume(link, lines(n));
+    uint32_t frames = 0;
+    return orr_net_link_frames(net, link, &frames) ? lines(n) : 0;
+}
+
+/* True: something came. */
+static bool pull(orr_net_system *net, orr_net_link *link)
+{
+    orr_net_shm *shm = link->shm;
+    size_t turn = 0;
+    for (int i = 0; i < TURN_FRAMES && turn < TURN_BYTES; i++) {
+        const uint64_t here = atomic_load(&shm->in->written) - shm->read;
+        if (here == 0)
+            break;
+        if (here > shm->ring_bytes || here % LINE != 0) {
+            orr_net_link_end(net, link, ORR_NET_CORRUPT);
+            return true;
+        }
+        const uint8_t *at = shm->in_bytes + (shm->read & (shm->ring_bytes - 1));
+        const size_t n = link->reader.inside ? take_more(net, link, at, (size_t)here)
+                                             : take_frame(net, link, at, (size_t)here);
+        if (link->dead)
+            return true;
+        if (n == 0)
+            break;
+        turn += n;
+    }
+    return turn > 0;
+}
+
+bool orr_net_shm_look(orr_net_system *net, orr_net_link *link)
+{
+    const size_t before = link->queue.bytes;
+    if (before > 0 && !link->broken)
+        push(net, link);
+    const bool pulled = pull(net, link);
+    if (link->dead)
+        return true;
+    if (!pulled && link->shm->ended)
+        orr_net_link_end(net, link, ORR_NET_GONE);
+    return pulled || link->dead || link->queue.bytes != before;
+}
+
+void orr_net_shm_sleeps(orr_net_link *link, bool sleeps)
+{
+    orr_net_shm *shm = link->shm;
+    atomic_store(&shm->in->reader_sleeps, sleeps);
+    atomic_store(&shm->out->writer_sleeps, sleeps && link->queue.n > 0);
+}
+
+/* The bells are only to be heard; the end of the socket is the end of the peer, whose last frames
+ * are read first. */
+static void ready(orr_net_system *net, orr_net_link *link, uint32_t events)
+{
+    char bells[256];
+    (void)events;
+    if (link->calling) {
+        orr_net_shm_greet(net, link);
+        return;
+    }
+    const ssize_t n = recv(link->fd, bells, sizeof bells, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        link->shm->ended = true;
+    orr_net_shm_look(net, link);
+}
+
+const orr_net_wire orr_net_shm_wire = {
+    .ready = ready, .push = push, .write = write_frame, .done = orr_net_shm_done, .unhashed = true};

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_IO_TRANSPORT_PARTS_H
+#define ORR_IO_TRANSPORT_PARTS_H
+
+#include <stdbool.h>
+#include <time.h>
+
+#include "io/transport/transport.h"
+
+/* What the transports have in common. */
+
+/* Ranks and channel of an exchange are there, else INVALID. *ret_done: it was one with this rank
+ * itself, and has been made. */
+orr_status orr_transport_begin(const orr_transport *self, const orr_exchange *x, bool *ret_done,
+                               orr_error *err) ORR_MUST_CHECK;
+/* "rank 1 sent 12 bytes where rank 0 wants 16" and "rank 3 said nothing for 30 s". */
+orr_status orr_transport_lengths(uint32_t from, uint64_t sent, uint32_t to, uint64_t wanted,
+                                 orr_error *err);
+orr_status orr_transport_silent(uint32_t rank, int64_t deadline_ns, orr_error *err);
+/* "rank 2 gave up": no cause, but what follows from one elsewhere; os_errno says so with ECANCELED.
+ */
+orr_status orr_transport_gave_up(uint32_t rank, orr_error *err);
+
+static inline int64_t orr_transport_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static inline void orr_transport_relax(void)
+{
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#endif
+}
+
+/* How long to look again before sleeping: long enough for a peer that answers at once, and next to
+ * nothing where ranks outnumber cores, since the peer may need this one. */
+int64_t orr_transport_spin_ns(uint32_t ranks_here);
+
+#endif /* ORR_IO_TRANSPORT_PARTS_H */
