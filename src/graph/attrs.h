@@ -5,7 +5,7 @@
 #include <orrery/graph.h>
 
 #include "base/array.h"
-#include "graph/index.h"
+#include "graph/hash_index.h"
 
 /* Attribute lists in one heap of bytes, each different list once. A list is known by
  * its number; number 0 is the empty one. A string costs 12 bytes, an int64 16.

@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/strtab.h"
 #include "graph/attrs.h"
-#include "graph/index.h"
+#include "graph/hash_index.h"
 
 /* The builder from inside: what the readers of trace/ see.
  *

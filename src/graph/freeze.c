@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "graph/frozen.h"
-#include "graph/lanes.h"
+#include "graph/lane_rows.h"
 #include "graph/validate.h"
 
 /* The steps of orr_graph_build(), in the order that keeps the peak of memory low: what a

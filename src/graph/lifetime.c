@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
-#include "graph/index.h"
+#include "graph/hash_index.h"
 
 typedef struct storages {
     orr_array(orr_storage) all; /* as they are met */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/calls.h"
+#include "graph/comm_events.h"
 #include "graph/job.h"
 
 /* In each bucket: where sequence numbers were recorded they say who belongs with whom; else

@@ -4,7 +4,7 @@
 #include <orrery/ensemble.h>
 
 #include "base/alloc.h"
-#include "graph/lanes.h"
+#include "graph/lane_rows.h"
 
 /* A graph whose start and duration are its own and whose other columns are another's. */
 

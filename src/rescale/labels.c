@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/index.h"
+#include "graph/hash_index.h"
 #include "rescale/survey.h"
 
 /* Phase, layer and micro-batch of each piece. Forward work is told by the spans around it

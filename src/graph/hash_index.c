@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/index.h"
+#include "graph/hash_index.h"
 
 #include <string.h>
 

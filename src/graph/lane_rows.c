@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/lanes.h"
+#include "graph/lane_rows.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/calls.h"
+#include "graph/comm_events.h"
 
 #include "graphs.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/index.h"
+#include "graph/hash_index.h"
 #include "graph/job.h"
 
 /* A group of a graph, with its text at hand. */

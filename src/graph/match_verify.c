@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "graph/calls.h"
+#include "graph/comm_events.h"
 #include "graph/job.h"
 
 /* Matches made by order are a guess, and a wrong one where the recordings do not say that their

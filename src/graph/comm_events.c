@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/calls.h"
+#include "graph/comm_events.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/index.h"
+#include "graph/hash_index.h"
 #include "graph/job.h"
 
 /* A call, and the bucket that it goes to. */
