@@ -8,7 +8,7 @@
 #include "kernel_bench.h"
 
 #include "kernel/lanes.h"
-#include "op/attention.h"
+#include "op/families/attention.h"
 
 typedef struct attention_case {
     const char *name;

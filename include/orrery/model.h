@@ -27,7 +27,7 @@ typedef enum orr_model_kind {
 typedef enum orr_norm_kind { ORR_NORM_RMS, ORR_NORM_LAYER } orr_norm_kind;
 typedef enum orr_activation_kind {
     ORR_ACTIVATION_SWIGLU, ORR_ACTIVATION_GELU, ORR_ACTIVATION_RELU,
-    ORR_ACTIVATION_GELU_TANH /* GPT-2's: src/op/activation.c */
+    ORR_ACTIVATION_GELU_TANH /* GPT-2's: src/op/families/activation.c */
 } orr_activation_kind;
 typedef enum orr_position_kind {
     ORR_POSITION_ROTARY, ORR_POSITION_LEARNED, ORR_POSITION_ALIBI, ORR_POSITION_NONE
@@ -102,7 +102,7 @@ typedef struct orr_model {
     uint32_t context;      /* tokens                                                            */
     double   rope_theta;
     double   rope_factor;  /* positions stretched, wave by wave (Llama 3.1, 4): 0: not; see
-                            * src/op/rotary.c; negative: in a way that cannot be run (YaRN, ...)  */
+                            * src/op/families/rotary.c; negative: in a way that cannot be run (YaRN, ...)  */
     double   rope_low, rope_high; /* waves longer than rope_context / low are stretched by all of the
                             * factor, shorter than rope_context / high not at all                */
     uint32_t rope_context; /* tokens that the model was trained on before                        */

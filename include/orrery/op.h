@@ -132,7 +132,7 @@ typedef struct orr_op_args {
     uint32_t stride, padding, size; /* convolution, pool; size: block that shares a scale, of
                          * QUANTIZE and of products of what it gave; 0: the whole tensor; of
                          * rotary: patches in a row of a picture                               */
-    bool     tanh;        /* GELU: the form with tanh, see src/op/activation.c                 */
+    bool     tanh;        /* GELU: the form with tanh, see src/op/families/activation.c                 */
     bool     interleaved; /* rotary: columns 2i and 2i + 1 are a pair                           */
     float    stretch, low, high; /* rotary: factor, and between which waves it sets in; 0: not   */
     int64_t  context;   /* rotary: tokens of the original context                              */

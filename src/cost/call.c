@@ -2,7 +2,7 @@
 #include <orrery/calibration.h>
 
 #include "cost/work.h"
-#include "op/rows.h"
+#include "op/families/tensor_rows.h"
 
 /* Calls on tapes as work: FLOPs and bytes are those of the operator's row; family and dims are what
  * cost models know it by. What shares bytes, and what a network does, is nothing for a kernel. */

@@ -10,7 +10,7 @@
 #include "engine/communicator.h"
 
 /* A program: a tape that can be run. Each value has its place in memory before the first call runs
- * (the static plan of op/lifetimes.h, the same that estimates use), each call its kernel, its lane,
+ * (the static plan of op/tape/live_ranges.h, the same that estimates use), each call its kernel, its lane,
  * and the calls of other lanes that it waits for. Running it allocates nothing and gives the same
  * bits each time, whatever the number of threads.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "engine/program_build.h"
-#include "op/lifetimes.h"
+#include "op/tape/live_ranges.h"
 
 /* Bytes of a program's own values: each from the call that makes it to the last that reads it; in
  * other lanes to the call of lane 0 before which those are done. */

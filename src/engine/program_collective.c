@@ -3,7 +3,7 @@
 
 /* Collectives on tensors, made of those on numbers that lie one behind another: parts along an inner
  * dim are packed into scratch before, or unpacked behind. What each means stands in
- * op/collective.c. */
+ * op/families/collective.c. */
 
 typedef struct site {
     orr_communicator *c;

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "engine/program_build.h"
-#include "op/lifetimes.h"
-#include "op/tape.h"
+#include "op/tape/live_ranges.h"
+#include "op/tape/tape.h"
 
 /* Views share the bytes of what they are views of as long as strides can say so. A slice that is
  * kept for the backward pass while nothing else of the whole is gets bytes of its own, as the

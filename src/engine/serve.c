@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "op/tape.h"
+#include "op/tape/tape.h"
 
 orr_status orr_serve_modules(const orr_generator *g, int64_t samples, int64_t tokens, int64_t tiles,
                              orr_arena *arena, orr_module_row *ret, orr_error *err)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "op/tape.h"
+#include "op/tape/tape.h"
 
 /* The turns of a stage: the calls of its modules once more for each, forward from the first place
  * to the last, backward from the last to the first. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "op/tape.h"
+#include "op/tape/tape.h"
 
 /* What a step's tape is written with, and the parts in their order. */
 

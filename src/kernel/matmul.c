@@ -3,7 +3,7 @@
 
 #include "kernel/seats.h"
 
-/* MATMUL of op/matmul.c: products of all leading dims, or one of them all where these lie one
+/* MATMUL of op/families/matmul.c: products of all leading dims, or one of them all where these lie one
  * behind another. */
 
 orr_matrix orr_matrix_of(const orr_operand *operand, bool turned)

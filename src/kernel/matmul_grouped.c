@@ -4,7 +4,7 @@
 #include "kernel/row.h"
 #include "kernel/seats.h"
 
-/* GROUPED_MATMUL of op/matmul_grouped.c: a product an expert, each of as many tokens as `counts`
+/* GROUPED_MATMUL of op/families/matmul_grouped.c: a product an expert, each of as many tokens as `counts`
  * says. Rows of y behind the last expert's tokens, where counts leave some, become zeros. */
 
 typedef struct grouped {

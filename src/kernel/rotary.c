@@ -5,7 +5,7 @@
 #include "kernel/rows.h"
 #include "kernel/seats.h"
 
-/* Rotary positions: src/op/rotary.c has the formulas. Frequencies are made once a call, cosines and
+/* Rotary positions: src/op/families/rotary.c has the formulas. Frequencies are made once a call, cosines and
  * sines once a token for all its heads. */
 enum { PAIRS = ORR_CHUNK / 2 }; /* turned at once */
 

@@ -7,7 +7,7 @@
 #include "kernel/seats.h"
 
 /* The choice of experts, token by token; of equal ones, that of the smaller number.
- * src/op/routing.c says what they are chosen by, and what scores are. */
+ * src/op/families/routing.c says what they are chosen by, and what scores are. */
 typedef struct router {
     orr_walk walk; /* tokens; logits are part 0 */
     const orr_op_args *args;

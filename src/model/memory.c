@@ -2,7 +2,7 @@
 #include "model/memory.h"
 
 #include "base/alloc.h"
-#include "op/lifetimes.h"
+#include "op/tape/live_ranges.h"
 
 const char *orr_memory_kind_name(orr_memory_kind kind)
 {

@@ -5,7 +5,7 @@
 #include <orrery/memory_plan.h>
 
 #include "model/module.h"
-#include "op/lifetimes.h"
+#include "op/tape/live_ranges.h"
 
 /* What one micro-batch in one module holds, on one rank. The peaks are what exists at most at once
  * beside what is kept: they may be as high as the whole of a pass, or 0. */

@@ -4,7 +4,7 @@
 #include "base/array.h"
 #include "model/memory.h"
 #include "model/schedule.h"
-#include "op/tape.h"
+#include "op/tape/tape.h"
 
 /* What no tape shows. All assumed, each for the reason given. */
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "op/tape.h"
+#include "op/tape/tape.h"
 
 /* The calls of the forward pass stand first. */
 static uint32_t forward_calls(const orr_tape *tape)

@@ -70,7 +70,7 @@ orr_status orr_shard_ring(orr_shard_pass *pass, const orr_shard_site *site, cons
     return ORR_OK;
 }
 
-/* The loss of slices of a vocabulary: see src/op/loss.c. */
+/* The loss of slices of a vocabulary: see src/op/families/loss.c. */
 orr_status orr_shard_vocabulary(orr_shard_pass *pass, const orr_shard_site *site,
                                 const orr_value *in, orr_value *ret_out)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "op/families.h"
+#include "op/rules.h"
 
 /* snprintf at the end of what stands in `buffer`; what does not fit is cut. */
 static size_t append(char *buffer, size_t room, size_t used, const char *format, ...)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "op/families.h"
+#include "op/rules.h"
 
 static const orr_op_row *const ROWS[ORR_OPS] = {
 #define ROW_(op, text, family) [ORR_OP_##op] = &orr_row_##op,

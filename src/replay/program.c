@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "op/lifetimes.h"
+#include "op/tape/live_ranges.h"
 #include "replay/own.h"
 
 enum { ALIGNMENT = 64 };

@@ -10,7 +10,7 @@ orr_status orr_gguf_model(const orr_weights *weights, orr_arena *arena, const or
                           orr_error *err) ORR_MUST_CHECK;
 
 /* What llama.cpp keeps as the tensor rope_freqs.weight: by how much the wave of pair i is stretched.
- * As Llama 3.1 does it; see src/op/rotary.c. Shape (head_dim / 2). */
+ * As Llama 3.1 does it; see src/op/families/rotary.c. Shape (head_dim / 2). */
 #define ORR_GGUF_ROPE_FREQS "rope_freqs.weight"
 void orr_gguf_rope_freqs(const orr_model *model, float *ret);
 

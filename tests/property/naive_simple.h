@@ -8,7 +8,7 @@
 
 /* Rotary positions, activations, arithmetic on elements, layouts, dtypes. */
 
-/* f(d) of op/rotary.c. */
+/* f(d) of op/families/rotary.c. */
 static double naive_wave(const orr_op_args *args, int64_t pair, int64_t n)
 {
     const double base = fabs(args->value), f = pow(base, -2.0 * (double)pair / (double)n);

@@ -11,7 +11,7 @@
 #include <orrery/memory_plan.h>
 
 #include "model/memory.h"
-#include "op/lifetimes.h"
+#include "op/tape/live_ranges.h"
 #include "seeds.h"
 
 /* Lives laid out do not overlap, and take at least the peak; plans hold what they must. */

@@ -13,7 +13,7 @@ static __device__ float normal(float x)
 {
     return 0.5f * (1 + erff(x * 0.70710678f));
 }
-/* (1 + tanh(u)) / 2 of GELU's other form: src/op/activation.c. */
+/* (1 + tanh(u)) / 2 of GELU's other form: src/op/families/activation.c. */
 static __device__ float by_tanh(float x)
 {
     return sigmoid(x * (1.595769122f + 0.0713548163f * x * x));
@@ -111,7 +111,7 @@ KERNEL orr_sum(orr_cuda_params p)
     give(p, 0, place(p, p.out[0], p.rank, i), sum);
 }
 
-/* p, g, m, v [, copy]: src/op/optimizer.c says what is computed. */
+/* p, g, m, v [, copy]: src/op/families/optimizer.c says what is computed. */
 KERNEL orr_adamw(orr_cuda_params p)
 {
     const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;

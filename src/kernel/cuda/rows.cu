@@ -89,7 +89,7 @@ KERNEL orr_fold(orr_cuda_params p)
     give(p, 0, c, sum);
 }
 
-/* Positions stretched wave by wave: src/op/rotary.c. */
+/* Positions stretched wave by wave: src/op/families/rotary.c. */
 static __device__ float frequency(const orr_cuda_params &p, long long pair)
 {
     const float f = powf(fabsf(p.value), -2.0f * pair / p.columns);

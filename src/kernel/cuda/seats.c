@@ -311,7 +311,7 @@ static orr_status embedding_backward(const orr_kernel_call *call, orr_error *err
                            &p, err);
 }
 
-/* Columns that are words: src/op/loss.c. */
+/* Columns that are words: src/op/families/loss.c. */
 static int64_t words_of(const orr_kernel_call *call, int64_t columns)
 {
     const int64_t count = call->args->count;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/rules.h"
+
+/* TUNE: queries that grow with their position, so that attention over very many keys stays as sharp
+ * (Llama 4, layers without rotary positions; Nakanishi, arXiv 2501.19399, has the idea):
+ *
+ *   y = x (1 + value ln(floor((p + 1) / window) + 1))
+ *
+ * of the token x (..., S, H, D) at position p = offset + index in S, or first[b] + index in S where
+ * a run says where each sample stands. Its gradient is the same of dy.
+ *
+ * FLOPs: a product an element; the factors are made from positions, not read. */
+
+static orr_status tune_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+{
+    ORR_TRY(orr_op_check_rank(site, 0, 3, err));
+    if (site->args->window < 1)
+        return orr_op_shape_error(site, err, "steps of %lld tokens", (long long)site->args->window);
+    return orr_op_shape_same(site, ret_out, err);
+}
+
+static void tune_work(const orr_op_site *site, orr_op_work *ret)
+{
+    orr_op_work_stream(site, (double)orr_type_elements(&site->in[0]), ret);
+}
+
+static orr_status tune_gradient(orr_gradient *g, orr_error *err)
+{
+    return orr_gradient_call(g, ORR_OP_TUNE, g->args, &g->grad_out[0], 1, &g->ret_in[0], err);
+}
+
+const orr_op_row orr_row_TUNE = {
+    ORR_ROW(TUNE, "tune", ATTENTION),
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .takes = "x (..., S, H, D)",
+    .gives = "y (..., S, H, D)",
+    .chakra = "COMP_NODE",
+    .shape = tune_shape,
+    .work = tune_work,
+    .gradient = tune_gradient,
+};

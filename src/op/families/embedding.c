@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/rules.h"
+
+#include "op/families/tensor_rows.h"
+
+/* Embedding: a row of a table (V, D) for each id. Args: begin and count: the table holds rows
+ * begin .. begin + count - 1 of a larger one (slices of the vocabulary), and an id outside of them
+ * gives zeros, so that the sum over the slices is the whole; count 0: all rows. Backward: the
+ * rows' gradients are added up in a dense gradient of `count` rows. */
+
+static orr_status embedding_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+{
+    const orr_type *table = &site->in[0], *ids = &site->in[1];
+    if (table->rank != 2)
+        return orr_op_shape_error(site, err, "a table has two dims, rows and columns");
+    if (!orr_type_is_index(ids))
+        return orr_op_shape_error(site, err, "ids are int32 or int64");
+    if (ids->rank >= ORR_TYPE_DIMS)
+        return orr_op_shape_error(site, err, "ids have too many dims");
+    if (site->args->count != 0 && site->args->count != table->dim[0])
+        return orr_op_shape_error(site, err, "a slice of %lld rows is asked of a table of %lld",
+                                  (long long)site->args->count, (long long)table->dim[0]);
+    ret_out[0] = orr_type_with(ids, (orr_dtype)table->dtype);
+    ret_out[0].dim[ret_out[0].rank++] = table->dim[1];
+    return ORR_OK;
+}
+
+/* Of a table smaller than what is looked up, the cache serves the rest. */
+static double rows_touched(const orr_type *ids, int64_t rows)
+{
+    const double lookups = orr_elements(ids);
+    return lookups < (double)rows ? lookups : (double)rows;
+}
+
+static void embedding_work(const orr_op_site *site, orr_op_work *ret)
+{
+    const orr_type *table = &site->in[0];
+    *ret = (orr_op_work){
+        .read_bytes = orr_bytes(&site->in[1]) + rows_touched(&site->in[1], table->dim[0]) *
+                                                    orr_row_bytes(table, table->dim[1]),
+        .write_bytes = orr_bytes(&site->out[0]),
+        .dtype = table->dtype,
+    };
+}
+
+static orr_status embedding_gradient(orr_gradient *g, orr_error *err)
+{
+    if (!g->wanted[0] || g->grad_out[0] == ORR_NONE)
+        return ORR_OK;
+    const orr_op_args args = {.begin = g->args->begin,
+                              .count = orr_gradient_type(g, g->in[0])->dim[0],
+                              .slices = g->args->slices};
+    return orr_gradient_call(g, ORR_OP_EMBEDDING_BACKWARD, &args,
+                             (const orr_value[]){g->grad_out[0], g->in[1]}, 2, &g->ret_in[0], err);
+}
+
+const orr_op_row orr_row_EMBEDDING = {
+    ORR_ROW(EMBEDDING, "embedding", EMBEDDING),
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .takes = "table (V, D), ids (...)",
+    .gives = "y (..., D)",
+    .pytorch = ORR_NAMES("aten::embedding"),
+    .chakra = "COMP_NODE",
+    .shape = embedding_shape,
+    .work = embedding_work,
+    .gradient = embedding_gradient,
+};
+
+static orr_status backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+{
+    const orr_type *grad = &site->in[0], *ids = &site->in[1];
+    if (!orr_type_is_index(ids))
+        return orr_op_shape_error(site, err, "ids are int32 or int64");
+    if (!orr_type_leads(ids, grad, 1))
+        return orr_op_shape_error(site, err, "the gradient has a row for each id");
+    if (site->args->count <= 0)
+        return orr_op_shape_error(site, err, "count, the rows of the table, is %lld",
+                                  (long long)site->args->count);
+    ret_out[0] = orr_type_of((orr_dtype)grad->dtype, 2,
+                             (int64_t[]){site->args->count, orr_type_columns(grad)});
+    return ORR_OK;
+}
+
+/* The dense gradient is set to zeros, and rows are added where ids say. */
+static void backward_work(const orr_op_site *site, orr_op_work *ret)
+{
+    const orr_type *grad = &site->in[0], *table = &site->out[0];
+    const double sums =
+        rows_touched(&site->in[1], table->dim[0]) * orr_row_bytes(table, table->dim[1]);
+    *ret = (orr_op_work){
+        .flops = orr_elements(grad),
+        .read_bytes = orr_bytes(grad) + orr_bytes(&site->in[1]) + sums,
+        .write_bytes = orr_bytes(table) + sums,
+        .dtype = grad->dtype,
+    };
+}
+
+const orr_op_row orr_row_EMBEDDING_BACKWARD = {
+    ORR_ROW(EMBEDDING_BACKWARD, "embedding_backward", EMBEDDING),
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .takes = "dy (..., D), ids (...)",
+    .gives = "dtable (count, D)",
+    .pytorch = ORR_NAMES("aten::embedding_dense_backward", "EmbeddingBackward0"),
+    .chakra = "COMP_NODE",
+    .shape = backward_shape,
+    .work = backward_work,
+};

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/rules.h"
+
+/* CACHE: keys or values of tokens, written behind those that are there. cache (B, C, G, W) has room
+ * for C tokens of each sample; row s of x (B, S, G, W) goes to row offset + s of the same sample,
+ * or first[b] + s where a run says where each sample stands. What it gives is the cache: it shares
+ * its bytes, and all other rows are as they were. Rows beyond C are an error of whoever runs it.
+ *
+ * Work: x is read and written once; the cache is not read. No gradient. */
+
+static orr_status cache_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+{
+    const orr_type *cache = &site->in[0], *x = &site->in[1];
+    if (cache->rank != 4 || x->rank != 4)
+        return orr_op_shape_error(site, err, "four dims are needed: batch, tokens, heads, columns");
+    if (cache->dim[0] != x->dim[0] || cache->dim[2] != x->dim[2] || cache->dim[3] != x->dim[3])
+        return orr_op_shape_error(site, err, "all dims but dim 1 are to be alike");
+    if (cache->dtype != x->dtype)
+        return orr_op_shape_error(site, err, "the dtypes differ");
+    if (x->dim[1] > cache->dim[1])
+        return orr_op_shape_error(site, err, "%lld tokens do not fit into %lld",
+                                  (long long)x->dim[1], (long long)cache->dim[1]);
+    ret_out[0] = *cache;
+    return ORR_OK;
+}
+
+static void cache_work(const orr_op_site *site, orr_op_work *ret)
+{
+    const double bytes = (double)orr_type_bytes(&site->in[1]);
+    *ret = (orr_op_work){.read_bytes = bytes, .write_bytes = bytes, .dtype = site->in[1].dtype};
+}
+
+const orr_op_row orr_row_CACHE = {
+    ORR_ROW(CACHE, "cache", LAYOUT),
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .shares = true,
+    .takes = "cache (B, C, G, W), x (B, S, G, W)",
+    .gives = "cache (B, C, G, W)",
+    .pytorch = ORR_NAMES("aten::index_copy_", "aten::index_put_"),
+    .chakra = "COMP_NODE",
+    .shape = cache_shape,
+    .work = cache_work,
+};
