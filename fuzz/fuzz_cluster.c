@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "machine/entries.h"
+#include "machine/catalog/entries.h"
 
 static void check_fact(const orr_fact *fact)
 {

@@ -3,7 +3,7 @@
 """Files -> one C source that holds their bytes.
 
     embed.py OUTPUT.c VERSION FILE...         for src/report/assets.h
-    embed.py --catalog OUTPUT.c ROOT FILE...  for src/machine/catalog_files.h, names from ROOT
+    embed.py --catalog OUTPUT.c ROOT FILE...  for src/machine/catalog/embedded_files.h, names from ROOT
     embed.py --models OUTPUT.c ROOT FILE...   likewise, for src/model/spec.h
     embed.py --calibrations OUTPUT.c ROOT FILE...  likewise, for src/cost/calibration.h
     embed.py --failures OUTPUT.c ROOT FILE...  likewise, for src/plan/fleet.h
@@ -23,7 +23,7 @@ def c_array(data):
     return "\n".join(lines)
 
 
-def write_catalog(output, root, files, header="machine/catalog_files.h", symbol="catalog_files"):
+def write_catalog(output, root, files, header="machine/catalog/embedded_files.h", symbol="catalog_files"):
     """Names are "devices/nvidia.yaml": what messages call the file."""
     with open(output, "w", encoding="ascii") as out:
         out.write("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by tools/embed.py. */\n")

@@ -4,7 +4,7 @@
 
 #include <orrery/report.h>
 
-#include "machine/entries.h"
+#include "machine/catalog/entries.h"
 
 /* Something with facts: a device, a link, a memory, a level of a cluster. */
 typedef struct orr_hw_entry {

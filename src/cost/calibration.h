@@ -5,7 +5,7 @@
 #include <orrery/calibration.h>
 
 #include "io/yaml/yaml.h"
-#include "machine/catalog_files.h"
+#include "machine/catalog/embedded_files.h"
 
 /* The files of catalog/calibrations, put into the library at build time by tools/embed.py: name
  * "calibrations/<device>.yaml". */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "machine/schema.h"
+#include "machine/catalog/schema.h"
 #include "model/spec.h"
 
 void orr_model_shelf_done(orr_model_shelf *shelf)

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "io/yaml/yaml.h"
-#include "machine/catalog_files.h"
+#include "machine/catalog/embedded_files.h"
 
 /* What a model's entry may say, as a table: a key, what its value is, where it goes. Offsets are
  * within orr_model, those of the fields of a section too. */

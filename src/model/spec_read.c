@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/closest.h"
-#include "machine/schema.h"
+#include "machine/catalog/schema.h"
 #include "model/spec.h"
 
 enum { MOST_FIELDS = 64 };

@@ -5,7 +5,7 @@
 #include <orrery/fleet.h>
 
 #include "base/philox.h"
-#include "machine/catalog_files.h"
+#include "machine/catalog/embedded_files.h"
 
 /* Parts of the simulation of fleets that know one another. */
 

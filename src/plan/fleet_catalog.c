@@ -4,7 +4,7 @@
 
 #include "base/array.h"
 #include "base/closest.h"
-#include "machine/schema.h"
+#include "machine/catalog/schema.h"
 #include "plan/fleet.h"
 
 /* Failures and times from YAML, each number with its basis and its source. */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "machine/sites.h"
+#include "machine/catalog/sites.h"
 #include "seeds.h"
 
 /* Clusters of random sites, against the definition: a device is in a unit of each level, and these

@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <math.h>
 
-#include "machine/entries.h"
+#include "machine/catalog/entries.h"
 
 /* The catalogue against the tables that it was made from, number by number: each number of a cell
  * is the fact's value, one that contradicts it, or in a remark on it; and the fact's value is a

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "machine/entries.h"
+#include "machine/catalog/entries.h"
 
 /* Catalogue files as texts of a test. */
 static orr_arena *arena;

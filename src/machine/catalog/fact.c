@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "machine/schema.h"
+#include "machine/catalog/schema.h"
 
 orr_fact orr_fact_unknown(void)
 {

@@ -2,7 +2,7 @@
 #ifndef ORR_MACHINE_SITES_H
 #define ORR_MACHINE_SITES_H
 
-#include "machine/schema.h"
+#include "machine/catalog/schema.h"
 
 /* Sites and cuts of a cluster, and the levels that follow from them. */
 

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "machine/entries.h"
-#include "machine/sites.h"
+#include "machine/catalog/entries.h"
+#include "machine/catalog/sites.h"
 
 /* A rule of "cuts:": what it says, for the pairs that it is about. */
 typedef struct rule {

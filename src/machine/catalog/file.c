@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/closest.h"
-#include "machine/entries.h"
+#include "machine/catalog/entries.h"
 
 static const char *const SECTIONS[] = {"devices", "links",  "memory", "clusters",
                                        "sources", "source", "basis"};

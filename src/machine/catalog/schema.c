@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "machine/schema.h"
+#include "machine/catalog/schema.h"
 
 #include <string.h>
 

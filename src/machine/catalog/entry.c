@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "machine/entries.h"
+#include "machine/catalog/entries.h"
 
 static char plain(char c)
 {

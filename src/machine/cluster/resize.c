@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "machine/sites.h"
+#include "machine/catalog/sites.h"
 
 static uint32_t devices_below(const orr_cluster *cluster, uint32_t level)
 {

@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "machine/sites.h"
+#include "machine/catalog/sites.h"
 
 /* How sites stand in regions. */
 typedef struct regions {

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "machine/entries.h"
-#include "machine/sites.h"
+#include "machine/catalog/entries.h"
+#include "machine/catalog/sites.h"
 
 static const orr_field FIELDS[] = {
     {.key = "name", .kind = ORR_FIELD_TEXT, .offset = offsetof(orr_site, name), .required = true},

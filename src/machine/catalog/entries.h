@@ -3,7 +3,7 @@
 #define ORR_MACHINE_ENTRIES_H
 
 #include "base/array.h"
-#include "machine/schema.h"
+#include "machine/catalog/schema.h"
 
 /* A catalogue while it is read. The arrays are freed by done; what they point to is the
  * arena's. Later entries hide earlier ones of the same name. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "machine/entries.h"
+#include "machine/catalog/entries.h"
 
 #define FACT(key_, quantity_, field)                                                               \
     {                                                                                              \

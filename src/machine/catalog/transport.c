@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "machine/sites.h"
+#include "machine/catalog/sites.h"
 
 /* What a map says, as facts: so units, bases and sources are read as everywhere. */
 typedef struct said {

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "machine/entries.h"
-#include "machine/sites.h"
+#include "machine/catalog/entries.h"
+#include "machine/catalog/sites.h"
 
 static const orr_field CLUSTER_FIELDS[] = {
     {.key = "device", .kind = ORR_FIELD_OTHER, .required = true},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "machine/sites.h"
+#include "machine/catalog/sites.h"
 
 static orr_status keep_cuts(orr_cluster *cluster, const orr_cut *from, uint32_t n,
                             const uint32_t *kept, orr_arena *arena, orr_error *err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "machine/catalog_files.h"
-#include "machine/entries.h"
+#include "machine/catalog/embedded_files.h"
+#include "machine/catalog/entries.h"
 
 void orr_shelf_done(orr_shelf *shelf)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "machine/sites.h"
+#include "machine/catalog/sites.h"
 #include "machine_text.h"
 
 static orr_status read_over(const char *text, orr_wire *wire, orr_error *err)

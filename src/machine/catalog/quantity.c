@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "machine/schema.h"
+#include "machine/catalog/schema.h"
 
 static orr_status parse_count(const char *text, double *ret, orr_error *err)
 {

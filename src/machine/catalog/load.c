@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/closest.h"
-#include "machine/entries.h"
+#include "machine/catalog/entries.h"
 
 static orr_status fail_no_entry(const char *what, const char *name, const void *entries, size_t n,
                                 orr_arena *arena, orr_error *err)
