@@ -6,7 +6,7 @@
 #include <orrery/trace.h>
 
 #include "io/stream/output.h"
-#include "trace/write.h"
+#include "trace/common/writer.h"
 
 /* Chakra files: whatever reads can be written, and what was written is written the same again. */
 

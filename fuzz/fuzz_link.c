@@ -6,7 +6,7 @@
 #include <orrery/trace.h>
 
 #include "io/stream/output.h"
-#include "trace/write.h"
+#include "trace/common/writer.h"
 
 /* A host trace and a device trace, with a byte 0x1e between them: whatever reads can be linked,
  * and what was linked can be written. */

@@ -4,7 +4,7 @@
 #include <orrery/trace.h>
 
 #include "io/stream/output.h"
-#include "trace/write.h"
+#include "trace/common/writer.h"
 
 /* PyTorch execution traces: whatever reads can be written as a Chakra file, which reads. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)

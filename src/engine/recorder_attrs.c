@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/recorder_parts.h"
-#include "trace/attr_names.h"
+#include "trace/common/attr_names.h"
 
 /* What a call was told and given, as attributes of its node. Tensors are told as PyTorch's execution
  * traces tell them, in JSON; beside them the operator's name here and in PyTorch, and its arguments, so

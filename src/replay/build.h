@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "engine/program.h"
 #include "replay/arguments.h"
-#include "trace/idmap.h"
+#include "trace/common/idmap.h"
 
 /* A recorded trace as a tape in the making: its operators as calls of ours, on tensors that lie in the
  * recorded storages. Storages exist from the first call that touches them to the last. */

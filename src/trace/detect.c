@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/reader.h"
+#include "trace/common/reader.h"
 
 #include <string.h>
 

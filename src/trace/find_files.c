@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/job.h"
+#include "trace/find_files.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/job.h"
+#include "trace/find_files.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/parallel_for.h"
-#include "trace/reader.h"
+#include "trace/common/reader.h"
 
 /* Two files of one rank, by their places. */
 typedef struct pair {

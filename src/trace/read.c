@@ -5,7 +5,7 @@
 
 #include "graph/builder.h"
 #include "io/json/reader.h"
-#include "trace/reader.h"
+#include "trace/common/reader.h"
 
 void orr_read_options_init(orr_read_options *options)
 {

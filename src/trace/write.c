@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/write.h"
+#include "trace/common/writer.h"
 
 #include <orrery/trace.h>
 

@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "io/protobuf/wire.h"
-#include "trace/attr_names.h"
-#include "trace/chakra.h"
+#include "trace/common/attr_names.h"
+#include "trace/chakra/chakra.h"
 
 static void check_round_trip(const void *bytes, size_t n, const char *what)
 {

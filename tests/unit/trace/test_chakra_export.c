@@ -2,9 +2,9 @@
 #include "trace_data.h"
 
 #include "base/alloc.h"
-#include "trace/attr_names.h"
-#include "trace/chakra.h"
-#include "trace/chakra_plan.h"
+#include "trace/common/attr_names.h"
+#include "trace/chakra/chakra.h"
+#include "trace/chakra/lower.h"
 
 /* What other formats become as Chakra files. The faults that are named B1 to B13 are those found in
  * other converters; each has a test that it is not here. */

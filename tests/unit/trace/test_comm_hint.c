@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kineto_text.h"
 
-#include "trace/comm_hint.h"
+#include "trace/comm/hint.h"
 
 static const struct named {
     const char *name;

@@ -7,7 +7,7 @@
 /* cmocka.h wants the four above first */
 #include <cmocka.h>
 
-#include "trace/comm_names.h"
+#include "trace/comm/names.h"
 
 static void knows_the_names_of_collectives(void **state)
 {

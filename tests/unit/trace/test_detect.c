@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kineto_text.h"
 
-#include "trace/reader.h"
+#include "trace/common/reader.h"
 
 static orr_format detect(const void *bytes, size_t len)
 {

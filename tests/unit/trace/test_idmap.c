@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "trace/idmap.h"
+#include "trace/common/idmap.h"
 
 static void finds_what_was_set(void **state)
 {

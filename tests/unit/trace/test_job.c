@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "trace/job.h"
+#include "trace/find_files.h"
 
 /* A folder of its own for a test. */
 static int make_folder(void **state)

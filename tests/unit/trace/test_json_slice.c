@@ -7,7 +7,7 @@
 /* cmocka.h wants the four above first */
 #include <cmocka.h>
 
-#include "trace/json_slice.h"
+#include "trace/common/json_slice.h"
 
 static orr_text text_of(const char *text)
 {

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "io/protobuf/wire.h"
-#include "trace/perfetto.h"
+#include "trace/perfetto/writer.h"
 
 /* A reader of the few fields that we write, which keeps the rules of Perfetto's trace processor: tracks
  * are described before they are used, times of a track never fall, slices nest, interned

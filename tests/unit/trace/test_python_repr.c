@@ -7,7 +7,7 @@
 /* cmocka.h wants the four above first */
 #include <cmocka.h>
 
-#include "trace/python_repr.h"
+#include "trace/chakra/python_repr.h"
 
 /* What `python3 -c 'import json; print(json.loads(...))'` prints. */
 static void prints_what_python_prints(void **state)

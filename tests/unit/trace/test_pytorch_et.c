@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "graph/builder.h"
-#include "trace/pytorch_et.h"
+#include "trace/pytorch/reader.h"
 
 #define ROOT \
     "{\"id\":1,\"name\":\"[pytorch|profiler|execution_trace|process]\",\"ctrl_deps\":1," EMPTY_IO \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kineto_text.h"
 
-#include "trace/recover.h"
+#include "trace/recover/recover.h"
 
 #define SYNC(name, ts, dur, correlation, args)                                    \
     EVENT("cuda_sync", name, 0, -1, ts, dur,                                      \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kineto_text.h"
 
-#include "trace/shapes.h"
+#include "trace/comm/shapes.h"
 
 static int64_t elements(const char *dims, unsigned index)
 {

@@ -16,7 +16,7 @@
 
 #include "io/stream/output.h"
 #include "io/stream/stream.h"
-#include "trace/write.h"
+#include "trace/common/writer.h"
 
 /* Real traces lie beside the repository; without them the test that asks is skipped. */
 static inline const char *data_path(const char *name)

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TRACE_CHAKRA_EXPORT_H
+#define ORR_TRACE_CHAKRA_EXPORT_H
+
+#include "trace/chakra/chakra.h"
+#include "trace/chakra/lower.h"
+
+/* The writer of chakra_export.c, shared with the part that writes inputs, outputs and
+ * attributes. */
+typedef struct orr_chakra_writer {
+    const orr_graph *graph;
+    orr_output      *out;
+    orr_chakra_plan  plan;
+    uint8_t         *role; /* shape (S): of a string as the name of an attribute */
+    orr_proto_buffer message, text;
+} orr_chakra_writer;
+
+/* Start on the recording's clock; 0 where it is not recorded. */
+int64_t orr_chakra_absolute_ns(const orr_chakra_writer *w, orr_node_id node);
+
+/* Fields inputs, outputs and attr of the node, into the message. */
+void orr_chakra_put_details(orr_chakra_writer *w, orr_node_id node);
+
+#endif /* ORR_TRACE_CHAKRA_EXPORT_H */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TRACE_CHAKRA_NODE_H
+#define ORR_TRACE_CHAKRA_NODE_H
+
+#include "trace/chakra/chakra.h"
+#include "trace/common/idmap.h"
+#include "trace/comm/process_groups.h"
+#include "trace/common/reader.h"
+
+/* The nodes of a Chakra file, protobuf or JSON, on their way into the builder.
+ * Dependencies name ids that may come later, so they wait in `waiting` until the
+ * last node is there. Zero-initialised but for `builder`. */
+typedef struct orr_chakra_dep {
+    uint64_t    on; /* id in the file */
+    orr_node_id node;
+    bool        is_data;
+} orr_chakra_dep;
+
+typedef struct orr_chakra_nodes {
+    orr_graph_builder        *builder;
+    int64_t                   pid;
+    orr_idmap                 ids; /* id in the file -> node */
+    orr_process_groups        groups;
+    orr_array(orr_chakra_dep) waiting;
+} orr_chakra_nodes;
+
+typedef struct orr_chakra_node {
+    uint64_t id;
+    orr_str  name;
+    int32_t  type;
+    uint64_t start_us, duration_us;
+} orr_chakra_node;
+
+void orr_chakra_nodes_done(orr_chakra_nodes *nodes);
+
+/* Rank, pid, process groups... of the recording, from its attributes. */
+orr_status orr_chakra_recording(orr_chakra_nodes *nodes, const orr_chakra_attrs *attrs,
+                                orr_error *err) ORR_MUST_CHECK;
+
+/* Columns, attributes and communication of one node. Attributes that only a
+ * rewriting needs are put behind those in `attrs`.
+ * Errors: INVALID: an id that was there, a time over 2^63 ns. */
+orr_status orr_chakra_node_add(orr_chakra_nodes *nodes, const orr_chakra_node *node,
+                               orr_chakra_attrs *attrs, orr_error *err) ORR_MUST_CHECK;
+
+/* The last node that was added waits for `on`. */
+orr_status orr_chakra_dep_add(orr_chakra_nodes *nodes, uint64_t on, bool is_data,
+                              orr_error *err) ORR_MUST_CHECK;
+
+/* All nodes are there: dependencies into the builder. A control dependency on a node that is not in
+ * the file (Chakra's own converter makes such), or one that contradicts the data
+ * dependencies (older converters; Chakra's feeder never looks at them), goes to the
+ * attribute chakra.dangling in `recording` and is counted as ignored. A data dependency on a node
+ * that is not there is an error, or, when tolerant, a counted fault. */
+orr_status orr_chakra_nodes_finish(orr_chakra_nodes *nodes, orr_chakra_attrs *recording,
+                                   bool tolerant, orr_read_report *report,
+                                   orr_error *err) ORR_MUST_CHECK;
+
+/* For each node a number that it shares with the nodes that it is in a cycle with. `on`: shape of
+ * nodes->waiting, the node depended on or ORR_NONE. Free with orr_free(). */
+orr_status orr_chakra_components(const orr_chakra_nodes *nodes, const uint32_t *on,
+                                 uint32_t **ret, orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_TRACE_CHAKRA_NODE_H */

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/kineto/reader.h"
+
+#include <string.h>
+
+/* Integers as tracers write them: digits, or text that holds digits. Addresses may need all
+ * 64 bits. */
+static bool as_int(orr_text text, int64_t *ret)
+{
+    uint64_t wide;
+    if (orr_text_int64(text, ret))
+        return true;
+    if (!orr_text_uint64(text, &wide))
+        return false;
+    *ret = (int64_t)wide;
+    return true;
+}
+
+static orr_status add_attr(kineto *k, orr_str name, orr_attr_kind kind, kineto_attr_value value,
+                           orr_error *err)
+{
+    const orr_attr attr = {.name = name, .kind = (uint8_t)kind, .count = 1};
+    if (!orr_array_push(&k->attrs, attr))
+        return orr_fail_memory(err);
+    if (!orr_array_push(&k->attr_values, value)) {
+        k->attrs.n--;
+        return orr_fail_memory(err);
+    }
+    return ORR_OK;
+}
+
+static orr_status add_text_attr(kineto *k, orr_str name, orr_attr_kind kind, orr_text text,
+                                orr_error *err)
+{
+    kineto_attr_value value = {0};
+    ORR_TRY(orr_builder_str(k->builder, text.at, text.n, &value.str, err));
+    return add_attr(k, name, kind, value, err);
+}
+
+/* A JSON string with escapes, whole with its quotes. */
+static orr_status add_escaped_attr(kineto *k, orr_str name, orr_text raw, orr_error *err)
+{
+    orr_stream *stream = NULL;
+    orr_json *json = NULL;
+    orr_text text;
+    bool is;
+    orr_status status;
+    ORR_TRY_OUT(status, orr_stream_open_memory(raw.at, raw.n, &stream, err));
+    ORR_TRY_OUT(status, orr_json_new(stream, true, &json, err));
+    ORR_TRY_OUT(status, orr_json_text(json, &text, &is, err));
+    if (is)
+        status = add_text_attr(k, name, ORR_ATTR_STRING, text, err);
+out:
+    orr_json_free(json);
+    orr_stream_close(stream);
+    return status;
+}
+
+static orr_status add_raw_attr(kineto *k, orr_str name, orr_text raw, orr_error *err)
+{
+    kineto_attr_value value = {0};
+    switch (raw.at[0]) {
+    case '"':
+        if (raw.n == 2)
+            return ORR_OK; /* "" says nothing */
+        if (memchr(raw.at, '\\', raw.n) != NULL)
+            return add_escaped_attr(k, name, raw, err);
+        return add_text_attr(k, name, ORR_ATTR_STRING, (orr_text){raw.at + 1, raw.n - 2}, err);
+    case '[':
+        return raw.n == 2 ? ORR_OK : add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
+    case '{':
+        return add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
+    case 't':
+    case 'f':
+        value.boolean = raw.at[0] == 't';
+        return add_attr(k, name, ORR_ATTR_BOOL, value, err);
+    case 'n':
+        return ORR_OK;
+    default:
+        if (orr_text_int64(raw, &value.int64) && memchr(raw.at, '.', raw.n) == NULL)
+            return add_attr(k, name, ORR_ATTR_INT64, value, err);
+        if (orr_text_double(raw, &value.real))
+            return add_attr(k, name, ORR_ATTR_DOUBLE, value, err);
+        return add_text_attr(k, name, ORR_ATTR_JSON, raw, err);
+    }
+}
+
+orr_status kineto_read_attr(kineto *k, orr_str name, orr_error *err)
+{
+    orr_text raw;
+    ORR_TRY(orr_json_raw(k->json, &raw, err));
+    return raw.n == 0 ? ORR_OK : add_raw_attr(k, name, raw, err);
+}
+
+orr_status kineto_put_attrs(kineto *k, orr_node_id node, orr_error *err)
+{
+    const size_t n = k->attrs.n;
+    if (n == 0)
+        return ORR_OK;
+    for (size_t i = 0; i < n; i++)
+        k->attrs.at[i].values = &k->attr_values.at[i];
+    k->attrs.n = k->attr_values.n = 0;
+    return orr_builder_attrs(k->builder, node, k->attrs.at, (uint32_t)n, err);
+}
+
+/* The key's name as the graph's string. */
+static orr_status attr_name(kineto *k, kineto_arg arg, orr_text key, orr_str *ret, orr_error *err)
+{
+    if (arg == ARG_OTHER || k->arg_name[arg] == 0) {
+        ORR_TRY(orr_builder_str(k->builder, key.at, key.n, ret, err));
+        k->arg_name[arg] = *ret;
+        return ORR_OK;
+    }
+    *ret = k->arg_name[arg];
+    return ORR_OK;
+}
+
+static void set_value(kineto_event *e, kineto_arg arg, int64_t value)
+{
+    e->value[arg] = value;
+    e->has |= UINT64_C(1) << arg;
+}
+
+/* Shapes and types are wanted as text where an annotation stands for a communication. */
+static orr_status read_attr_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_text key,
+                                orr_error *err)
+{
+    if (!k->options->attributes && arg != ARG_INPUT_DIMS && arg != ARG_INPUT_TYPE)
+        return orr_json_skip(k->json, err);
+    orr_str name;
+    ORR_TRY(attr_name(k, arg, key, &name, err));
+    ORR_TRY(kineto_read_attr(k, name, err));
+    if (arg == ARG_OTHER || k->attrs.n == 0)
+        return ORR_OK;
+    const orr_attr *attr = &k->attrs.at[k->attrs.n - 1];
+    if (attr->name == name && (attr->kind == ORR_ATTR_JSON || attr->kind == ORR_ATTR_STRING))
+        set_value(e, arg, k->attr_values.at[k->attrs.n - 1].str);
+    return ORR_OK;
+}
+
+static orr_status read_int_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_text key,
+                               orr_error *err)
+{
+    orr_str name = 0;
+    orr_text text;
+    bool is;
+    const bool also = k->options->attributes && kineto_arg_use(arg) == USE_INT_TOO;
+    if (also || k->arg_name[arg] == 0) /* the key does not outlive the next call */
+        ORR_TRY(attr_name(k, arg, key, &name, err));
+    ORR_TRY(orr_json_text(k->json, &text, &is, err));
+    int64_t value;
+    if (!is)
+        return ORR_OK;
+    if (!as_int(text, &value)) /* "0x0", the stream of HIP */
+        return k->options->attributes
+                   ? add_text_attr(k, k->arg_name[arg], ORR_ATTR_STRING, text, err)
+                   : ORR_OK;
+    set_value(e, arg, value);
+    return also ? add_attr(k, name, ORR_ATTR_INT64, (kineto_attr_value){.int64 = value}, err)
+                : ORR_OK;
+}
+
+static orr_status read_text_arg(kineto *k, kineto_event *e, kineto_arg arg, orr_error *err)
+{
+    orr_text text;
+    orr_str str;
+    bool is;
+    ORR_TRY(orr_json_text(k->json, &text, &is, err));
+    if (!is)
+        return ORR_OK;
+    ORR_TRY(orr_builder_str(k->builder, text.at, text.n, &str, err));
+    set_value(e, arg, str);
+    return ORR_OK;
+}
+
+static orr_status read_arg(kineto *k, kineto_event *e, orr_text key, orr_error *err)
+{
+    const kineto_arg arg = kineto_arg_of(&k->arg_table, key);
+    bool is;
+    switch (kineto_arg_use(arg)) {
+    case USE_NOT:
+        return orr_json_skip(k->json, err);
+    case USE_INT:
+    case USE_INT_TOO:
+        return read_int_arg(k, e, arg, key, err);
+    case USE_TEXT:
+        return read_text_arg(k, e, arg, err);
+    case USE_RATE:
+        ORR_TRY(orr_json_double(k->json, &e->rate_gb_per_s, &is, err));
+        return ORR_OK;
+    case USE_ATTR:
+        break;
+    }
+    return read_attr_arg(k, e, arg, key, err);
+}
+
+static orr_status read_args(kineto *k, kineto_event *e, orr_error *err)
+{
+    orr_json_value v;
+    orr_text key;
+    orr_status status = ORR_OK;
+    ORR_TRY(orr_json_value_next(k->json, &v, err));
+    if (v.type == ORR_JSON_ARRAY) {
+        while (orr_json_next_element(k->json, &status, err))
+            ORR_TRY(orr_json_skip(k->json, err));
+        return status;
+    }
+    if (v.type != ORR_JSON_OBJECT)
+        return ORR_OK;
+    k->arg_table.last = (uint8_t)ARG_OTHER;
+    while (orr_json_next_key(k->json, &key, &status, err))
+        ORR_TRY(read_arg(k, e, key, err));
+    return status;
+}
+
+static orr_status read_id(kineto *k, kineto_id *id, orr_error *err)
+{
+    orr_text text;
+    bool is;
+    ORR_TRY(orr_json_text(k->json, &text, &is, err));
+    if (!is || orr_text_int64(text, &id->number))
+        return ORR_OK;
+    id->number = INT64_MIN;
+    return orr_builder_str(k->builder, text.at, text.n, &id->text, err);
+}
+
+/* Names of flows and of instants need no place among the strings. */
+static orr_status read_name(kineto *k, kineto_event *e, orr_error *err)
+{
+    orr_text text;
+    bool is;
+    if (e->ph == 's' || e->ph == 'f')
+        return orr_json_skip(k->json, err);
+    ORR_TRY(orr_json_text(k->json, &text, &is, err));
+    return is ? orr_builder_str(k->builder, text.at, text.n, &e->name, err) : ORR_OK;
+}
+
+static orr_status read_field(kineto *k, kineto_event *e, orr_text key, orr_error *err)
+{
+    orr_text text;
+    bool is;
+    switch (kineto_key_of(key)) {
+    case KEY_PH:
+        ORR_TRY(orr_json_text(k->json, &text, &is, err));
+        e->ph = (char)(is && text.n == 1 ? text.at[0] : '\0');
+        return ORR_OK;
+    case KEY_CAT:
+        ORR_TRY(orr_json_text(k->json, &text, &is, err));
+        e->cat = (uint8_t)(is && text.n > 0 ? kineto_cat_of(text) : CAT_OTHER);
+        return ORR_OK;
+    case KEY_NAME:
+        return read_name(k, e, err);
+    case KEY_PID:
+        return read_id(k, &e->pid, err);
+    case KEY_TID:
+        return read_id(k, &e->tid, err);
+    case KEY_TS:
+        return orr_json_us_as_ns(k->json, &e->ts_ns, &e->has_ts, err);
+    case KEY_DUR:
+        return orr_json_us_as_ns(k->json, &e->dur_ns, &is, err);
+    case KEY_ID:
+        ORR_TRY(orr_json_text(k->json, &text, &is, err));
+        e->has_id = is && orr_text_uint64(text, &e->id);
+        return ORR_OK;
+    case KEY_ARGS:
+        return read_args(k, e, err);
+    case KEY_UNKNOWN:
+        break;
+    }
+    return orr_json_skip(k->json, err);
+}
+
+static orr_status bad_event(kineto *k, uint64_t at_byte, const char *what, orr_error *err)
+{
+    if (!k->options->tolerant)
+        return orr_fail_byte(err, ORR_PARSE, at_byte,
+                             "at byte %llu: event without %s; read tolerantly to leave it out",
+                             (unsigned long long)at_byte, what);
+    k->report->faults[ORR_FAULT_BAD_EVENT]++;
+    if (at_byte < k->report->first_fault_byte)
+        k->report->first_fault_byte = at_byte;
+    return ORR_OK;
+}
+
+static orr_status use_event(kineto *k, kineto_event *e, uint64_t at_byte, orr_error *err)
+{
+    const bool whole = orr_json_faults(k->json, ORR_JSON_FAULT_TRUNCATED) == 0;
+    if (!whole || e->ph == '\0') /* the tail of a truncated file may be half an event */
+        return whole ? bad_event(k, at_byte, "\"ph\"", err) : ORR_OK;
+    switch (e->ph) {
+    case 'X':
+        break;
+    case 'i':
+    case 'I':
+        if (e->cat == CAT_INSTANT)
+            break;
+        k->report->ignored++;
+        return ORR_OK;
+    case 'M':
+        k->report->ignored++;
+        return kineto_add_label(k, e, err);
+    case 's':
+    case 'f':
+        k->report->ignored++;
+        return e->has_ts && e->has_id ? kineto_add_flow(k, e, err) : ORR_OK;
+    default:
+        k->report->ignored++;
+        return ORR_OK;
+    }
+    if (!e->has_ts)
+        return bad_event(k, at_byte, "a time (\"ts\")", err);
+    if (e->ts_ns < -(INT64_MAX / 4) || e->ts_ns > INT64_MAX / 4 || e->dur_ns > INT64_MAX / 4)
+        return bad_event(k, at_byte, "a time that is possible", err);
+    return kineto_add_node(k, e, err);
+}
+
+orr_status kineto_read_event(kineto *k, orr_error *err)
+{
+    kineto_event e;
+    memset(&e, 0, offsetof(kineto_event, value));
+    e.rate_gb_per_s = 0;
+    e.pid.number = e.tid.number = INT64_MIN;
+    k->attrs.n = k->attr_values.n = 0;
+
+    const uint64_t at_byte = orr_json_byte_pos(k->json);
+    orr_json_value v;
+    orr_text key;
+    orr_status status = ORR_OK;
+    ORR_TRY(orr_json_value_next(k->json, &v, err));
+    k->report->events++;
+    if (v.type == ORR_JSON_ARRAY) {
+        while (orr_json_next_element(k->json, &status, err))
+            ORR_TRY(orr_json_skip(k->json, err));
+        ORR_TRY(status);
+    }
+    if (v.type != ORR_JSON_OBJECT)
+        return bad_event(k, at_byte, "fields", err);
+    while (orr_json_next_key(k->json, &key, &status, err))
+        ORR_TRY(read_field(k, &e, key, err));
+    ORR_TRY(status);
+    return use_event(k, &e, at_byte, err);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/kineto/keys.h"
+
+#include <string.h>
+
+/* All keys of an event differ in length or in their second letter. */
+kineto_key kineto_key_of(orr_text t)
+{
+    switch (t.n) {
+    case 2:
+        return orr_text_is(t, "ph")   ? KEY_PH
+               : orr_text_is(t, "ts") ? KEY_TS
+               : orr_text_is(t, "id") ? KEY_ID
+                                      : KEY_UNKNOWN;
+    case 3:
+        return orr_text_is(t, "cat")   ? KEY_CAT
+               : orr_text_is(t, "pid") ? KEY_PID
+               : orr_text_is(t, "tid") ? KEY_TID
+               : orr_text_is(t, "dur") ? KEY_DUR
+                                       : KEY_UNKNOWN;
+    case 4:
+        return orr_text_is(t, "name") ? KEY_NAME : orr_text_is(t, "args") ? KEY_ARGS : KEY_UNKNOWN;
+    default:
+        return KEY_UNKNOWN;
+    }
+}
+
+/* The first letter picks a row or two; capitals are the names of 2020. */
+static const struct {
+    const char *text;
+    uint8_t     n, cat;
+} categories[] = {
+#define CATEGORY(text, cat) {text, sizeof(text) - 1, cat}
+    CATEGORY("cpu_op", CAT_CPU_OP),
+    CATEGORY("cuda_runtime", CAT_RUNTIME),
+    CATEGORY("kernel", CAT_KERNEL),
+    CATEGORY("ac2g", CAT_FLOW_LAUNCH),
+    CATEGORY("async_cpu_to_gpu", CAT_FLOW_LAUNCH),
+    CATEGORY("python_function", CAT_PYTHON),
+    CATEGORY("fwdbwd", CAT_FLOW_FORWARD),
+    CATEGORY("cpu_instant_event", CAT_INSTANT),
+    CATEGORY("cuda_driver", CAT_RUNTIME),
+    CATEGORY("gpu_memcpy", CAT_MEMCPY),
+    CATEGORY("gpu_memset", CAT_MEMSET),
+    CATEGORY("user_annotation", CAT_USER_ANNOTATION),
+    CATEGORY("gpu_user_annotation", CAT_GPU_ANNOTATION),
+    CATEGORY("cuda_sync", CAT_CUDA_SYNC),
+    CATEGORY("cuda_event", CAT_CUDA_SYNC),
+    CATEGORY("overhead", CAT_OVERHEAD),
+    CATEGORY("Operator", CAT_CPU_OP),
+    CATEGORY("Runtime", CAT_RUNTIME),
+    CATEGORY("Kernel", CAT_KERNEL),
+    CATEGORY("Memcpy", CAT_MEMCPY),
+    CATEGORY("Memset", CAT_MEMSET),
+    CATEGORY("async", CAT_FLOW_LAUNCH),
+    CATEGORY("async_gpu", CAT_FLOW_LAUNCH),
+    CATEGORY("mtia_runtime", CAT_RUNTIME),
+    CATEGORY("mtia_ccp_events", CAT_MTIA_WORK),
+    CATEGORY("hip_runtime", CAT_RUNTIME),
+    CATEGORY("hpu_op", CAT_KERNEL),
+    CATEGORY("xpu_runtime", CAT_RUNTIME),
+    CATEGORY("xpu_driver", CAT_RUNTIME),
+    CATEGORY("privateuse1_runtime", CAT_RUNTIME),
+    CATEGORY("privateuse1_driver", CAT_RUNTIME),
+    CATEGORY("glow_runtime", CAT_RUNTIME),
+    CATEGORY("concurrent_kernel", CAT_KERNEL),
+#undef CATEGORY
+};
+
+kineto_cat kineto_cat_of(orr_text t)
+{
+    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
+        if (t.n == categories[i].n && *t.at == *categories[i].text &&
+            memcmp(t.at, categories[i].text, t.n) == 0)
+            return categories[i].cat;
+    return CAT_OTHER;
+}
+
+static const struct {
+    const char *text;
+    uint8_t     n, use;
+} args[KINETO_N_ARGS] = {
+#define KINETO_ARG_ROW(name, text, use) {text, sizeof(text) - 1, use},
+    KINETO_ARGS(KINETO_ARG_ROW)
+#undef KINETO_ARG_ROW
+};
+
+static unsigned hash(const char *text, size_t n)
+{
+    return (unsigned)(n * 37 + (uint8_t)text[0] * 5 + (uint8_t)text[n - 1] * 11 +
+                      (uint8_t)text[n / 2] * 3) &
+           255;
+}
+
+void kineto_args_init(kineto_arg_table *table)
+{
+    for (unsigned i = 1; i < KINETO_N_ARGS; i++) {
+        unsigned at = hash(args[i].text, args[i].n);
+        while (table->slot[at] != 0)
+            at = (at + 1) & 255;
+        table->slot[at] = (uint8_t)i;
+    }
+}
+
+static uint64_t load8(const char *at)
+{
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+/* Names are at most some forty letters: too short to call memcmp() for. */
+static bool equal(const char *a, const char *b, size_t n)
+{
+    if (n < 8) {
+        for (size_t i = 0; i < n; i++)
+            if (a[i] != b[i])
+                return false;
+        return true;
+    }
+    for (size_t i = 0; i + 8 < n; i += 8)
+        if (load8(a + i) != load8(b + i))
+            return false;
+    return load8(a + n - 8) == load8(b + n - 8);
+}
+
+static bool is_arg(unsigned arg, orr_text t)
+{
+    return t.n == args[arg].n && equal(t.at, args[arg].text, t.n);
+}
+
+static unsigned look_up(const kineto_arg_table *table, orr_text t)
+{
+    for (unsigned at = hash(t.at, t.n); table->slot[at] != 0; at = (at + 1) & 255)
+        if (is_arg(table->slot[at], t))
+            return table->slot[at];
+    return ARG_OTHER;
+}
+
+kineto_arg kineto_arg_of(kineto_arg_table *table, orr_text t)
+{
+    if (t.n == 0)
+        return ARG_OTHER;
+    const unsigned guess = table->next[table->last];
+    const unsigned arg = guess != 0 && is_arg(guess, t) ? guess : look_up(table, t);
+    table->next[table->last] = (uint8_t)arg;
+    table->last = (uint8_t)arg;
+    return (kineto_arg)arg;
+}
+
+kineto_use kineto_arg_use(kineto_arg arg)
+{
+    return (kineto_use)args[arg].use;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TRACE_LINK_MERGE_H
+#define ORR_TRACE_LINK_MERGE_H
+
+#include "graph/builder.h"
+#include "trace/link/link.h"
+#include "trace/comm/process_groups.h"
+
+/* The linked graph: first the nodes of the device trace under their own numbers, then those of
+ * the host trace that have no partner. Its first strings and lanes are those of the
+ * device trace, with the same numbers. */
+typedef struct orr_merger {
+    const orr_link    *link;
+    const orr_graph   *host, *device;
+    orr_graph_builder *b;
+    bool               loose;
+    orr_str           *str;   /* shape (S): strings of the host trace ... */
+    orr_lane_id       *lane;  /* shape (L): ... its lanes                 */
+    orr_node_id       *node;  /* shape (H): ... and its nodes             */
+    orr_group_id      *host_group, *device_group;
+    bool              *moved;  /* shape (D): its parent is that of the host trace */
+    orr_process_groups groups;
+    orr_array(orr_attr) attrs;
+    orr_arena          *values; /* of the attributes of one node */
+} orr_merger;
+
+/* Parents of all nodes, and dependencies of both traces (link_tree.c). */
+void       orr_merger_set_parents(orr_merger *m);
+orr_status orr_merger_add_deps(orr_merger *m, orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_TRACE_LINK_MERGE_H */

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/link/merge.h"
+
+/* What is inside of what, and what waits for what, in a linked graph. Recorded times decide; the host
+ * trace has its say where they leave it open. */
+
+/* Is everything above h only in the host trace? Then no recorded time speaks against it. */
+static bool is_free_above(const orr_merger *m, orr_node_id h)
+{
+    for (; h != ORR_NONE; h = m->host->parent[h])
+        if (m->link->partner[h] != ORR_NONE)
+            return false;
+    return true;
+}
+
+static bool is_inside(const orr_graph_builder *b, orr_node_id v, orr_node_id outer)
+{
+    while (v != ORR_NONE && v != outer)
+        v = b->parent[v];
+    return v != ORR_NONE;
+}
+
+static bool contains(const orr_graph *g, orr_node_id outer, orr_node_id inner)
+{
+    return g->start_ns[outer] != ORR_TIME_NONE && g->start_ns[outer] <= g->start_ns[inner] &&
+           g->start_ns[inner] + g->duration_ns[inner] <=
+               g->start_ns[outer] + g->duration_ns[outer];
+}
+
+/* Times of whole microseconds do not tell what an operator of no length that stands on the end of
+ * another is inside of, nor which of two of equal times is the outer one. The host trace does. */
+static void move_to_caller(orr_merger *m, orr_node_id v, orr_node_id caller)
+{
+    orr_node_id above = m->b->parent[v];
+    while (above != ORR_NONE && !m->link->taken[above])
+        above = m->b->parent[above];
+    if (above == caller || m->device->lane[v] != m->device->lane[caller] ||
+        !contains(m->device, caller, v) || is_inside(m->b, caller, v))
+        return;
+    m->b->parent[v] = caller;
+    m->moved[v] = true;
+}
+
+/* The call tree: times say more where there are some; the host trace has the rest. */
+void orr_merger_set_parents(orr_merger *m)
+{
+    for (orr_node_id h = 0; h < m->host->n_nodes; h++) {
+        const orr_node_id v = m->node[h], parent = m->host->parent[h];
+        if (parent == ORR_NONE)
+            continue;
+        if (m->link->partner[h] == ORR_NONE ||
+            (m->device->parent[v] == ORR_NONE && is_free_above(m, parent)))
+            m->b->parent[v] = m->node[parent];
+        else if (m->link->partner[parent] != ORR_NONE && m->loose)
+            move_to_caller(m, v, m->node[parent]);
+    }
+}
+
+/* Do the recorded times say so too? Strictly, so that no cycle can come of it. */
+static bool agrees_with_times(const orr_merger *m, orr_node_id v, orr_node_id u, orr_dep_kind kind)
+{
+    const orr_graph_builder *b = m->b;
+    const int64_t start = b->start_ns[v], end = b->start_ns[u] + b->duration_ns[u];
+    if (kind == ORR_DEP_CONTROL)
+        return b->start_ns[u] < start;
+    return end < start || (end == start && b->duration_ns[u] > 0 && b->duration_ns[v] > 0);
+}
+
+static bool is_timed(const orr_merger *m, orr_node_id v)
+{
+    return m->b->start_ns[v] != ORR_TIME_NONE;
+}
+
+static orr_status add_host_dep(orr_merger *m, orr_node_id h, uint32_t d, orr_error *err)
+{
+    const orr_dep_kind kind = (orr_dep_kind)m->host->dep_kind[d];
+    const orr_node_id v = m->node[h], u = m->node[m->host->dep[d]];
+    if (is_timed(m, v) && is_timed(m, u)) {
+        if (kind == ORR_DEP_THREAD || !agrees_with_times(m, v, u, kind))
+            return ORR_OK; /* the device trace knows its program order better */
+    } else if (!m->loose) {
+        return ORR_OK;
+    }
+    return orr_builder_dep(m->b, v, u, kind, err);
+}
+
+/* Program order between a node and one that it is inside of since it was moved holds no longer. Of a
+ * moved node of its caller's times, what it followed is what the caller follows. */
+static orr_status add_device_dep(orr_merger *m, orr_node_id v, uint32_t d, orr_error *err)
+{
+    const orr_graph *g = m->device;
+    const orr_node_id u = g->dep[d];
+    const orr_dep_kind kind = (orr_dep_kind)g->dep_kind[d];
+    if (kind == ORR_DEP_THREAD && (m->moved[v] || m->moved[u])) {
+        if (is_inside(m->b, v, u) || is_inside(m->b, u, v))
+            return ORR_OK;
+        while (m->moved[v] && contains(g, v, m->b->parent[v]) &&
+               !is_inside(m->b, u, m->b->parent[v]))
+            v = m->b->parent[v];
+    }
+    return orr_builder_dep(m->b, v, u, kind, err);
+}
+
+orr_status orr_merger_add_deps(orr_merger *m, orr_error *err)
+{
+    const orr_graph *device = m->device, *host = m->host;
+    for (orr_node_id v = 0; v < device->n_nodes; v++)
+        for (uint32_t d = device->dep_first[v]; d < device->dep_first[v + 1]; d++)
+            ORR_TRY(add_device_dep(m, v, d, err));
+    for (orr_node_id h = 0; h < host->n_nodes; h++)
+        for (uint32_t d = host->dep_first[h]; d < host->dep_first[h + 1]; d++)
+            ORR_TRY(add_host_dep(m, h, d, err));
+    return ORR_OK;
+}

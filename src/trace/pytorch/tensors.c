@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "graph/builder.h"
+#include "trace/common/json_slice.h"
+#include "trace/pytorch/reader.h"
+
+/* Values, shapes and types of an operator run in parallel:
+ *   values [[9, 6, 0, 48, 4, "cuda:0"], [[...], [...]], 1]
+ *   shapes [[48],                       [[3], [4]],     []]
+ *   types  ["Tensor(float)", "GenericList[Tensor(float),Tensor(int)]", "Int"]
+ * A tensor is [tensor id, storage id, offset, elements, bytes of one, device]; the device is
+ * missing in old files. */
+enum { MOST_NESTED = 16 };
+
+typedef struct finder {
+    orr_graph_builder *builder;
+    orr_et_tensors    *found;
+} finder;
+
+static bool next_int(orr_slice *slice, int64_t *ret)
+{
+    orr_text text;
+    return orr_slice_next(slice, &text) && orr_text_int64(text, ret);
+}
+
+static orr_status add_tensor(finder *f, orr_text value, orr_text shape, orr_text type,
+                             orr_error *err)
+{
+    orr_tensor tensor = {0};
+    orr_slice slice = orr_slice_of(value);
+    orr_text device;
+    int64_t element_bytes;
+    orr_tensor_id id;
+    if (!next_int(&slice, &tensor.source_id) || !next_int(&slice, &tensor.storage) ||
+        !next_int(&slice, &tensor.offset_bytes) || !next_int(&slice, &tensor.elements) ||
+        !next_int(&slice, &element_bytes) || element_bytes < 0 || element_bytes > INT32_MAX)
+        return ORR_OK;
+    tensor.element_bytes = (int32_t)element_bytes;
+    if (orr_slice_next(&slice, &device)) {
+        device = orr_slice_unquote(device);
+        ORR_TRY(orr_builder_str(f->builder, device.at, device.n, &tensor.device, err));
+    }
+    ORR_TRY(orr_builder_str(f->builder, type.at, type.n, &tensor.dtype, err));
+    ORR_TRY(orr_builder_str(f->builder, shape.at, shape.n, &tensor.shape, err));
+    ORR_TRY(orr_builder_tensor(f->builder, &tensor, &id, err));
+    return orr_array_push(f->found, id) ? ORR_OK : orr_fail_memory(err);
+}
+
+static bool is_tensor(orr_text type)
+{
+    return type.n >= 8 && memcmp(type.at, "Tensor(", 7) == 0;
+}
+
+/* One value, which may be a list of lists of tensors. */
+static orr_status find_in(finder *f, orr_text value, orr_text shape, orr_text type, int depth,
+                          orr_error *err)
+{
+    if (is_tensor(type))
+        return add_tensor(f, value, shape, type, err);
+    if (depth == MOST_NESTED || memmem(type.at, type.n, "Tensor(", 7) == NULL)
+        return ORR_OK;
+    orr_slice values = orr_slice_of(value), shapes = orr_slice_of(shape);
+    orr_slice types = orr_slice_of_type(type);
+    orr_text v, s, t;
+    while (orr_slice_next_type(&types, &t) && orr_slice_next(&values, &v)) {
+        if (!orr_slice_next(&shapes, &s))
+            s = (orr_text){"", 0};
+        ORR_TRY(find_in(f, v, s, t, depth + 1, err));
+    }
+    return ORR_OK;
+}
+
+orr_status orr_et_find_tensors(orr_graph_builder *builder, const orr_et_io *io, uint64_t args,
+                               orr_et_tensors *ret, orr_error *err)
+{
+    finder f = {builder, ret};
+    orr_slice values = orr_slice_of(io->text[ORR_ET_VALUES]);
+    orr_slice shapes = orr_slice_of(io->text[ORR_ET_SHAPES]);
+    orr_slice types = orr_slice_of(io->text[ORR_ET_TYPES]);
+    orr_text v, s, t;
+    for (unsigned i = 0; orr_slice_next(&types, &t) && orr_slice_next(&values, &v); i++) {
+        if (!orr_slice_next(&shapes, &s))
+            s = (orr_text){"", 0};
+        if (args == UINT64_MAX || (i < 64 && (args >> i & 1) != 0))
+            ORR_TRY(find_in(&f, v, s, orr_slice_unquote(t), 0, err));
+    }
+    return ORR_OK;
+}
+
+uint64_t orr_et_written_args(const char *schema)
+{
+    uint64_t args = 0;
+    size_t depth = 0;
+    unsigned arg = 0;
+    const char *at = strchr(schema, '(');
+    for (at = at == NULL ? "" : at + 1; *at != '\0' && arg < 64; at++) {
+        if (*at == '(' || *at == '[')
+            depth++;
+        else if (*at == ']' || (*at == ')' && depth > 0))
+            depth--;
+        else if (*at == ')')
+            break;
+        else if (*at == ',' && depth == 0 && strncmp(at, ", *,", 4) != 0)
+            arg++;
+        else if (*at == '!')
+            args |= UINT64_C(1) << arg;
+    }
+    return args;
+}
+
+orr_status orr_et_note_writes(orr_et_reader *r, orr_node_id id, orr_error *err)
+{
+    const orr_graph_builder *b = r->builder;
+    const uint64_t args = orr_et_written_args(orr_builder_text(b, r->node.op_schema));
+    if (args == 0)
+        return ORR_OK;
+    r->in.n = 0;
+    ORR_TRY(orr_et_find_tensors(r->builder, &r->node.in, args, &r->in, err));
+    for (size_t i = 0; i < r->in.n; i++) {
+        const orr_et_write write = {(uint64_t)b->tensors.at[r->in.at[i]].storage, id};
+        if (!orr_array_push(&r->writes, write))
+            return orr_fail_memory(err);
+    }
+    return ORR_OK;
+}

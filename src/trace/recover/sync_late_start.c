@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/recover/sync.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+/* Calls that record events are often left out of a recording, the stream that a wait is for is
+ * never told, and threads make streams wait for one another's work. But it shows: work that begins
+ * long after its launch and after what precedes it on its stream waited for something, and
+ * when work of another stream had ended just before, it was that. Asked of work only
+ * before whose launch some thread made a stream wait; but a recording without any such call
+ * has left them out. */
+
+/* Several times what a launch takes, in recordings of V100, A100 and H100. */
+static const int64_t late_ns = 30000;
+/* Of the work issued before the moment on the other streams of the device, what ended last, if that
+ * was right before `by_ns`. ORR_NONE. */
+static orr_node_id just_ended(const orr_sync_context *s, int64_t issued_before_ns, int64_t by_ns,
+                              uint32_t except_lane)
+{
+    enum { MOST_STEPS = 8 };
+    const orr_graph_builder *b = s->b;
+    orr_node_id found = ORR_NONE;
+    for (uint32_t lane = 0; lane < b->lanes.n; lane++) {
+        if (b->lanes.at[lane].kind != ORR_LANE_STREAM || lane == except_lane ||
+            b->lanes.at[lane].device != b->lanes.at[except_lane].device)
+            continue;
+        uint32_t last, row = orr_rows_at(b, lane, by_ns, &last);
+        for (int step = 0; row > b->lane_rows.first[lane] && step < MOST_STEPS; step++) {
+            const orr_node_id u = b->lane_rows.node[--row];
+            const orr_node_id call = s->r->launch[u];
+            if (call == ORR_NONE || b->start_ns[call] >= issued_before_ns ||
+                !orr_occupies_stream(b, s->r, u) || orr_recorded_end_ns(b, u) > by_ns)
+                continue;
+            if (by_ns - orr_recorded_end_ns(b, u) <= ORR_PROMPT_NS &&
+                (found == ORR_NONE || orr_recorded_end_ns(b, u) > orr_recorded_end_ns(b, found)))
+                found = u;
+            break;
+        }
+    }
+    return found;
+}
+
+/* Moments of calls that make a stream wait, of any thread, in order. */
+typedef struct moments {
+    int64_t *at_ns; /* shape (n) */
+    size_t   n;
+} moments;
+
+static int compare_ns(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool find_waits(const orr_sync_context *s, moments *ret)
+{
+    const orr_recovery *r = s->r;
+    ret->n = 0;
+    ret->at_ns = orr_malloc((r->calls.n + 1) * sizeof *ret->at_ns);
+    if (ret->at_ns == NULL)
+        return false;
+    for (size_t i = 0; i < r->calls.n; i++)
+        if (r->calls.at[i].role == ORR_CALL_STREAM_WAIT_EVENT)
+            ret->at_ns[ret->n++] = s->b->start_ns[r->calls.at[i].node];
+    qsort(ret->at_ns, ret->n, sizeof *ret->at_ns, compare_ns);
+    return true;
+}
+
+/* The last such moment in [from, to], or INT64_MIN. */
+static int64_t last_wait(const moments *waits, int64_t from_ns, int64_t to_ns)
+{
+    size_t low = 0, high = waits->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (waits->at_ns[middle] <= to_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && waits->at_ns[low - 1] >= from_ns ? waits->at_ns[low - 1] : INT64_MIN;
+}
+
+/* Did a thread make a stream wait between the launches of two pieces of work of one stream, and the
+ * second begin long after both its launch and the first, just when other work had ended? */
+static orr_status follow_late(const orr_sync_context *s, const orr_issue *first,
+                               const orr_issue *second, const moments *waits, orr_error *err)
+{
+    const orr_graph_builder *b = s->b;
+    const int64_t start = b->start_ns[second->node];
+    if (start - late_ns <= second->at_ns || start - late_ns <= orr_recorded_end_ns(b, first->node))
+        return ORR_OK;
+    const int64_t wait =
+        waits->n == 0 ? second->at_ns : last_wait(waits, first->at_ns, second->at_ns);
+    if (wait == INT64_MIN)
+        return ORR_OK;
+    return orr_sync_event(s, just_ended(s, wait, start, b->lane[second->node]), second->node, err);
+}
+
+orr_status orr_sync_late_work(const orr_sync_context *s, orr_error *err)
+{
+    const orr_issues *issues = &s->by_stream;
+    moments waits;
+    orr_status status = ORR_OK;
+    if (s->b->lanes.n > ORR_MOST_STREAMS)
+        return ORR_OK;
+    if (!find_waits(s, &waits))
+        return orr_fail_memory(err);
+    for (uint32_t lane = 0; lane < s->b->lanes.n; lane++)
+        for (uint32_t row = issues->first[lane]; row + 1 < issues->first[lane + 1]; row++)
+            ORR_TRY_OUT(status, follow_late(s, &issues->row[row], &issues->row[row + 1], &waits,
+                                             err));
+out:
+    orr_free(waits.at_ns);
+    return status;
+}
