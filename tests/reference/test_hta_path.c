@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hta.h"
 
-#include "analysis/path_graph.h"
+#include "analysis/path/graph.h"
 
 /* Critical path: HTA's own expected result for one trace, event by event, and its breakdown of
  * the first step of the others; by HTA's rules, and by ours. */

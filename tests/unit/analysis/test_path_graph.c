@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "path_check.h"
 
-#include "analysis/path_graph.h"
+#include "analysis/path/graph.h"
 
 static const orr_points_of everything = {.kinds = ORR_PATH_EXECUTES | ORR_PATH_NAMES,
                                          .from_ns = INT64_MIN,

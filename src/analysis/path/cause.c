@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/path_cause.h"
+#include "analysis/path/cause.h"
 
 enum { LOOKS_A_NODE = 8 };
 

@@ -2,7 +2,7 @@
 #ifndef ORR_ANALYSIS_PATH_CAUSE_H
 #define ORR_ANALYSIS_PATH_CAUSE_H
 
-#include "analysis/path_graph.h"
+#include "analysis/path/graph.h"
 
 /* The question that the walk of path_walk.c asks at every place: what was waited for here?
  * All times are on the job's axis. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/collectives.h"
+#include "analysis/comm/collectives.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "small_job.h"
 
-#include "analysis/owners.h"
+#include "analysis/launch/attribution.h"
 #include "base/strtab.h"
 
 /* Operators x (calls 1, 2) and y (call 3); call 2 starts its work before call 1. */

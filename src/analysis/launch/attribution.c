@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/owners.h"
+#include "analysis/launch/attribution.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/path_graph.h"
+#include "analysis/path/graph.h"
 
 const char *orr_bound_name(orr_bound bound)
 {

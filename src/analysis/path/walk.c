@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/path_cause.h"
+#include "analysis/path/cause.h"
 #include "base/alloc.h"
 
 /* The walk: from what ends last, backward in time, always to the one thing that was waited for

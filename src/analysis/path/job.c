@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/path_graph.h"
+#include "analysis/path/graph.h"
 
 /* All recorded ranks that have the step; options->rank does not narrow the search, since
  * the cause of a wait may be on any of them. */

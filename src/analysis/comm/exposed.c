@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/collectives.h"
+#include "analysis/comm/collectives.h"
 
 /* Group of communication as a key; work whose group was not recorded is one group. */
 static uint32_t group_of(const orr_graph *g, orr_node_id v)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "analysis/path_graph.h"
+#include "analysis/path/graph.h"
 #include "base/alloc.h"
 #include "base/array.h"
 

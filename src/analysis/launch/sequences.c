@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/owners.h"
+#include "analysis/launch/attribution.h"
 #include "base/array.h"
 #include "base/strtab.h"
 
