@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cost/model_file.h"
+#include "cost/models/file.h"
 #include "fuzz.h"
 #include "io/stream/stream.h"
 

@@ -247,11 +247,11 @@ typedef struct orr_network {
 ORR_API void orr_network_of_cluster(const orr_cluster *cluster, orr_network *ret);
 /* How bytes travel, laid over the constants of each level: less bandwidth by what load balancing,
  * congestion control, loss and failed paths take, queues to wait in, a window that bounds a
- * connection (formulas and sources: src/cost/wire.h). Of the same cluster that the network was
+ * connection (formulas and sources: src/cost/network/rdma_transport.h). Of the same cluster that the network was
  * made of. Nothing is ever cheaper with a wire than without.
  *
  * UNKNOWN: each level's own wire; a level without one stays as it is. A setting goes over the
- * level's wire; a level without one gets what src/cost/wire.h assumes, but those as fast as half
+ * level's wire; a level without one gets what src/cost/network/rdma_transport.h assumes, but those as fast as half
  * of the innermost one, which are no network of queue pairs, stay as they are. The last call
  * counts, not all of them together: orr_network_of_cluster() and orr_rates_open() have made the
  * one with UNKNOWN. Set `chunks` and `bytes_frac` before or after. */
@@ -267,7 +267,7 @@ ORR_API void orr_network_apply_wire(orr_network *network, const orr_cluster *clu
  * once, so a level gives each its bandwidth over the oversubscription. Per topology, of n members:
  * SWITCH any pairing at full rate; RING links to two neighbours, half the bandwidth each;
  * FULLY_CONNECTED a link to each other unit, bandwidth / (size - 1) each. The forms and their
- * sources stand in src/cost/collective.h. */
+ * sources stand in src/cost/collective/collective.h. */
 ORR_API orr_price orr_collective_price(const orr_network *network, const orr_span *span,
                                        orr_collective collective, orr_algorithm algorithm,
                                        int64_t bytes);

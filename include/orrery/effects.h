@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* What was published of network technologies beside what this library says of them: each row is
- * computed when asked for, by the formulas of src/cost/wire.h and src/cost/collective.h or by the
+ * computed when asked for, by the formulas of src/cost/network/rdma_transport.h and src/cost/collective/collective.h or by the
  * small simulations of src/sim/{paths,incast}.h, from a fixed seed. Where a constant was taken from
  * the publication that it is shown beside, `how` says so. */
 typedef struct orr_network_effect {

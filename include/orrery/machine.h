@@ -101,7 +101,7 @@ typedef enum orr_topology {
 ORR_API const char *orr_topology_name(orr_topology topology);
 
 /* How bytes travel over a level: what is set, and what the network is. Fields of 0: not said, and
- * then nothing is lost for it. Formulas: src/cost/wire.h. */
+ * then nothing is lost for it. Formulas: src/cost/network/rdma_transport.h. */
 #define ORR_BALANCE_MAP(X)                                                            \
     X(UNKNOWN, "unknown")                                                             \
     X(ECMP, "ecmp")       /* a hash of the connection picks one path                */ \

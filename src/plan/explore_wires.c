@@ -5,7 +5,7 @@
 #include "plan/explore_parts.h"
 
 /* Settings of the network that are worth trying: those that no other one is as good as in
- * everything that a transfer depends on (src/cost/wire.h), at every level. */
+ * everything that a transfer depends on (src/cost/network/rdma_transport.h), at every level. */
 
 static double or_unbounded(double bytes_per_s)
 {

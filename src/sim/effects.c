@@ -3,8 +3,8 @@
 
 #include <orrery/effects.h>
 
-#include "cost/collective.h"
-#include "cost/wire.h"
+#include "cost/collective/collective.h"
+#include "cost/network/rdma_transport.h"
 #include "sim/incast.h"
 #include "sim/paths.h"
 

@@ -2,7 +2,7 @@
 #include "sim/fabric.h"
 
 #include "base/alloc.h"
-#include "cost/collective.h"
+#include "cost/collective/collective.h"
 #include "sim/flow.h"
 #include "sim/flow_rates.h"
 

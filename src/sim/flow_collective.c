@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cost/collective.h"
+#include "cost/collective/collective.h"
 #include "sim/flow_state.h"
 
 /* A group laid out: members in order of device, so that member i has digit (i / below) % width on a
@@ -107,7 +107,7 @@ static bool flat_direct(const lines *set, orr_collective collective, int64_t byt
     return orr_flow_line_demands(&line, collective, ORR_ALGORITHM_DIRECT, ret);
 }
 
-/* What a member holds on the i-th level: see cost/collective_schedule.c. */
+/* What a member holds on the i-th level: see cost/collective/schedule.c. */
 static int64_t held_bytes(const lines *set, uint32_t i, orr_collective collective,
                           orr_algorithm algorithm, int64_t bytes)
 {

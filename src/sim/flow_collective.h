@@ -2,13 +2,13 @@
 #ifndef ORR_SIM_FLOW_COLLECTIVE_H
 #define ORR_SIM_FLOW_COLLECTIVE_H
 
-#include "cost/collective_shape.h"
+#include "cost/collective/patterns.h"
 #include "sim/flow.h"
 
 /* What an algorithm sends in all between the members of a line: those of a group that differ on one
  * level only. orr_flows_of_collective() puts lines together.
  *
- * Bytes are those of the closed forms (cost/collective.h), up to rounding up to whole bytes;
+ * Bytes are those of the closed forms (cost/collective/collective.h), up to rounding up to whole bytes;
  * hierarchical algorithms send along rings (all that serve carry the same bytes through an
  * endpoint). In-network reduction has no other end: what a member sends to the switches goes to
  * the next member, which loads the same ports. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/array.h"
-#include "cost/collective_level.h"
+#include "cost/collective/algorithms.h"
 #include "sim/flow_collective.h"
 
 __extension__ typedef __int128 wide;

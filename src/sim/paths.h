@@ -5,7 +5,7 @@
 #include <orrery/machine.h>
 
 /* Flows laid on paths, drawn again and again: how much busier than the mean is the busiest path?
- * What the closed forms of src/cost/wire.h are tried against.
+ * What the closed forms of src/cost/network/rdma_transport.h are tried against.
  *
  * Balls are flows (ECMP), queue pairs of flows (QP), segments of queue pairs (SPRAY), each on a
  * path at random; ADAPTIVE lays each on the emptiest path. CENTRAL deals queue pairs of flows

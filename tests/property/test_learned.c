@@ -2,8 +2,8 @@
 #include "../unit/cost/measured.h"
 #include "seeds.h"
 
-#include "cost/fit_boost.h"
-#include "cost/model_file.h"
+#include "cost/fit/boost.h"
+#include "cost/models/file.h"
 #include "io/stream/stream.h"
 
 /* Boosted trees of random measurements, some values missing. For every row, also of features far

@@ -487,7 +487,7 @@ static void check_monotone(scene *s)
 static uint32_t n_slowed; /* seeds with which the slow link showed */
 
 /* A site whose links out of it have four fifths of their bandwidth (less would make them a network of
- * its own to cost/collective.h), and a rank that is slow. */
+ * its own to cost/collective/collective.h), and a rank that is slow. */
 static void check_odd(scene *s)
 {
     const int64_t before = step_ns(s);

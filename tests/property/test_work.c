@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit/cost/small_work.h"
 
-#include "cost/rates.h"
+#include "cost/roofline/device_rates.h"
 #include "seeds.h"
 
 /* Whatever a recording says of an operator: its work is finite, its dims are at least 1, and its

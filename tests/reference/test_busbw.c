@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "cost/alpha_beta_fit.h"
-#include "cost/network_fitted.h"
+#include "cost/network/alpha_beta_fit.h"
+#include "cost/network/fitted_constants.h"
 #include "csv.h"
 
 /* The constants of collectives against measured bus bandwidths (stas00/ml-engineering, network

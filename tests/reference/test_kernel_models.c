@@ -12,7 +12,7 @@
 
 #include "base/array.h"
 #include "base/philox.h"
-#include "cost/rates.h"
+#include "cost/roofline/device_rates.h"
 
 /* The closed forms against what was published of them, against counting, and against recordings. */
 static const orr_device *device_of_catalog(orr_arena *arena, const char *name)

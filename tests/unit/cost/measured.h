@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
-#include "cost/samples.h"
+#include "cost/fit/samples.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
 /* Fitted files as text. */
 #include "measured.h"
 
-#include "cost/model_file.h"
+#include "cost/models/file.h"
 
 #define FEATURES                                                                                 \
     "\"features\":[\"dim0\",\"dim1\",\"dim2\",\"dim3\",\"dim4\",\"dim5\",\"dim6\",\"dim7\","     \

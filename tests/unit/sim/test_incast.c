@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "cost/wire.h"
+#include "cost/network/rdma_transport.h"
 #include "sim/incast.h"
 
 /* 16 senders of 4 MB into 400 Gbit/s, 22 us there and back. */

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "cost/wire.h"
+#include "cost/network/rdma_transport.h"
 #include "sim/paths.h"
 
 static orr_paths_load drawn(const orr_paths_job *job)

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cost/calibration/calibration.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What the devices with a file of their own have, for those without: dense bf16 peak in TFLOP/s and
+ * bytes/s of memory in TB/s, as catalog/devices has them. */
+static const struct {
+    const char *device;
+    double tflops, tbytes_per_s;
+} KIN[] = {
+    {"a100_sxm_40g", 312, 1.555}, {"a100_sxm_80g", 312, 2.039}, {"h100_sxm_80g", 989, 3.35},
+    {"h200_sxm_141g", 989, 4.8},  {"b200_sxm_180g", 2250, 7.7}, {"gb200_186g", 2500, 8},
+    {"b300_sxm_288g", 2250, 8},   {"gb300_288g", 2500, 8},      {"tpu_v5p", 459, 2.765},
+};
+
+static const size_t NO_FILE = SIZE_MAX;
+
+static size_t file_of(const char *device)
+{
+    const size_t n = strlen(device);
+    for (size_t i = 0; i < orr_n_calibration_files; i++) {
+        const char *name = strrchr(orr_calibration_files[i].name, '/');
+        name = name != NULL ? name + 1 : orr_calibration_files[i].name;
+        if (strncmp(name, device, n) == 0 && strcmp(name + n, ".yaml") == 0)
+            return i;
+    }
+    return NO_FILE;
+}
+
+static double distance(const orr_device *device, double tflops, double tbytes_per_s)
+{
+    const double flops = orr_fact_or(&device->peak_flops[ORR_DTYPE_BF16],
+                                     orr_fact_or(&device->peak_flops[ORR_DTYPE_FP16], 1e12));
+    const double bytes = orr_fact_or(&device->memory_bytes_per_s, 1e12);
+    return fabs(log(flops / (1e12 * tflops))) + fabs(log(bytes / (1e12 * tbytes_per_s)));
+}
+
+size_t orr_calibration_file_for(const orr_device *device, bool *ret_own)
+{
+    const size_t own = file_of(device->name);
+    *ret_own = own != NO_FILE;
+    if (*ret_own)
+        return own;
+    size_t best = 0;
+    double nearest = INFINITY;
+    for (size_t i = 0; i < sizeof KIN / sizeof *KIN; i++) {
+        const size_t file = file_of(KIN[i].device);
+        const double far = distance(device, KIN[i].tflops, KIN[i].tbytes_per_s);
+        if (file != NO_FILE && far < nearest) {
+            nearest = far;
+            best = file;
+        }
+    }
+    return best;
+}
+
+orr_status orr_calibration_of(const orr_device *device, orr_arena *arena,
+                              const orr_calibration **ret, orr_error *err)
+{
+    bool own;
+    const orr_catalog_file *file = &orr_calibration_files[orr_calibration_file_for(device, &own)];
+    const orr_yaml *document;
+    const orr_calibration *found;
+    ORR_TRY(orr_yaml_parse((const char *)file->bytes, file->n, file->name, arena, &document, err));
+    ORR_TRY(orr_calibration_read(document, arena, &found, err));
+    if (!own) {
+        orr_calibration *borrowed = orr_arena_one(arena, orr_calibration);
+        if (borrowed == NULL)
+            return orr_fail_memory(err);
+        *borrowed = *found;
+        borrowed->basis = ORR_BASIS_ASSUMED;
+        borrowed->error_frac = borrowed->low_frac = borrowed->high_frac = NAN;
+        found = borrowed;
+    }
+    *ret = found;
+    return ORR_OK;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_COST_FIT_DATA_H
+#define ORR_COST_FIT_DATA_H
+
+#include "base/array.h"
+#include "cost/fit/samples.h"
+#include "cost/models/table.h"
+
+/* Samples as the fit sees them: cells, each the rows of one shape in one series of the table, and
+ * the side that each is on. */
+typedef struct orr_fit_cell {
+    const orr_cost_sample *sample; /* its first row, for work and device */
+    orr_table_series  series; /* without points */
+    orr_table_point   point;  /* ns: median; count: rows */
+    const double     *ns;     /* shape (count), increasing */
+    double            roofline_ns; /* NAN: no answer */
+    uint64_t          group;  /* equal for equal family and shape */
+    uint32_t          place;  /* of the group among those of the family */
+    uint8_t           side;   /* orr_side */
+} orr_fit_cell;
+
+typedef struct orr_fit_data {
+    const orr_fit_cell *cells; /* by series, then point */
+    size_t n;
+    size_t first[ORR_FAMILIES + 1]; /* of a family's cells */
+    uint32_t groups[ORR_FAMILIES];  /* of a family */
+    orr_fit_split splits[ORR_FAMILIES];
+} orr_fit_data;
+
+orr_status orr_fit_data_make(const orr_samples *samples, uint64_t seed, orr_arena *arena,
+                             orr_fit_data *ret, orr_error *err) ORR_MUST_CHECK;
+
+/* A family needs this many shape groups on each side, or what is chosen and measured there means
+ * little. Assumed: trees get more because they have more to choose. */
+typedef struct orr_fit_least {
+    uint32_t groups[ORR_SIDES];
+} orr_fit_least;
+extern const orr_fit_least orr_fit_table_least, orr_fit_learned_least;
+bool orr_fit_enough(const orr_fit_split *split, const orr_fit_least *least);
+/* "4/1/0 shape groups, 10/5/5 needed"; NULL: out of memory. */
+const char *orr_fit_too_few(const orr_fit_split *split, const orr_fit_least *least,
+                            orr_arena *arena);
+
+/* |predicted / measured - 1| of rows, to be summed up. */
+typedef struct orr_fit_errors {
+    orr_array(double) frac;
+} orr_fit_errors;
+bool orr_fit_errors_add(orr_fit_errors *errors, const orr_fit_cell *cell, double predicted_ns);
+orr_fit_score orr_fit_errors_score(orr_fit_errors *errors); /* sorts them */
+void orr_fit_errors_done(orr_fit_errors *errors);
+
+/* Choosing: how far off predictions are on the shape groups of a side, and the roofline's on the
+ * same rows. The distance of a row is |ln(predicted / measured)|, which calls half and double
+ * equally wrong; every group counts alike, however often it was measured. */
+typedef struct orr_fit_duel {
+    double   *ours, *roofline; /* sums over cells; shape (n) */
+    uint32_t *cells;           /* shape (n)                  */
+    uint32_t  n;               /* groups of the family       */
+} orr_fit_duel;
+orr_status orr_fit_duel_new(uint32_t n, orr_arena *arena, orr_fit_duel *ret,
+                            orr_error *err) ORR_MUST_CHECK;
+void orr_fit_duel_reset(orr_fit_duel *duel);
+void orr_fit_duel_add(orr_fit_duel *duel, const orr_fit_cell *cell, double predicted_ns);
+typedef struct orr_fit_verdict {
+    uint32_t groups;   /* that something was added of */
+    double   distance; /* mean over them; INFINITY where there is none */
+    bool     ahead;    /* of the roofline, by two standard errors of the difference */
+} orr_fit_verdict;
+orr_fit_verdict orr_fit_duel_end(const orr_fit_duel *duel);
+
+/* Told to the caller of the fit. */
+typedef struct orr_fit_progress {
+    bool (*update)(void *ctx, uint64_t done, uint64_t total); /* or NULL */
+    void *ctx;
+    uint64_t done, total;
+} orr_fit_progress;
+orr_status orr_fit_step(orr_fit_progress *progress, uint64_t steps, orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_COST_FIT_DATA_H */

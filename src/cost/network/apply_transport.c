@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "cost/network/rdma_transport.h"
+
+/* A wire laid over the constants of a network. */
+
+/* Queue pairs are settings of a network; what is as fast as the links of one host is none. */
+static bool is_scale_up(const orr_cluster *cluster, uint32_t k)
+{
+    return 2 * orr_fact_or(&cluster->levels[k].bytes_per_s, 1e9) >=
+           orr_fact_or(&cluster->levels[0].bytes_per_s, 1e9);
+}
+
+static orr_wire_place place_of(const orr_cluster *cluster, const orr_network *network, uint32_t k)
+{
+    const orr_level *level = &cluster->levels[k];
+    const double alpha_ns = network->bare[k].alpha_ns[ORR_PROTOCOL_BANDWIDTH];
+    return (orr_wire_place){
+        .bytes_per_s = orr_fact_or(&level->bytes_per_s, 1e9),
+        .oversubscription = orr_fact_or(&level->oversubscription, 1),
+        .round_trip_ns = 2 * orr_fact_or(&level->latency_ns, alpha_ns),
+        .devices = k > 0 ? cluster->levels[k - 1].devices : 1,
+    };
+}
+
+/* Where nothing is said of balance, a setting takes what it is worse than 16 queue pairs with. */
+static orr_wire_effect effect_on(const orr_wire *wire, uint8_t setting, orr_wire_place place)
+{
+    static const double LEAST_DEVICES = 128;
+    const bool said = wire != NULL && wire->balance != ORR_BALANCE_UNKNOWN;
+    if (wire == NULL || wire->paths == 0)
+        place.devices = fmax(place.devices, LEAST_DEVICES);
+    const orr_wire set = orr_wire_set(wire, setting, &place);
+    orr_wire_effect effect = orr_wire_effect_of(&set, &place);
+    if (!said && set.balance != ORR_BALANCE_UNKNOWN) {
+        const orr_wire usual = orr_wire_set(wire, ORR_WIRE_QP16, &place);
+        const double usually = orr_wire_effect_of(&usual, &place).balance_frac;
+        effect.balance_frac = fmin(1, effect.balance_frac / usually);
+        orr_wire_multiply(&effect);
+    }
+    return effect;
+}
+
+static orr_alpha_beta under(const orr_alpha_beta *bare, const orr_wire_effect *effect)
+{
+    orr_alpha_beta c = *bare;
+    if (!(effect->frac < 1))
+        return c; /* what it was, fitted or not */
+    for (int p = 0; p < ORR_PROTOCOLS; p++)
+        c.bytes_per_s[p] *= effect->frac;
+    c.basis = ORR_BASIS_ASSUMED;
+    c.error_frac = NAN;
+    return c;
+}
+
+void orr_network_apply_wire(orr_network *network, const orr_cluster *cluster, uint8_t setting)
+{
+    for (uint32_t k = 0; k < cluster->n_levels && k < ORR_LEVELS_MAX; k++) {
+        const orr_wire *wire = cluster->levels[k].wire;
+        network->uneven[k] = k > 0 && cluster->levels[k - 1].ends != NULL;
+        const bool touched =
+            wire != NULL || (setting != ORR_WIRE_UNKNOWN && !is_scale_up(cluster, k));
+        if (!network->wired[k] && !touched)
+            continue;
+        if (!network->wired[k]) {
+            network->bare[k] = network->levels[k];
+            network->bare_reduction[k] = network->reduction[k];
+            network->wired[k] = true;
+        }
+        const orr_wire_place place = place_of(cluster, network, k);
+        const orr_wire_effect effect = effect_on(wire, setting, place);
+        network->levels[k] = under(&network->bare[k], &effect);
+        network->reduction[k] = under(&network->bare_reduction[k], &effect);
+        network->window_bytes_per_s[k] = effect.window_bytes_per_s;
+        network->queue_ns[k] = effect.queue_ns;
+    }
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cost/network/rdma_transport.h"
+
+#include <math.h>
+
+static const double PACKET_BYTES = 4096;
+static const double SEGMENT_BYTES = 1 << 20, LEAST_SEGMENT_BYTES = 1 << 16;
+static const double SHALLOW_NS = 40e3, DEEP_NS = 4e6, MARK_NS = 10e3;
+static const double STRICT_MARK_FRAC = 0.95, STALE_FRAC = 0.95, PAUSED_FRAC = 0.9;
+static const double LEAST_FRAC = 1e-6; /* a bandwidth of nothing would have no price */
+enum { ASSUMED_PATHS = 16, ASSUMED_OUTSTANDING = 128, ASSUMED_QUEUE_PAIRS = 16 };
+
+static double at_least_one(double x)
+{
+    return x > 1 ? x : 1;
+}
+
+/* Beyond this mean the maximum is that many standard deviations of a normal variable above it. */
+static const double MANY = 256;
+
+double orr_wire_busiest(double balls, double bins)
+{
+    if (!(bins > 1) || !(balls > 1))
+        return at_least_one(balls);
+    const double all = balls / bins, mean = fmin(all, MANY);
+    const double surely = pow(1e-12, 1 / bins); /* one has more where each has it with less */
+    /* E max = sum over m of P(max > m), from where P is 1 to where it is 0 */
+    double m = floor(fmax(0, mean - 12 * sqrt(mean))), most = m;
+    int sign;
+    double one = exp(m * log(mean) - mean - lgamma_r(m + 1, &sign)), upto = one;
+    for (double above = 1; above > 1e-9 && (m < mean || one > 1e-17);
+         m++, one *= mean / m, upto += one) {
+        above = upto < surely ? 1 : 1 - pow(fmin(upto, 1), bins);
+        most += above;
+    }
+    most = mean + (most - mean) * sqrt(all / mean) + (all - mean);
+    return at_least_one(fmax(most, all));
+}
+
+double orr_wire_go_back_n(double loss_frac, double packets_in_flight)
+{
+    const double loss = fmin(fmax(loss_frac, 0), 1);
+    return (1 - loss) / (1 - loss + loss * at_least_one(packets_in_flight));
+}
+
+static double round_trip_bytes(const orr_wire_place *place)
+{
+    return place->bytes_per_s * place->round_trip_ns * 1e-9;
+}
+
+static void bound(orr_wire *wire, const orr_wire_place *place)
+{
+    const double share = round_trip_bytes(place) / at_least_one(place->oversubscription) /
+                         wire->queue_pairs;
+    wire->outstanding = (uint32_t)fmin(at_least_one(ceil(share / SEGMENT_BYTES)), 1e9);
+    wire->segment_bytes = fmax(LEAST_SEGMENT_BYTES, share / wire->outstanding);
+}
+
+orr_wire orr_wire_set(const orr_wire *level, uint8_t setting, const orr_wire_place *place)
+{
+    orr_wire wire = level != NULL ? *level : (orr_wire){0};
+    switch (setting) {
+    case ORR_WIRE_SINGLE:
+        wire.balance = ORR_BALANCE_ECMP;
+        wire.queue_pairs = 1;
+        break;
+    case ORR_WIRE_QP4:
+    case ORR_WIRE_QP16:
+        wire.balance = ORR_BALANCE_QP;
+        wire.queue_pairs = setting == ORR_WIRE_QP4 ? 4 : 16;
+        break;
+    case ORR_WIRE_SPRAY:
+    case ORR_WIRE_BOUNDED:
+        wire.balance = setting == ORR_WIRE_SPRAY ? ORR_BALANCE_SPRAY : ORR_BALANCE_ADAPTIVE;
+        wire.queue_pairs = ASSUMED_QUEUE_PAIRS;
+        wire.segment_bytes = SEGMENT_BYTES;
+        wire.outstanding = ASSUMED_OUTSTANDING;
+        if (setting == ORR_WIRE_BOUNDED)
+            bound(&wire, place);
+        break;
+    case ORR_WIRE_CENTRAL:
+        wire.balance = ORR_BALANCE_CENTRAL;
+        break;
+    case ORR_WIRE_CREDITS:
+        wire.congestion = ORR_CONGESTION_CREDITS;
+        break;
+    case ORR_WIRE_DCQCN:
+        wire.congestion = ORR_CONGESTION_DCQCN;
+        break;
+    default:
+        break;
+    }
+    if (wire.balance != ORR_BALANCE_UNKNOWN && wire.paths == 0)
+        wire.paths = ASSUMED_PATHS;
+    return wire;
+}
+
+static double paths_left(const orr_wire *wire)
+{
+    return wire->failed < wire->paths ? wire->paths - wire->failed : 1;
+}
+
+/* Connections on the busiest path, a queue pair counting as its share of one. */
+static double busiest_load(const orr_wire *wire, double devices)
+{
+    const double left = paths_left(wire), q = at_least_one(wire->queue_pairs);
+    double pieces = q, parted;
+    switch (wire->balance) {
+    case ORR_BALANCE_ECMP:
+        return orr_wire_busiest(devices, left);
+    case ORR_BALANCE_SPRAY:
+        pieces *= wire->outstanding > 0 ? wire->outstanding : ASSUMED_OUTSTANDING;
+        return orr_wire_busiest(devices * pieces, left) / pieces;
+    case ORR_BALANCE_CENTRAL:
+        parted = devices * q * wire->failed / wire->paths;
+        return (ceil(devices * q / wire->paths) +
+                (parted > 0 ? orr_wire_busiest(parted, left) : 0)) /
+               q;
+    default:
+        return orr_wire_busiest(devices * pieces, left) / pieces;
+    }
+}
+
+static double balance_frac(const orr_wire *wire, const orr_wire_place *place)
+{
+    if (wire->balance == ORR_BALANCE_UNKNOWN || wire->balance == ORR_BALANCE_ADAPTIVE ||
+        wire->paths == 0)
+        return 1;
+    const double over = at_least_one(place->oversubscription);
+    const double devices = at_least_one(place->devices);
+    const double path = at_least_one(devices / (over * wire->paths));
+    const double all = fmin(1, over * path / busiest_load(wire, devices));
+    /* what failed paths took from everybody is told apart */
+    const double frac = fmin(1, all * wire->paths / paths_left(wire));
+    return wire->balance == ORR_BALANCE_CENTRAL ? STALE_FRAC * frac : frac;
+}
+
+static double buffer_ns(uint8_t buffers)
+{
+    return buffers == ORR_BUFFERS_DEEP ? DEEP_NS : buffers == ORR_BUFFERS_SHALLOW ? SHALLOW_NS : 0;
+}
+
+/* How long a message waits behind what its connection has sent ahead; `reached`: bytes/s through
+ * the fabric, of a port's. */
+static void queue_up(const orr_wire *wire, const orr_wire_place *place, double reached,
+                     orr_wire_effect *effect)
+{
+    const double room_ns = buffer_ns(wire->buffers);
+    if (!(reached < place->bytes_per_s) || !(effect->window_bytes > 0) || !(room_ns > 0))
+        return;
+    const double stands_ns = effect->window_bytes * 1e9 / reached - place->round_trip_ns;
+    if (stands_ns <= 0 || wire->congestion == ORR_CONGESTION_CREDITS)
+        return;
+    const bool marks = wire->congestion == ORR_CONGESTION_DCQCN;
+    effect->queue_ns = fmin(stands_ns, marks ? MARK_NS : room_ns);
+    if (!marks && wire->congestion == ORR_CONGESTION_NONE && wire->buffers == ORR_BUFFERS_SHALLOW &&
+        stands_ns > room_ns)
+        effect->congestion_frac *= PAUSED_FRAC;
+}
+
+void orr_wire_multiply(orr_wire_effect *effect)
+{
+    effect->frac = fmax(LEAST_FRAC, effect->balance_frac * effect->failed_frac *
+                                        effect->congestion_frac * effect->loss_frac);
+}
+
+orr_wire_effect orr_wire_effect_of(const orr_wire *wire, const orr_wire_place *place)
+{
+    orr_wire_effect effect = {.failed_frac = 1, .congestion_frac = 1, .loss_frac = 1};
+    const double over = at_least_one(place->oversubscription);
+    if (wire->paths > 0)
+        effect.failed_frac = paths_left(wire) / wire->paths;
+    effect.balance_frac = balance_frac(wire, place);
+    effect.window_bytes = (double)(wire->queue_pairs > 0 ? wire->queue_pairs : 1) *
+                          wire->outstanding * fmax(wire->segment_bytes, 0);
+    if (effect.window_bytes > 0 && place->round_trip_ns > 0)
+        effect.window_bytes_per_s = effect.window_bytes * 1e9 / place->round_trip_ns;
+    if (wire->congestion == ORR_CONGESTION_DCQCN)
+        effect.congestion_frac = STRICT_MARK_FRAC;
+    queue_up(wire, place, place->bytes_per_s / over * effect.balance_frac * effect.failed_frac,
+             &effect);
+    if (wire->loss_frac > 0) {
+        double in_flight = round_trip_bytes(place) / over;
+        if (effect.window_bytes > 0)
+            in_flight = fmin(in_flight, effect.window_bytes);
+        effect.loss_frac = orr_wire_go_back_n(wire->loss_frac, 1 + in_flight / PACKET_BYTES);
+    }
+    orr_wire_multiply(&effect);
+    return effect;
+}
+
+double orr_wire_message_frac(const orr_wire_effect *effect, const orr_wire_place *place,
+                             double message_bytes)
+{
+    const double over = at_least_one(place->oversubscription);
+    if (!(message_bytes > 0) || !(place->bytes_per_s > 0))
+        return 0;
+    const double alone_ns = message_bytes * 1e9 * over / place->bytes_per_s;
+    const double bytes_ns = alone_ns / effect->frac;
+    double ns = place->round_trip_ns / 2 + fmin(effect->queue_ns, bytes_ns) + bytes_ns;
+    if (effect->window_bytes_per_s > 0)
+        ns = fmax(ns, message_bytes * 1e9 / effect->window_bytes_per_s);
+    return fmin(1, alone_ns / ns);
+}

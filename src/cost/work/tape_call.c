@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <orrery/calibration.h>
+
+#include "cost/work/work.h"
+#include "op/families/tensor_rows.h"
+
+/* Calls on tapes as work: FLOPs and bytes are those of the operator's row; family and dims are what
+ * cost models know it by. What shares bytes, and what a network does, is nothing for a kernel. */
+typedef void (*describe)(const orr_op_site *site, orr_work *work);
+
+static void elements_out(const orr_op_site *site, orr_work *work)
+{
+    ORR_SET_DIMS(work, orr_type_elements(&site->out[0]));
+}
+
+static void elements_in(const orr_op_site *site, orr_work *work)
+{
+    ORR_SET_DIMS(work, orr_type_elements(&site->in[0]));
+}
+
+static void set_rows(const orr_type *type, orr_work *work)
+{
+    ORR_SET_DIMS(work, orr_type_rows(type), orr_type_columns(type));
+}
+
+static void rows_in(const orr_op_site *site, orr_work *work)
+{
+    set_rows(&site->in[0], work);
+}
+
+/* Of what goes into the forward pass, which comes after its gradient. */
+static void rows_of_second(const orr_op_site *site, orr_work *work)
+{
+    set_rows(&site->in[1], work);
+}
+
+static void channels(const orr_op_site *site, orr_work *work)
+{
+    const orr_type *x = &site->in[work->backward ? 1 : 0];
+    ORR_SET_DIMS(work, x->dim[1], orr_type_elements(x) / (x->dim[1] > 0 ? x->dim[1] : 1));
+}
+
+/* Where one matrix multiplies all, the leading dims are more rows of the one product. */
+static void product(const orr_op_site *site, orr_work *work)
+{
+    const orr_type *x = &site->in[0], *w = &site->in[1], *y = &site->out[0];
+    const bool one = w->rank == 2;
+    const int64_t leading = orr_type_span(y, 0, y->rank - 2u), m = y->dim[y->rank - 2];
+    const int64_t k = x->dim[site->args->transpose_a ? x->rank - 2 : x->rank - 1];
+    ORR_SET_DIMS(work, one ? 1 : leading, one ? leading * m : m, orr_type_columns(y), k);
+}
+
+/* A product for each expert, as if all had as many tokens. Gradients of weights sum over these. */
+static void grouped_product(const orr_op_site *site, orr_work *work)
+{
+    const orr_type *x = &site->in[0], *y = &site->out[0];
+    const bool of_weights = site->args->transpose_a;
+    const int64_t experts = of_weights ? y->dim[0] : site->in[1].dim[0];
+    const int64_t tokens = experts > 0 ? orr_ceil_div(x->dim[0], experts) : 0;
+    if (of_weights)
+        ORR_SET_DIMS(work, experts, y->dim[1], y->dim[2], tokens);
+    else
+        ORR_SET_DIMS(work, experts, tokens, y->dim[1], x->dim[1]);
+}
+
+static void attention(const orr_op_site *site, orr_work *work)
+{
+    const orr_type *q = &site->in[work->backward ? 1 : 0], *k = q + 1;
+    ORR_SET_DIMS(work, q->dim[0], q->dim[2], q->dim[1], k->dim[1], q->dim[3]);
+}
+
+static void embedding(const orr_op_site *site, orr_work *work)
+{
+    const orr_type *table = &site->in[0];
+    ORR_SET_DIMS(work, orr_type_elements(&site->in[1]), table->dim[0], 1, table->dim[1], 1);
+}
+
+/* Bags (B, D) or (B, F, D). Backward, the table's size is not told: as many rows as are looked up.
+ */
+static void bags(const orr_op_site *site, orr_work *work)
+{
+    const orr_type *y = work->backward ? &site->in[0] : &site->out[0];
+    const int64_t tables = y->rank > 2 ? y->dim[1] : 1, count = orr_type_rows(y);
+    const int64_t ids = orr_type_elements(&site->in[1]), given = site->args->count;
+    const int64_t pooling =
+        given > 0 ? orr_ceil_div(given, 1024) : orr_ceil_div(ids, count > 0 ? count : 1);
+    const int64_t rows = (work->backward ? ids : site->in[0].dim[0]) / (tables > 0 ? tables : 1);
+    ORR_SET_DIMS(work, y->dim[0], rows, pooling, orr_type_columns(y), tables);
+}
+
+static void pairs(const orr_op_site *site, orr_work *work)
+{
+    const orr_type *x = &site->in[0];
+    ORR_SET_DIMS(work, x->dim[0], x->dim[1], x->dim[1]);
+}
+
+static void set_convolution(const orr_op_site *site, const orr_type *x, const orr_type *w,
+                            orr_work *work)
+{
+    const int64_t stride = site->args->stride > 0 ? site->args->stride : 1;
+    ORR_SET_DIMS(work, x->dim[0], x->dim[1], x->dim[2], x->dim[3], w->dim[0], w->dim[2], w->dim[3],
+                 stride);
+}
+
+static void convolution(const orr_op_site *site, orr_work *work)
+{
+    set_convolution(site, &site->in[0], &site->in[1], work);
+}
+
+static void convolution_input(const orr_op_site *site, orr_work *work)
+{
+    set_convolution(site, &site->out[0], &site->in[1], work);
+}
+
+static void convolution_weight(const orr_op_site *site, orr_work *work)
+{
+    set_convolution(site, &site->in[0], &site->out[0], work);
+}
+
+/* (..., dim, between, to_dim, ...) as products of matrices that are turned. */
+static void transposed(const orr_op_site *site, orr_work *work)
+{
+    const orr_type *x = &site->in[0];
+    const uint32_t a = (uint32_t)site->args->dim, b = (uint32_t)site->args->to_dim;
+    const uint32_t first = a < b ? a : b, second = a < b ? b : a;
+    ORR_SET_DIMS(work, orr_type_span(x, 0, first), orr_type_span(x, first, second),
+                 orr_type_span(x, second, x->rank));
+}
+
+static void bytes_written(const orr_op_site *site, orr_work *work)
+{
+    (void)site;
+    work->copy = ORR_COPY_DTOD;
+    ORR_SET_DIMS(work, (int64_t)work->write_bytes);
+}
+
+/* Rows that are updated: those of the gradient. */
+static void updated_rows(const orr_op_site *site, orr_work *work)
+{
+    ORR_SET_DIMS(work, orr_type_elements(&site->in[1]));
+}
+
+typedef struct call_rule {
+    describe dims; /* NULL: nothing to do */
+    uint8_t family;
+    bool backward;
+} call_rule;
+
+#define F(name) ORR_FAMILY_##name
+static const call_rule RULES[ORR_OPS] = {
+    [ORR_OP_MATMUL] = {product, F(GEMM), false},
+    [ORR_OP_GROUPED_MATMUL] = {grouped_product, F(GEMM), false},
+    [ORR_OP_ATTENTION] = {attention, F(ATTENTION), false},
+    [ORR_OP_ATTENTION_BACKWARD] = {attention, F(ATTENTION), true},
+    [ORR_OP_SOFTMAX] = {rows_in, F(SOFTMAX), false},
+    [ORR_OP_SOFTMAX_BACKWARD] = {rows_in, F(SOFTMAX), true},
+    [ORR_OP_RMS_NORM] = {rows_in, F(NORM), false},
+    [ORR_OP_RMS_NORM_BACKWARD] = {rows_of_second, F(NORM), true},
+    [ORR_OP_LAYER_NORM] = {rows_in, F(NORM), false},
+    [ORR_OP_LAYER_NORM_BACKWARD] = {rows_of_second, F(NORM), true},
+    [ORR_OP_BATCH_NORM] = {channels, F(NORM), false},
+    [ORR_OP_BATCH_NORM_BACKWARD] = {channels, F(NORM), true},
+    [ORR_OP_ROTARY] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_MERGE] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_TUNE] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_SWIGLU] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_SWIGLU_BACKWARD] = {elements_out, F(ELEMENTWISE), true},
+    [ORR_OP_GELU] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_RELU] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_SILU] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_SIGMOID] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_ACTIVATION_BACKWARD] = {elements_out, F(ELEMENTWISE), true},
+    [ORR_OP_EMBEDDING] = {embedding, F(EMBEDDING_FORWARD), false},
+    /* No kernel of tables: zeros over all of a dense gradient, and sums into some of it. */
+    [ORR_OP_EMBEDDING_BACKWARD] = {elements_out, F(ELEMENTWISE), true},
+    [ORR_OP_SPLICE] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_EMBEDDING_BAG] = {bags, F(EMBEDDING_FORWARD), false},
+    [ORR_OP_EMBEDDING_BAG_BACKWARD] = {bags, F(EMBEDDING_BACKWARD), true},
+    [ORR_OP_CROSS_ENTROPY] = {rows_in, F(SOFTMAX), false},
+    [ORR_OP_CROSS_ENTROPY_BACKWARD] = {rows_in, F(SOFTMAX), true},
+    [ORR_OP_BCE_LOSS] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_BCE_LOSS_BACKWARD] = {elements_out, F(ELEMENTWISE), true},
+    [ORR_OP_TOP_K] = {rows_in, F(SOFTMAX), false},
+    [ORR_OP_TOP_K_BACKWARD] = {rows_in, F(SOFTMAX), true},
+    [ORR_OP_DISPATCH] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_COMBINE] = {elements_in, F(ELEMENTWISE), false},
+    [ORR_OP_INTERACTION] = {pairs, F(INTERACTION), false},
+    [ORR_OP_INTERACTION_BACKWARD] = {pairs, F(INTERACTION), true},
+    [ORR_OP_CONVOLUTION] = {convolution, F(CONVOLUTION), false},
+    [ORR_OP_CONVOLUTION_INPUT] = {convolution_input, F(CONVOLUTION), true},
+    [ORR_OP_CONVOLUTION_WEIGHT] = {convolution_weight, F(CONVOLUTION), true},
+    [ORR_OP_POOL] = {elements_in, F(REDUCTION), false},
+    [ORR_OP_POOL_BACKWARD] = {elements_out, F(ELEMENTWISE), true},
+    [ORR_OP_SGD] = {elements_in, F(OPTIMIZER), false},
+    [ORR_OP_ADAMW] = {elements_in, F(OPTIMIZER), false},
+    [ORR_OP_ROWWISE_ADAGRAD] = {updated_rows, F(OPTIMIZER), false},
+    [ORR_OP_ADD] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_MUL] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_SCALE] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_BIAS] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_SUM] = {elements_in, F(REDUCTION), false},
+    [ORR_OP_DROPOUT] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_FILL] = {bytes_written, F(COPY), false},
+    [ORR_OP_TRANSPOSE] = {transposed, F(TRANSPOSE), false},
+    [ORR_OP_CONCAT] = {elements_out, F(CONCAT), false},
+    [ORR_OP_PAD] = {bytes_written, F(COPY), false},
+    [ORR_OP_EXPAND] = {bytes_written, F(COPY), false},
+    [ORR_OP_CAST] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_QUANTIZE] = {elements_in, F(ELEMENTWISE), false},
+    [ORR_OP_DEQUANTIZE] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_SHARD] = {bytes_written, F(COPY), false},
+    [ORR_OP_COPY] = {bytes_written, F(COPY), false},
+};
+#undef F
+
+void orr_work_of_call(const orr_tape *tape, uint32_t call, orr_work *ret)
+{
+    orr_site_room room;
+    orr_op_work row;
+    const orr_op_site site = orr_tape_site(tape, call, &room);
+    const call_rule *rule = &RULES[site.op];
+    orr_tape_work(tape, call, &row);
+    *ret = (orr_work){.family = rule->family,
+                      .dtype = row.dtype,
+                      .backward = rule->backward,
+                      .op = orr_op_of((orr_op)site.op)->name,
+                      .kernel = ""};
+    if (rule->dims == NULL)
+        return;
+    ret->flops = row.flops;
+    ret->read_bytes = row.read_bytes;
+    ret->write_bytes = row.write_bytes;
+    rule->dims(&site, ret);
+}

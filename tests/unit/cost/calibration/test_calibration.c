@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cost/calibration/calibration.h"
+
+static orr_arena *arena;
+static const orr_catalog *catalog;
+
+static int open_catalog(void **state)
+{
+    (void)state;
+    arena = orr_arena_new(0, 0);
+    return arena == NULL || orr_catalog_open(arena, &catalog, NULL) != ORR_OK;
+}
+
+static int close_catalog(void **state)
+{
+    (void)state;
+    orr_arena_free(arena);
+    return 0;
+}
+
+static void every_device_has_one(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < catalog->n_devices; i++) {
+        const orr_device *device = catalog->devices[i];
+        const orr_calibration *c;
+        bool own;
+        orr_error err;
+        assert_int_equal(orr_calibration_of(device, arena, &c, &err), ORR_OK);
+        assert_true(orr_calibration_file_for(device, &own) < orr_n_calibration_files);
+        assert_true(c->source[0] != '\0');
+        assert_true(c->matmul_bf16 > 0.1 && c->matmul_bf16 <= 1);
+        if (own) {
+            assert_string_equal(c->name, device->name);
+        } else { /* borrowed: nothing is known of its error on this device */
+            assert_int_equal(c->basis, ORR_BASIS_ASSUMED);
+            assert_true(isnan(c->error_frac) && isnan(c->low_frac) && isnan(c->high_frac));
+        }
+    }
+}
+
+static void each_file_is_of_a_device(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < orr_n_calibration_files; i++) {
+        const orr_catalog_file *file = &orr_calibration_files[i];
+        const orr_yaml *document;
+        const orr_calibration *c;
+        orr_error err;
+        assert_int_equal(
+            orr_yaml_parse((const char *)file->bytes, file->n, file->name, arena, &document, &err),
+            ORR_OK);
+        if (orr_calibration_read(document, arena, &c, &err) != ORR_OK)
+            fail_msg("%s", err.text);
+        assert_non_null(orr_catalog_device(catalog, c->name));
+    }
+}
+
+static void the_nearest_device_lends(void **state)
+{
+    (void)state;
+    bool own;
+    orr_device like = *orr_catalog_device(catalog, "h100_sxm_80g");
+    like.name = "somebodys";
+    const size_t file = orr_calibration_file_for(&like, &own);
+    assert_false(own);
+    assert_string_equal(orr_calibration_files[file].name, "calibrations/h100_sxm_80g.yaml");
+}
+
+static orr_status read_text(const char *text, const orr_calibration **ret, orr_error *err)
+{
+    const orr_yaml *document;
+    ORR_TRY(orr_yaml_parse(text, strlen(text), "c.yaml", arena, &document, err));
+    return orr_calibration_read(document, arena, ret, err);
+}
+
+static void what_is_wrong_is_told_with_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *said;
+    } CASES[] = {
+        {"[1]", "c.yaml:1:1: a calibration is a map"},
+        {"device: x\nmatmul_bf61: 0.5\n",
+         "c.yaml:2:1: a calibration has no 'matmul_bf61'; did you mean"},
+        {"device: x\nzebra: 0.5\n", "c.yaml:2:1: a calibration has no 'zebra'"},
+        {"memory: 1.5\n", "c.yaml:1:9: memory: a number from 0.001 to 1 is due"},
+        {"memory: nan\n", "c.yaml:1:9"},
+        {"compute_slowdown: 0.9\n", "compute_slowdown"},
+        {"basis: guessed\n", "c.yaml:1:8: basis: fitted or assumed"},
+        {"source: [1]\n", "c.yaml:1:9: source: a text is due"},
+        {"device: x\nsource: y\nbasis: assumed\n", "is missing"},
+        {"device: x\n", "is missing"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const orr_calibration *c = NULL;
+        orr_error err = {0};
+        assert_int_not_equal(read_text(CASES[i].text, &c, &err), ORR_OK);
+        if (strstr(err.text, CASES[i].said) == NULL)
+            fail_msg("said: %s; to be said: %s", err.text, CASES[i].said);
+        assert_null(c);
+    }
+}
+
+static void a_file_is_as_what_is_built_in(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/orrery-calibration-XXXXXX";
+    const orr_calibration *built_in, *loaded;
+    orr_error err;
+    bool own;
+    const orr_device *device = orr_catalog_device(catalog, "a100_sxm_80g");
+    const orr_catalog_file *file = &orr_calibration_files[orr_calibration_file_for(device, &own)];
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, file->bytes, file->n) == (ssize_t)file->n);
+    close(fd);
+    assert_int_equal(orr_calibration_load(path, arena, &loaded, &err), ORR_OK);
+    unlink(path);
+    assert_int_equal(orr_calibration_of(device, arena, &built_in, &err), ORR_OK);
+#define SAME_(name, text) assert_true(loaded->name == built_in->name);
+    ORR_CALIBRATION_MAP(SAME_)
+#undef SAME_
+    assert_int_equal(orr_calibration_load("/no/such/file.yaml", arena, &loaded, &err), ORR_IO);
+}
+
+/* Prices. */
+static orr_rates_of_job rates_of(const char *cluster, const orr_calibration *c)
+{
+    orr_rates_of_job rates;
+    orr_rates_open(orr_catalog_cluster(catalog, cluster), c, ORR_ALGORITHM_AUTO, &rates);
+    return rates;
+}
+
+static orr_calibration plain(void)
+{
+    return (orr_calibration){.matmul_bf16 = 0.5,
+                             .matmul_fp8 = 0.25,
+                             .matmul_fp4 = 0.125,
+                             .matmul_odd = 1,
+                             .matmul_grouped = 1,
+                             .attention = 0.5,
+                             .attention_backward = 0.25,
+                             .memory = 0.5,
+                             .scale_up = 0.5,
+                             .scale_out = 0.5,
+                             .compute_slowdown = 1,
+                             .error_frac = NAN,
+                             .basis = ORR_BASIS_FITTED};
+}
+
+/* 2 M N K operations at the share of the peak, where the tiles fill the multiprocessors of an H100:
+ * 132 x 8 blocks of 128 x 256. */
+static void a_large_product_runs_at_its_share(void **state)
+{
+    (void)state;
+    const orr_calibration c = plain();
+    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    const double m = 132 * 128, n = 8 * 256, k = 65536, flops = 2 * m * n * k;
+    orr_work work = {.family = ORR_FAMILY_GEMM,
+                     .dtype = ORR_DTYPE_BF16,
+                     .n_dims = 4,
+                     .dims = {1, (int64_t)m, (int64_t)n, (int64_t)k},
+                     .flops = flops};
+    const orr_price bf16 = orr_rates_kernel(&rates, &work, false);
+    assert_int_equal(bf16.basis, ORR_BASIS_FITTED);
+    assert_true(fabs((double)bf16.ns / (1e9 * flops / (0.5 * 989e12)) - 1) < 1e-3);
+    work.dtype = ORR_DTYPE_FP8;
+    const orr_price fp8 = orr_rates_kernel(&rates, &work, false);
+    assert_true(fabs((double)fp8.ns / (1e9 * flops / (0.25 * 1979e12)) - 1) < 1e-3);
+    work.dims[2] += 8; /* some columns more: 17 waves of 128 x 128 instead of 16 */
+    assert_true(llabs(orr_rates_kernel(&rates, &work, false).ns - fp8.ns / 16 * 17) < 1000);
+}
+
+static void bytes_bound_what_has_few_flops(void **state)
+{
+    (void)state;
+    const orr_calibration c = plain();
+    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    const orr_work work = {.family = ORR_FAMILY_ELEMENTWISE,
+                           .dtype = ORR_DTYPE_BF16,
+                           .flops = 1e6,
+                           .read_bytes = 2e9,
+                           .write_bytes = 1e9};
+    const double ns = 1e9 * 3e9 / (0.5 * 3350e9);
+    assert_true(fabs((double)orr_rates_kernel(&rates, &work, false).ns - ns) < 2);
+}
+
+static void attention_has_shares_of_its_own(void **state)
+{
+    (void)state;
+    const orr_calibration c = plain();
+    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    orr_work work = {.family = ORR_FAMILY_ATTENTION,
+                     .dtype = ORR_DTYPE_BF16,
+                     .n_dims = 5,
+                     .dims = {1, 32, 8192, 8192, 128},
+                     .flops = 1e13};
+    const int64_t forward = orr_rates_kernel(&rates, &work, false).ns;
+    work.backward = true;
+    const int64_t backward = orr_rates_kernel(&rates, &work, false).ns;
+    assert_true(llabs(backward - 2 * forward) < 10);
+    assert_true(fabs((double)forward / (1e9 * 1e13 / (0.5 * 989e12)) - 1) < 1e-6);
+}
+
+static void nothing_to_do_takes_no_time(void **state)
+{
+    (void)state;
+    orr_calibration c = plain();
+    c.kernel_ns = 1000;
+    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    const orr_work work = {.family = ORR_FAMILY_OTHER};
+    const orr_price price = orr_rates_kernel(&rates, &work, false);
+    assert_int_equal(price.ns, 0);
+    assert_int_equal(price.basis, ORR_BASIS_NONE);
+}
+
+/* Whose rows do not begin at multiples of 16 bytes. */
+static void odd_rows_are_slow(void **state)
+{
+    (void)state;
+    orr_calibration c = plain();
+    c.matmul_odd = 0.5;
+    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    orr_work work = {.family = ORR_FAMILY_GEMM,
+                     .dtype = ORR_DTYPE_BF16,
+                     .n_dims = 4,
+                     .dims = {1, 8192, 50304, 4096}};
+    orr_work_complete(&work);
+    const int64_t even = orr_rates_kernel(&rates, &work, false).ns;
+    work.dims[2] = 50303;
+    assert_true(llabs(orr_rates_kernel(&rates, &work, false).ns - 2 * even) < 10);
+}
+
+/* Computation takes as long as its launches where these take longer, and a little longer than either
+ * where both take as long. */
+static void a_host_that_launches_slowly_is_waited_for(void **state)
+{
+    (void)state;
+    orr_calibration c = plain();
+    c.launch_ns = 1000;
+    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    assert_true(fabs(orr_rates_host_factor(&rates, 10, 1000000, 1000000) - 1) < 1e-6);
+    assert_true(fabs(orr_rates_host_factor(&rates, 10000, 1000000, 1000000) - 10) < 1e-3);
+    assert_true(fabs(orr_rates_host_factor(&rates, 1000, 1000000, 500000) -
+                     (1 + 2 * (pow(2, 0.25) - 1))) < 1e-6);
+    assert_true(orr_rates_host_factor(&rates, 0, 5, 5) == 1);
+    assert_true(orr_rates_host_factor(&rates, 7, 5, 0) == 1);
+}
+
+static void prices_never_fall_when_a_dim_grows(void **state)
+{
+    (void)state;
+    const orr_calibration *c;
+    orr_error err;
+    assert_int_equal(
+        orr_calibration_of(orr_catalog_device(catalog, "h100_sxm_80g"), arena, &c, &err), ORR_OK);
+    const orr_rates_of_job rates = rates_of("dgx_h100", c);
+    for (int dim = 0; dim < 4; dim++) {
+        int64_t last = 0; /* odd sizes are dearer than the next even one: above */
+        for (int64_t size = 8; size < 40000; size += 8 * (1 + size / 56)) {
+            orr_work work = {.family = ORR_FAMILY_GEMM,
+                             .dtype = ORR_DTYPE_BF16,
+                             .n_dims = 4,
+                             .dims = {1, 512, 512, 512}};
+            work.dims[dim] = size;
+            orr_work_complete(&work);
+            const int64_t ns = orr_rates_kernel(&rates, &work, false).ns;
+            if (ns < last)
+                fail_msg("dim %d of %lld: %lld ns, before %lld", dim, (long long)size,
+                         (long long)ns, (long long)last);
+            last = ns;
+        }
+    }
+}
+
+static const orr_span HOST = {.n_ranks = 8, .n_levels = 2, .width = {8, 1}, .even = true};
+static const orr_span HOSTS = {
+    .n_ranks = 256, .n_levels = 2, .width = {8, 32}, .top = 1, .even = true};
+
+static void a_large_gather_takes_its_bytes(void **state)
+{
+    (void)state;
+    const orr_calibration c = plain();
+    const orr_rates_of_job rates = rates_of("dgx_h100_pod", &c);
+    const int64_t bytes = INT64_C(16) << 30;
+    const double up = 1e9 * 7 / 8 * (double)bytes / (0.5 * 450e9),
+                 out = 1e9 * (double)bytes * 31 / 32 / 8 / (0.5 * 50e9);
+    const orr_price host = orr_rates_collective(&rates, &HOST, ORR_COLL_ALL_GATHER, bytes),
+                    hosts = orr_rates_collective(&rates, &HOSTS, ORR_COLL_ALL_GATHER, bytes);
+    assert_int_equal(host.basis, ORR_BASIS_FITTED);
+    assert_true(fabs((double)host.ns / up - 1) < 0.01);
+    assert_true((double)hosts.ns > out * 0.99);
+}
+
+/* Reduction in the switch is dearer than its S bytes, and still cheaper than a ring's 2 S. */
+static void switches_reduce_within_the_domain(void **state)
+{
+    (void)state;
+    const orr_calibration c = plain();
+    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    orr_span host = HOST;
+    host.n_levels = 1;
+    const int64_t bytes = INT64_C(1) << 30;
+    const orr_price price = orr_rates_collective(&rates, &host, ORR_COLL_ALL_REDUCE, bytes);
+    const double once = 1e9 * (double)bytes / (0.5 * 450e9);
+    assert_true((double)price.ns > 1.2 * once && (double)price.ns < 1.75 * once);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_device_has_one),
+        cmocka_unit_test(each_file_is_of_a_device),
+        cmocka_unit_test(the_nearest_device_lends),
+        cmocka_unit_test(what_is_wrong_is_told_with_its_line),
+        cmocka_unit_test(a_file_is_as_what_is_built_in),
+        cmocka_unit_test(a_large_product_runs_at_its_share),
+        cmocka_unit_test(bytes_bound_what_has_few_flops),
+        cmocka_unit_test(attention_has_shares_of_its_own),
+        cmocka_unit_test(nothing_to_do_takes_no_time),
+        cmocka_unit_test(odd_rows_are_slow),
+        cmocka_unit_test(a_host_that_launches_slowly_is_waited_for),
+        cmocka_unit_test(prices_never_fall_when_a_dim_grows),
+        cmocka_unit_test(a_large_gather_takes_its_bytes),
+        cmocka_unit_test(switches_reduce_within_the_domain),
+    };
+    return cmocka_run_group_tests_name("calibration", tests, open_catalog, close_catalog);
+}
