@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "weights_file.h"
 
-#include "model/module.h"
+#include "model/module/module.h"
 
 /* A model that metadata describe can be asked for its weights, whatever these are. */
 static void check_model(const orr_weights *weights, orr_arena *arena)

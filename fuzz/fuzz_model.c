@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "model/spec.h"
+#include "model/spec/spec.h"
 
 static void check_model(const orr_model *model, orr_arena *arena)
 {

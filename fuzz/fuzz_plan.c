@@ -5,8 +5,8 @@
 #include <orrery/outcome.h>
 
 #include "fuzz.h"
-#include "model/plan.h"
-#include "model/schedule.h"
+#include "model/plan/plan.h"
+#include "model/schedule/schedule.h"
 
 /* A plan as text. What is read is written and read back as the same plan; completing it twice is
  * completing it once; a schedule that may be made is complete and free of deadlock; a small job in

@@ -4,7 +4,7 @@
 
     embed.py OUTPUT.c VERSION FILE...         for src/report/assets.h
     embed.py --catalog OUTPUT.c ROOT FILE...  for src/machine/catalog/embedded_files.h, names from ROOT
-    embed.py --models OUTPUT.c ROOT FILE...   likewise, for src/model/spec.h
+    embed.py --models OUTPUT.c ROOT FILE...   likewise, for src/model/spec/spec.h
     embed.py --calibrations OUTPUT.c ROOT FILE...  likewise, for src/cost/calibration/calibration.h
     embed.py --failures OUTPUT.c ROOT FILE...  likewise, for src/plan/fleet.h
     embed.py --images OUTPUT.c FILE...        device code, for src/kernel/cuda/driver.h
@@ -60,7 +60,7 @@ def main():
         write_catalog(sys.argv[2], sys.argv[3], sys.argv[4:])
         return
     if sys.argv[1] == "--models":
-        write_catalog(*sys.argv[2:4], sys.argv[4:], "model/spec.h", "model_files")
+        write_catalog(*sys.argv[2:4], sys.argv[4:], "model/spec/spec.h", "model_files")
         return
     if sys.argv[1] == "--calibrations":
         write_catalog(*sys.argv[2:4], sys.argv[4:], "cost/calibration/calibration.h", "calibration_files")

@@ -62,7 +62,7 @@ typedef struct orr_memory_plan {
  * 2020, section 3; activations and what comes and goes from the tapes, operator by operator;
  * how many micro-batches are held, from the schedule's turns. Buffers that no tape shows
  * (context, collectives, workspaces, weight gradients of fused accumulation) and the margin are
- * assumed: the values and where they come from stand in src/model/memory_buffers.c. */
+ * assumed: the values and where they come from stand in src/model/memory/buffers.c. */
 ORR_API ORR_MUST_CHECK orr_status orr_memory_plan_make(const orr_model *model, const orr_plan *plan,
                                                        const orr_workload *workload,
                                                        const orr_device *device, orr_arena *arena,

@@ -69,7 +69,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_safetensors_write(const orr_weight_source 
  * ("model.layers.0.self_attn.q_proj.weight") or GGUF's ("blk.0.attn_q.weight"). Parameters have the
  * names that they have on tapes: module, place in the row of modules, name, which of that name. */
 typedef struct orr_weight_key {
-    uint8_t  module;  /* orr_module_kind of src/model/module.h */
+    uint8_t  module;  /* orr_module_kind of src/model/module/module.h */
     uint32_t layer;   /* of the model, of its MTP layers; VISION: place among its modules: 0 patches, 1 ..
                        * n its layers, n + 1 what leads into the model */
     const char *name;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/recommend.h"
+#include "model/arch/dlrm.h"
 
 orr_status orr_clicks_new(const char *name, const orr_dlrm *dlrm, uint64_t seed, orr_clicks **ret,
                           orr_error *err)

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "engine/clicks.h"
-#include "model/recommend.h"
+#include "model/arch/dlrm.h"
 #include "weights/mapped.h"
 
 /* Files of Criteo's. Where every so many lines begin is kept; those between are looked for. */

@@ -3,7 +3,7 @@
 
 #include "base/philox.h"
 #include "engine/clicks.h"
-#include "model/recommend.h"
+#include "model/arch/dlrm.h"
 
 /* Samples made up. The k-th most wanted row of a table is asked for in proportion to k^-0.95: of
  * exponents from 0.85 to 1.3, with and without a shift, the one whose batches are nearest to a

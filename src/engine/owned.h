@@ -2,7 +2,7 @@
 #ifndef ORR_ENGINE_OWNED_H
 #define ORR_ENGINE_OWNED_H
 
-#include "model/own.h"
+#include "model/module/local_shard.h"
 
 /* Numbers `begin` .. `begin` + n - 1 of a rank's tensor of this type, as runs that lie one behind
  * another in it and in the whole tensor. Padding is in none. */

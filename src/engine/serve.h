@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "engine/program.h"
 #include "engine/recorder.h"
-#include "model/module.h"
+#include "model/module/module.h"
 
 /* A model that serves, in pieces: what the files serve*.c and generate*.c share.
  *

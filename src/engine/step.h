@@ -7,7 +7,7 @@
 
 #include "engine/program.h"
 #include "engine/recorder.h"
-#include "model/own.h"
+#include "model/module/local_shard.h"
 
 /* A training step of one rank as one tape: the modules of its stage, once for each turn of the
  * schedule, sends and receives between stages, gradients summed over micro-batches and reduced over

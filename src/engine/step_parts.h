@@ -4,9 +4,9 @@
 
 #include "base/array.h"
 #include "engine/step.h"
-#include "model/memory.h"
-#include "model/parallel.h"
-#include "model/schedule.h"
+#include "model/memory/memory.h"
+#include "model/plan/groups.h"
+#include "model/schedule/schedule.h"
 
 /* A rank's part of a step, in pieces: what the files step_*.c share.
  *

@@ -4,7 +4,7 @@
 
 #include "base/philox.h"
 #include "engine/step_write.h"
-#include "model/recommend.h"
+#include "model/arch/dlrm.h"
 
 /* Tables of embedding bags. Their gradient is a row for each lookup, of all micro-batches one
  * behind another, and an update touches the rows that were looked up: row-wise Adagrad, exact. The

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "engine/owned.h"
 #include "engine/train_parts.h"
-#include "model/module.h"
+#include "model/module/module.h"
 
 /* Parameters from checkpoints of weights, and into them. Names of places: the embedding, then a
  * layer each, then the head. */

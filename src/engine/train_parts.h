@@ -12,7 +12,7 @@
 #include "engine/ranks.h"
 #include "engine/rate.h"
 #include "engine/step.h"
-#include "model/parallel.h"
+#include "model/plan/groups.h"
 
 /* A training, in pieces: what the files train_*.c share. */
 

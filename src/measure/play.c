@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "model/parallel.h"
+#include "model/plan/groups.h"
 
 enum { LANES = ORR_LANES_MAX, RANKS_MAX = 64 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/baseline.h"
 
 /* The simple cost model of rivals. FLOPs over what large products reach; a ring all-reduce of S

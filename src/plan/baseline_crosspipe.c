@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "model/plan.h"
-#include "model/schedule.h"
+#include "model/plan/plan.h"
+#include "model/schedule/schedule.h"
 #include "plan/baseline.h"
 
 /* CrossPipe: a pipeline over sites whose order of turns is chosen by playing it with the latency

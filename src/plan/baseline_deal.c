@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/baseline.h"
 
 /* Plans for rivals: degrees one after another, replicas and stages dealt to sites, offers. */

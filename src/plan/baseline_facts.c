@@ -4,7 +4,7 @@
 
 #include <orrery/calibration.h>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/baseline.h"
 
 /* What rivals know of a job and of a machine. */

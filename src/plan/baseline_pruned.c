@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/baseline.h"
 
 /* Rivals that enumerate with pruning, made for clusters of one site: Metis, AMP, Galvatron. */

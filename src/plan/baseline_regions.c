@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/baseline.h"
 
 /* Rivals that deal the stages of a pipeline to regions: greedily (Atlas), and by dynamic

@@ -4,9 +4,9 @@
 
 #include <orrery/outcome.h>
 
-#include "model/memory.h"
-#include "model/schedule.h"
-#include "model/step.h"
+#include "model/memory/memory.h"
+#include "model/schedule/schedule.h"
+#include "model/step/module_cost.h"
 #include "plan/memo.h"
 
 /* A step in closed form, out of four things that many plans have in common:

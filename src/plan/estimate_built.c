@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/estimate.h"
 
 /* The modules of one rank, with their tapes and what they hold: as long as few

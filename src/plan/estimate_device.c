@@ -2,7 +2,7 @@
 #include <math.h>
 #include <xxhash.h>
 
-#include "model/memory.h"
+#include "model/memory/memory.h"
 #include "plan/estimate.h"
 
 /* Devices that ranks are on, and what networks they speak over: each told from

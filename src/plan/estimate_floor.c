@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/estimate.h"
 
 /* What a plan with these modules cannot be faster than. */
@@ -78,7 +78,7 @@ static double update_ns(const orr_device *device, const orr_plan *plan, const wo
     return 1e9 * owned * fmin(4 / copied, 24 / read);
 }
 
-/* As stretch_of() in model/module_cost.c. */
+/* As stretch_of() in model/step/module_cost.c. */
 static double stretch_among(const orr_calibration *c, uint32_t n)
 {
     return c->rank_log_frac > 0 && n > 8 ? 1 + c->rank_log_frac * log2(n / 8.0) : 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/estimate.h"
 
 /* Where the time of an estimated step goes. */

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/parallel_axis.h"
-#include "model/plan.h"
+#include "model/plan/axis_layout.h"
+#include "model/plan/plan.h"
 #include "plan/estimate.h"
 
 /* Where groups lie, what transfers among them take, and what ranks run on. */

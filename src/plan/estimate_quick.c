@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/estimate.h"
 
 /* A bound that needs no order of turns: a stage does all of its turns one after another, and before

@@ -2,8 +2,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "model/plan.h"
-#include "model/step_lay.h"
+#include "model/plan/plan.h"
+#include "model/step/step_graph.h"
 #include "plan/estimate.h"
 
 /* Modules of one rank, priced once for all plans that have the same on devices

@@ -2,7 +2,7 @@
 #include "plan/estimate.h"
 
 /* Weights and gradients between ranks that have the same ones, or shards of them: what
- * model/step_shards.c lays out transfer by transfer, with as many buckets of one size as there are.
+ * model/step/emit_data_parallel.c lays out transfer by transfer, with as many buckets of one size as there are.
  */
 
 typedef struct bucket {

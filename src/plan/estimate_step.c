@@ -110,7 +110,7 @@ static double meet_ns(const orr_estimate_draft *d, const stage_sums *s)
                                  (int64_t)(4 * owned(d, s)));
 }
 
-/* As model/step_tail.c has it. */
+/* As model/step/emit_optimizer.c has it. */
 static double update_ns(const orr_estimate_draft *d, const stage_sums *s, uint32_t stage)
 {
     const orr_estimate_device *on = device_of_stage(d, stage);

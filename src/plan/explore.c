@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/explore_search.h"
 
 /* A search from its beginning to its end. */

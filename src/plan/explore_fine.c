@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/schedule.h"
+#include "model/schedule/schedule.h"
 #include "plan/explore_search.h"
 
 /* What the space has few values of, or one: from the best plans on, a step at a time, as long as

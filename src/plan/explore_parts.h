@@ -5,7 +5,7 @@
 #include <orrery/explore.h>
 
 #include "base/array.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/judge.h"
 #include "plan/memo.h"
 #include "plan/relax.h"

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/schedule.h"
+#include "model/schedule/schedule.h"
 #include "plan/explore_parts.h"
 
 /* The plans of a family, by nested loops: stages and replicas, how they lie, what runs when, what

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/parallel.h"
+#include "model/plan/groups.h"
 #include "plan/explore_parts.h"
 
 /* Which plan is better, and what is not worth looking at any more. */

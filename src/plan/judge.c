@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/parallel.h"
-#include "model/plan.h"
+#include "model/plan/groups.h"
+#include "model/plan/plan.h"
 #include "plan/estimate.h"
 #include "plan/judge_effective.h"
 

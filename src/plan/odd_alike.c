@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "model/parallel_axis.h"
-#include "model/plan.h"
+#include "model/plan/axis_layout.h"
+#include "model/plan/plan.h"
 
 /* Kinds by stage and site, without looking at every rank. What a rank runs on depends on its
  * replica with cross=dp, on its stage and its outer part of dp with cross=pp. */

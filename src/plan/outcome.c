@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "model/memory.h"
+#include "model/memory/memory.h"
 #include "plan/odd.h"
 #include "plan/phases.h"
 

@@ -4,7 +4,7 @@
 
 #include <orrery/outcome.h>
 
-#include "model/step_lay.h"
+#include "model/step/step_graph.h"
 
 /* What lies between a plan and its outcome. */
 

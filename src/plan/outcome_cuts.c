@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "model/parallel_axis.h"
-#include "model/plan.h"
+#include "model/plan/axis_layout.h"
+#include "model/plan/plan.h"
 
 /* What crosses between sites. Of what an axis sends, the share that crosses a cut follows from
  * where the members of its groups are. */

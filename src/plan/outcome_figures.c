@@ -3,8 +3,8 @@
 
 #include "plan/outcome.h"
 
-#include "model/memory.h"
-#include "model/plan.h"
+#include "model/memory/memory.h"
+#include "model/plan/plan.h"
 #include "plan/odd.h"
 
 /* What is said of a step that was simulated. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/outcome.h"
 
-#include "model/memory.h"
+#include "model/memory/memory.h"
 #include "plan/odd.h"
 
 /* From a plan to priced modules and an order of turns. */

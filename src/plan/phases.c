@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "model/memory.h"
-#include "model/parallel.h"
+#include "model/memory/memory.h"
+#include "model/plan/groups.h"
 
 /* What a task of several passes does, as published.
  *

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/judge.h"
 
 enum { TEXT = 512, SEARCH_S = 3 };

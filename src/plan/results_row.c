@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 /* Rows: what is bound and what is read, in the order of the tables. */
 

@@ -3,7 +3,7 @@
 #define ORR_PLAN_RESULTS_SCHEMA_H
 
 #include "io/database/database.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "plan/results.h"
 
 /* The tables of results, and the SQL that goes with them. What is written goes into tables of the same shape in

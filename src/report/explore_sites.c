@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "model/parallel.h"
-#include "model/plan.h"
+#include "model/plan/groups.h"
+#include "model/plan/plan.h"
 #include "report/explore_tell.h"
 
 /* The plan's sites are those of the cluster that are used, in their order. */

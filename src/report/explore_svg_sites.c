@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "report/explore_page.h"
 #include "report/explore_words.h"
 #include "report/html.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 /* --- plans ----------------------------------------------------------------------------------- */
 

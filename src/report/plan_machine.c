@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/parallel.h"
+#include "model/plan/groups.h"
 #include "report/html.h"
 #include "report/plan_page.h"
 

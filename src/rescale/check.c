@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rescale/check.h"
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 /* What a recorded job tells, and can be changed. */
 static bool is_known(const orr_plan_number *number)

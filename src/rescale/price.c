@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rescale/price.h"
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 void orr_fabric_prices_of(const orr_cluster *cluster, uint8_t algorithm, orr_fabric_prices *ret)
 {

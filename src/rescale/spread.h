@@ -3,7 +3,7 @@
 #define ORR_RESCALE_SPREAD_H
 
 #include "rescale/findings.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 #include "rescale/price.h"
 
 /* Ranks of the recording that speak to one another, and what becomes of them: with `grows` they are

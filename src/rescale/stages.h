@@ -3,7 +3,7 @@
 #define ORR_RESCALE_STAGES_H
 
 #include "rescale/comm.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 /* An ensemble of a plan in the making: a graph for each stage, shared by all its ranks. */
 typedef struct orr_stages {

@@ -6,7 +6,7 @@
 
 #include "rescale/comm.h"
 #include "rescale/findings.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 /* A recorded job taken apart. One step of each rank is a row of pieces: the outermost operators and
  * calls of the threads that issue work, in order of time, each with the device work it launched.

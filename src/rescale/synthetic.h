@@ -3,7 +3,7 @@
 #define ORR_RESCALE_SYNTHETIC_H
 
 #include "rescale/comm.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 /* One rank of a synthetic job in the making. Letters: b samples a micro-batch, s tokens a sample,
  * h hidden, f feed-forward, v vocabulary, n heads, d columns of a head, t slices. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "io/json/reader.h"
-#include "model/spec.h"
+#include "model/spec/spec.h"
 
 typedef struct reader {
     const orr_weights *weights;

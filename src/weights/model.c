@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/path.h"
-#include "model/spec.h"
+#include "model/spec/spec.h"
 #include "weights/gguf_model.h"
 #include "weights/names.h"
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "model/module.h"
+#include "model/module/module.h"
 
 #define DECODER                                                                                    \
     .embedding = "embed_tokens", .final_norm = "norm", .layer = "layers.%u.",                      \

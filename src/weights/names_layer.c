@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "model/module.h"
+#include "model/module/module.h"
 
 typedef struct layer {
     const orr_naming *naming;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "model/module.h"
+#include "model/module/module.h"
 
 enum { COLOURS = 3 };
 

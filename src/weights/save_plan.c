@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/strtab.h"
 #include "kernel/row.h"
-#include "model/module.h"
+#include "model/module/module.h"
 #include "weights/gguf_model.h"
 #include "weights/names.h"
 #include "weights/write.h"

@@ -2,7 +2,7 @@
 #ifndef TESTS_NAIVE_GROUP_H
 #define TESTS_NAIVE_GROUP_H
 
-#include "model/parallel.h"
+#include "model/plan/groups.h"
 #include "naive_run.h"
 
 /* Tapes of all ranks of a plan, which meet in the groups of its axes. */

@@ -2,7 +2,7 @@
 #ifndef TESTS_OWNED_H
 #define TESTS_OWNED_H
 
-#include "model/own.h"
+#include "model/module/local_shard.h"
 #include "naive_run.h"
 
 /* Where the elements of a rank's value stand in that of one device, by orr_module_ownership().

@@ -3,7 +3,7 @@
 #define TESTS_SMALL_MODELS_H
 
 #include "../unit/model/built.h"
-#include "model/own.h"
+#include "model/module/local_shard.h"
 #include "seeds.h"
 
 /* Models of each family, as small as they can be with all that is particular about them. Words,

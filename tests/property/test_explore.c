@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "model/memory.h"
+#include "model/memory/memory.h"
 #include "plan/explore_parts.h"
 #include "seeds.h"
 

@@ -10,7 +10,7 @@
 
 #include <orrery/memory_plan.h>
 
-#include "model/memory.h"
+#include "model/memory/memory.h"
 #include "op/tape/live_ranges.h"
 #include "seeds.h"
 

@@ -2,7 +2,7 @@
 #include "../unit/plan/plan_world.h"
 #include "seeds.h"
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 #include <stdio.h>
 

@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "model/parallel.h"
-#include "model/parallel_axis.h"
-#include "model/plan.h"
+#include "model/plan/groups.h"
+#include "model/plan/axis_layout.h"
+#include "model/plan/plan.h"
 #include "seeds.h"
 
 /* Ranks of random plans in any order on random clusters, against what the words of ORR_AXIS_MAP say

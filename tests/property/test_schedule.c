@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "model/schedule.h"
+#include "model/schedule/schedule.h"
 #include "seeds.h"
 
 /* Schedules of random numbers of stages, chunks and micro-batches, played naively:

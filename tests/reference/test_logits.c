@@ -17,8 +17,8 @@
 #include "base/alloc.h"
 #include "engine/program.h"
 #include "io/yaml/yaml.h"
-#include "model/module.h"
-#include "model/spec.h"
+#include "model/module/module.h"
+#include "model/spec/spec.h"
 
 #define TOLERANCE 1e-4
 enum { MOST_VALUES = 4096, MOST_TOKENS = 64 };

@@ -17,7 +17,7 @@
 #include "engine/clicks.h"
 #include "engine/ranks.h"
 #include "io/yaml/yaml.h"
-#include "model/recommend.h"
+#include "model/arch/dlrm.h"
 
 enum { STEPS = 3, SAMPLES = 8, TABLES = 3, NAME_CHARS = 128, DEADLINE_S = 60 };
 #define TOLERANCE 2e-5

@@ -30,7 +30,7 @@
  * A weight is 0 where its logsumexp is minus infinity, also where both are. The backward pass of an
  * attention over some of the keys takes x and n of all of them, and dx as it is, and gives exactly
  * its keys' share: so the gradient hands dx on to both, and whoever merges puts x and n in place of
- * y and l there (model/module_rank.c). 5 FLOPs an element. */
+ * y and l there (model/module/lower.c). 5 FLOPs an element. */
 
 orr_attention_dims orr_attention_dims_of(const orr_type *q, const orr_type *k, const orr_type *v)
 {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "model/module.h"
+#include "model/module/module.h"
 
 /* Modules of a model of the catalogue, by name and plan. */
 typedef struct built {

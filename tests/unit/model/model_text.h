@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/spec.h"
+#include "model/spec/spec.h"
 
 /* Files of models as texts of a test. */
 static orr_arena *arena;

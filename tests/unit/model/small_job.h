@@ -6,7 +6,7 @@
 
 #include "small_module.h"
 
-#include "model/schedule.h"
+#include "model/schedule/schedule.h"
 
 /* A model of an embedding, four layers and a head, put down by hand. */
 enum { SMALL_LAYERS = 4, SMALL_PLACES = SMALL_LAYERS + 2 };

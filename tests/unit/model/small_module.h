@@ -4,7 +4,7 @@
 
 #include "../op/small_tape.h"
 
-#include "model/memory.h"
+#include "model/memory/memory.h"
 
 /* A layer put down by hand: y = x w (a byte tells which tensor: sizes are powers of ten), z =
  * relu(y), and its backward pass: dy = relu'(y, dz), dw = x dy, dx = dy w. */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "model/step.h"
+#include "model/step/module_cost.h"
 
 #define assert_near(a, b, most) assert_true(fabs((double)(a) - (double)(b)) <= (most))
 

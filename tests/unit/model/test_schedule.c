@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "model/schedule.h"
+#include "model/schedule/schedule.h"
 
 /* Orders as the papers draw them. f, b, i, w: forward, backward, its halves; ' for each chunk but
  * the first; + between turns that run at once. */

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "model/module.h"
-#include "model/shard.h"
+#include "model/module/module.h"
+#include "model/shard/shard.h"
 
 /* A tape of a few calls, its layouts, and what the pass makes of it. */
 enum { VALUES = 32 };

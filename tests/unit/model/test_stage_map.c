@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "model/module.h"
+#include "model/module/module.h"
 
 /* A row of an embedding, so many layers, and a head. */
 enum { MOST = 200 };

@@ -6,7 +6,7 @@
 #include <orrery/explore.h>
 
 #include "base/alloc.h"
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 static orr_explore_options asked(const char *fix)
 {

@@ -7,7 +7,7 @@
 
 #include <orrery/explore.h>
 
-#include "model/plan.h"
+#include "model/plan/plan.h"
 
 static orr_explored found(plan_world *w, orr_baseline baseline, const char *cluster,
                           const orr_explore_options *options)

@@ -3,7 +3,7 @@
  * again, under the names that transformers has. */
 #include "files.h"
 
-#include "model/module.h"
+#include "model/module/module.h"
 
 static const char DEEPSEEK[] =
     "{\"architectures\":[\"DeepseekV3ForCausalLM\"],\"hidden_size\":32,\"num_hidden_layers\":2,"

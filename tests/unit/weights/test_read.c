@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "kernel/row.h"
-#include "model/module.h"
+#include "model/module/module.h"
 #include "weights/recipe.h"
 
 static float number_at(const orr_weights *w, const char *name, int64_t i)

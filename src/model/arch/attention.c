@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention with heads that share keys and values; the core that all kinds of attention have. */
+#include "model/arch/transformer.h"
+
+orr_value orr_write_rotary(orr_draft *draft, orr_value x, const char *name)
+{
+    const orr_job_shape *job = draft->job;
+    const orr_model *m = job->model;
+    const bool picture = job->outer != NULL, stretched = m->rope_factor > 0;
+    const orr_op_args args = {.value = m->rope_theta,
+                              .interleaved = m->rope_interleaved,
+                              .stretch = stretched ? (float)m->rope_factor : 0,
+                              .low = stretched ? (float)m->rope_low : 0,
+                              .high = stretched ? (float)m->rope_high : 0,
+                              .context = stretched ? m->rope_context : 0,
+                              .size = picture ? m->vision.image / m->vision.patch : 0};
+    return ORR_CALL(draft, ROTARY, &args, name, x);
+}
+
+/* Queries of layers without positions, where there are some beyond those that it leaves as they
+ * are. Only the last of tuned_floor tokens is changed: that is no work to speak of. */
+static orr_value tuned(orr_draft *draft, orr_value q, const orr_sight *sight)
+{
+    const orr_job_shape *job = draft->job;
+    const orr_model *m = job->model;
+    const int64_t reach = job->keys + (job->real ? 1 : 0);
+    if (sight->rotary || m->tuned_floor == 0 || reach <= m->tuned_floor)
+        return q;
+    const orr_op_args args = {.window = m->tuned_floor, .value = m->tuned_scale};
+    return ORR_CALL(draft, TUNE, &args, "q", q);
+}
+
+/* Each head is a row. */
+static orr_value head_norm(orr_draft *draft, orr_value x, const char *name)
+{
+    const orr_model *m = draft->job->model;
+    const orr_op_args args = {.value = m->norm_epsilon};
+    const orr_value w = orr_draft_weight(draft, ORR_DIMS(m->head_dim), 0, ORR_AXIS_NONE, name);
+    return ORR_CALL(draft, RMS_NORM, &args, name, x, w);
+}
+
+static orr_value weightless_norm(orr_draft *draft, orr_value x, const char *name)
+{
+    const orr_model *m = draft->job->model;
+    return ORR_CALL(draft, RMS_NORM, (&(orr_op_args){.value = m->norm_epsilon}), name, x);
+}
+
+static orr_value positioned(orr_draft *draft, orr_value x, const orr_sight *sight, const char *name)
+{
+    const orr_model *m = draft->job->model;
+    const bool turns = sight->rotary && m->position == ORR_POSITION_ROTARY;
+    if (m->qk_norm == 1)
+        x = head_norm(draft, x, name);
+    if (turns)
+        x = orr_write_rotary(draft, x, name);
+    /* Llama 4: after the turn, and only there. */
+    return m->qk_norm == 2 && turns ? weightless_norm(draft, x, name) : x;
+}
+
+/* Where the first of this step's tokens stands: known when it runs, or behind all others. */
+static int64_t first_position(const orr_job_shape *job)
+{
+    return job->workload->cache > 0 ? 0 : job->keys - job->tokens;
+}
+
+/* Keys and values of tokens that were there before, and this step's behind them. */
+static orr_value cached(orr_draft *draft, orr_value fresh, const orr_sight *sight, const char *name)
+{
+    const orr_job_shape *job = draft->job;
+    const bool kept = job->keys > job->tokens || (job->workload->cache > 0 && job->serves);
+    if (!kept || draft->status != ORR_OK || sight->all)
+        return fresh;
+    const orr_type *type = orr_draft_type(draft, fresh);
+    const orr_layout heads = {
+        .by = {0, orr_draft_axes(draft, ORR_AXIS_CP, ORR_AXIS_NONE),
+               type->dim[2] > 1 ? orr_draft_axes(draft, ORR_AXIS_TP, ORR_AXIS_NONE) : 0}};
+    const orr_value cache = orr_draft_input(
+        draft, (orr_dtype)type->dtype,
+        ORR_DIMS(type->dim[0], job->keys, type->dim[2], type->dim[3]), &heads, name);
+    const orr_op_args args = {.offset = first_position(job)};
+    return ORR_CALL(draft, CACHE, &args, name, cache, fresh);
+}
+
+/* A window that slides has as many pairs as chunks of twice its width. */
+orr_value orr_write_core(orr_draft *draft, orr_value q, orr_value k, orr_value v,
+                         const orr_sight *sight)
+{
+    const orr_job_shape *job = draft->job;
+    const int64_t window = (int64_t)job->model->chunk * (job->model->sliding ? 2 : 1);
+    orr_op_args args = {.mask = ORR_MASK_CAUSAL,
+                        .flash = job->plan->flash == ORR_SWITCH_ON,
+                        .offset = first_position(job),
+                        .value = job->dropout ? ORR_DROPOUT : 0};
+    if (sight->all) {
+        args.mask = ORR_MASK_NONE;
+        args.offset = 0;
+    } else if (sight->chunked && window > 0 && window < job->keys) {
+        args.mask = ORR_MASK_CHUNKED;
+        args.window = window;
+    }
+    k = cached(draft, k, sight, "key cache");
+    v = cached(draft, v, sight, "value cache");
+    return ORR_CALL(draft, ATTENTION, &args, "attention", q, k, v);
+}
+
+/* Where there are more slices than heads of keys and values, each has a copy of its own. */
+static int64_t groups_of(const orr_job_shape *job)
+{
+    const uint32_t slices = job->how.members[ORR_AXIS_TP];
+    return job->model->kv_heads < slices ? slices : job->model->kv_heads;
+}
+
+/* Of what gives so many columns of each head of a group, and then those of its key and value. */
+static orr_form form_of(const orr_job_shape *job, int64_t lead, int64_t shared)
+{
+    const uint32_t groups = job->model->kv_heads, slices = job->how.members[ORR_AXIS_TP];
+    if (groups >= slices)
+        return (orr_form){0};
+    const int64_t heads = job->model->heads / groups;
+    return (orr_form){.copies = slices / groups, .lead = heads * lead, .shared = shared};
+}
+
+/* One product for q, k and v, a group of heads with its key and value behind another, as
+ * Megatron-LM lays them: slices of it are whole groups. v stays a part of what the product gave,
+ * which is kept with it, though q and k have been turned since: as there. */
+orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_sight *sight)
+{
+    const orr_job_shape *job = draft->job;
+    const orr_model *m = job->model;
+    const int64_t b = job->samples, s = job->tokens, w = m->head_dim, heads = m->heads;
+    const int64_t groups = groups_of(job), each = heads / groups;
+    const orr_value qkv = orr_write_linear(draft, x,
+                                           &(orr_linear){.name = "qkv",
+                                                         .in = m->hidden,
+                                                         .out = (heads + 2 * groups) * w,
+                                                         .slicing = ORR_BY_COLUMN,
+                                                         .bias = m->qkv_bias,
+                                                         .adapted = true,
+                                                         .form = form_of(job, w, 2 * w)});
+    orr_value part[ORR_CALL_OUT];
+    orr_write_split(draft, orr_write_view(draft, qkv, ORR_DIMS(b, s, groups, (each + 2) * w)),
+                    ORR_DIMS(each * w, w, w), part);
+    orr_value q = orr_write_view(draft, part[0], ORR_DIMS(b, s, heads, w));
+    q = tuned(draft, positioned(draft, q, sight, "q"), sight);
+    const orr_value k = positioned(draft, part[1], sight, "k");
+    const orr_value y = orr_write_core(draft, q, k, part[2], sight);
+    return orr_write_linear(draft, orr_write_view(draft, y, ORR_DIMS(b, s, heads * w)),
+                            &(orr_linear){.name = "attention_out",
+                                          .in = heads * w,
+                                          .out = m->hidden,
+                                          .slicing = ORR_BY_ROW,
+                                          .bias = m->output_bias,
+                                          .adapted = true});
+}
+
+/* Keys and values of pictures do not change while tokens are generated. */
+static orr_value of_pictures(orr_draft *draft, int64_t tokens, orr_value *ret)
+{
+    const orr_job_shape *job = draft->job;
+    const orr_model *m = job->model;
+    const int64_t b = job->samples, g = groups_of(job), w = m->head_dim;
+    const orr_layout whole = {0};
+    const orr_layout heads = {.by = {0, 0, orr_draft_axes(draft, ORR_AXIS_TP, ORR_AXIS_NONE)}};
+    if (job->workload->task == ORR_TASK_DECODE) {
+        ret[1] =
+            orr_draft_input(draft, job->stream, ORR_DIMS(b, tokens, g, w), &heads, "value cache");
+        return orr_draft_input(draft, job->stream, ORR_DIMS(b, tokens, g, w), &heads, "key cache");
+    }
+    const orr_value x =
+        orr_draft_input(draft, job->stream, ORR_DIMS(b, tokens, m->hidden), &whole, "pictures");
+    draft->shared[draft->n_shared++] = x;
+    const orr_value kv = orr_write_linear(draft, x,
+                                          &(orr_linear){.name = "kv",
+                                                        .in = m->hidden,
+                                                        .out = 2 * g * w,
+                                                        .slicing = ORR_BY_COLUMN,
+                                                        .adapted = true,
+                                                        .form = form_of(job, 0, 2 * w)});
+    orr_value part[ORR_CALL_OUT];
+    orr_write_split(draft, orr_write_view(draft, kv, ORR_DIMS(b, tokens, g, 2 * w)), ORR_DIMS(w, w),
+                    part);
+    ret[1] = part[1];
+    return head_norm(draft, part[0], "k");
+}
+
+orr_value orr_write_cross_attention(orr_draft *draft, orr_value x)
+{
+    const orr_job_shape *job = draft->job;
+    const orr_model *m = job->model;
+    const int64_t b = job->samples, s = job->tokens, width = (int64_t)m->heads * m->head_dim;
+    const int64_t tokens = (int64_t)orr_images_of(job) * m->vision.tiles * m->vision.tokens;
+    const orr_value q = orr_write_linear(
+        draft, x,
+        &(orr_linear){
+            .name = "q", .in = m->hidden, .out = width, .slicing = ORR_BY_COLUMN, .adapted = true});
+    const orr_value heads =
+        head_norm(draft, orr_write_view(draft, q, ORR_DIMS(b, s, m->heads, m->head_dim)), "q");
+    orr_value kv[2];
+    kv[0] = of_pictures(draft, tokens, kv);
+    const orr_value y = orr_write_core(draft, heads, kv[0], kv[1], &(orr_sight){.all = true});
+    return orr_write_linear(draft, orr_write_view(draft, y, ORR_DIMS(b, s, width)),
+                            &(orr_linear){.name = "attention_out",
+                                          .in = width,
+                                          .out = m->hidden,
+                                          .slicing = ORR_BY_ROW,
+                                          .adapted = true});
+}

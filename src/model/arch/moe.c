@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mixtures of experts: a router, tokens that go to their experts and back, experts that see all. */
+#include "model/arch/transformer.h"
+
+typedef struct routed {
+    orr_value scores, indices; /* (B, S, K) */
+} routed;
+
+/* What experts are chosen by beside their scores: moved by their load, not by a gradient. */
+static orr_value balance(orr_draft *draft)
+{
+    const bool frozen = draft->frozen;
+    draft->frozen = true;
+    const orr_value bias = orr_draft_weight(draft, ORR_DIMS(draft->job->model->moe.experts), 0,
+                                            ORR_AXIS_NONE, "router_bias");
+    draft->frozen = frozen;
+    return bias;
+}
+
+/* Scores are computed in fp32 (Fedus et al., arXiv 2101.03961, section 2.4). */
+static routed route(orr_draft *draft, orr_value x)
+{
+    const orr_model *m = draft->job->model;
+    const orr_moe *moe = &m->moe;
+    const orr_value logits = orr_write_linear(draft, x,
+                                              &(orr_linear){.name = "router",
+                                                            .in = m->hidden,
+                                                            .out = moe->experts,
+                                                            .bias = moe->biases,
+                                                            .exact = true});
+    const bool grouped = moe->groups > 1;
+    const orr_op_args args = {.top_k = moe->top_k,
+                              .op = moe->router == ORR_ROUTER_SIGMOID ? ORR_OP_SIGMOID : 0,
+                              .count = grouped ? moe->groups : 0,
+                              .begin = grouped ? moe->top_groups : 0};
+    const orr_value wide =
+        ORR_CALL(draft, CAST, (&(orr_op_args){.dtype = ORR_DTYPE_FP32}), "router", logits);
+    orr_value out[ORR_CALL_OUT];
+    const orr_value in[] = {wide, moe->router_bias ? balance(draft) : ORR_NONE};
+    orr_draft_call_all(draft, ORR_OP_TOP_K, &args, "router", moe->router_bias ? 2 : 1, in, out);
+    return (routed){out[0], out[1]};
+}
+
+/* A product of each row with the weights of its expert; `slicing` of every expert's weights;
+ * `counts` ORR_NONE: all have as many rows. */
+static orr_value expert_linear(orr_draft *draft, orr_value x, orr_value counts, int64_t in,
+                               int64_t out, orr_slicing slicing, const char *name)
+{
+    orr_value w, scale_w, scale_x;
+    orr_write_weight(draft, ORR_DIMS(draft->job->model->moe.experts, in, out),
+                     slicing == ORR_BY_ROW ? 1 : 2, ORR_AXIS_ETP, false, name, &w, &scale_w);
+    const bool gated = draft->job->model->activation == ORR_ACTIVATION_SWIGLU;
+    if (slicing == ORR_BY_COLUMN)
+        orr_draft_form(draft, w, &(orr_form){.dim = 2, .joined = gated ? 2 : 1});
+    if (w != ORR_NONE)
+        draft->layouts.of[w].by[0] = draft->job->how.experts;
+    orr_write_operand(draft, x, &x, &scale_x);
+    const orr_op_args args = {.size = orr_write_scale_block(draft)};
+    orr_value operands[5] = {x, w};
+    uint32_t n = 2;
+    if (counts != ORR_NONE)
+        operands[n++] = counts;
+    if (scale_x != ORR_NONE) {
+        operands[n++] = scale_x;
+        operands[n++] = scale_w;
+    }
+    return orr_draft_call(draft, ORR_OP_GROUPED_MATMUL, &args, name, n, operands);
+}
+
+/* Rows that the fullest rank has: all ranks are given as many. */
+static int64_t sorted_rows(const orr_job_shape *job)
+{
+    const double rows = (double)job->samples * (double)job->tokens * job->model->moe.top_k;
+    const int64_t parts = job->how.members[ORR_AXIS_TP] * (int64_t)job->how.members[ORR_AXIS_CP] *
+                          job->how.members[ORR_AXIS_EP];
+    const int64_t most = (int64_t)(rows * job->imbalance / (double)parts + 0.999999);
+    return most * parts;
+}
+
+/* How rows are laid on one device. As they are run, the sharding pass makes parts of them, with
+ * room for all (shard_rules_other.c). */
+static orr_op_args laid(const orr_job_shape *job)
+{
+    const orr_moe *moe = &job->model->moe;
+    if (!job->real)
+        return (orr_op_args){.count = sorted_rows(job)};
+    return (orr_op_args){
+        .count = job->samples * job->tokens * moe->top_k, .experts = moe->experts, .members = 1};
+}
+
+static orr_value experts(orr_draft *draft, orr_value x, const routed *r)
+{
+    const orr_job_shape *job = draft->job;
+    const orr_moe *moe = &job->model->moe;
+    const bool gated = job->model->activation == ORR_ACTIVATION_SWIGLU;
+    const orr_op_args rows = laid(job);
+    const orr_value in[] = {x, r->indices, r->scores};
+    orr_value out[ORR_CALL_OUT];
+    orr_draft_call_all(draft, ORR_OP_DISPATCH, &rows, "dispatch", moe->scales_input ? 3 : 2, in,
+                       out);
+    draft->tag = ORR_WEIGHT_EXPERT;
+    orr_value y =
+        expert_linear(draft, out[0], out[1], job->model->hidden,
+                      (gated ? 2 : 1) * (int64_t)moe->expert_ffn, ORR_BY_COLUMN, "expert_gate_up");
+    y = orr_write_activation(draft, y, moe->expert_ffn);
+    y = expert_linear(draft, y, out[1], moe->expert_ffn, job->model->hidden, ORR_BY_ROW,
+                      "expert_down");
+    draft->tag = ORR_WEIGHT_DENSE;
+    return moe->scales_input ? ORR_CALL(draft, COMBINE, &rows, "combine", y, r->indices)
+                             : ORR_CALL(draft, COMBINE, &rows, "combine", y, r->indices, r->scores);
+}
+
+/* One expert as wide as all that see every token. */
+static orr_value shared_experts(orr_draft *draft, orr_value x)
+{
+    const orr_model *m = draft->job->model;
+    const orr_value y = orr_write_mlp(draft, x, (int64_t)m->moe.shared * m->moe.shared_ffn);
+    if (!m->moe.shared_gate)
+        return y;
+    const orr_value gate = orr_write_linear(
+        draft, x, &(orr_linear){.name = "shared_gate", .in = m->hidden, .out = 1, .exact = true});
+    return ORR_CALL(draft, MUL, NULL, "shared_gate", y,
+                    ORR_CALL(draft, SIGMOID, NULL, "shared_gate", gate));
+}
+
+orr_value orr_write_experts(orr_draft *draft, orr_value x)
+{
+    const routed r = route(draft, x);
+    const orr_layout stream = orr_draft_stream(draft);
+    if (draft->job->model->moe.shared == 0)
+        return orr_draft_lay(draft, experts(draft, x, &r), &stream);
+    const orr_value all = shared_experts(draft, x);
+    const orr_value chosen = orr_draft_lay(draft, experts(draft, x, &r), &stream);
+    return ORR_CALL(draft, ADD, NULL, "experts_add", chosen, all);
+}

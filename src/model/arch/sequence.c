@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/module/module.h"
+
+#include <string.h>
+
+#include "model/module/lower.h"
+#include "model/arch/transformer.h"
+
+/* The row of a model's modules. A place has a spec; places with the same spec share a module. */
+typedef struct spec {
+    uint8_t kind; /* orr_module_kind */
+    uint8_t part; /* of a vision encoder */
+    orr_layer_kind layer;
+} spec;
+enum { PATCHES, LOCAL, GLOBAL, OUTPUT };
+
+enum { KINDS_MAX = 32 };
+typedef struct row_builder {
+    const orr_job_shape *job, *vision;
+    orr_arena *arena;
+    spec specs[KINDS_MAX];
+    uint8_t plain[KINDS_MAX], again[KINDS_MAX]; /* modules of a spec */
+    orr_module *modules;                        /* shape (2 x KINDS_MAX) */
+    uint32_t n_specs, n_modules, n_places;
+    uint8_t *module_of, *again_of;
+    orr_error *err;
+} row_builder;
+
+static const char *name_of(const spec *s)
+{
+    static const char *const of_vision[] = {[PATCHES] = "vision patches",
+                                            [LOCAL] = "vision layer",
+                                            [GLOBAL] = "global vision layer",
+                                            [OUTPUT] = "vision output"};
+    switch (s->kind) {
+    case ORR_MODULE_VISION:
+        return of_vision[s->part];
+    case ORR_MODULE_EMBEDDING:
+        return "embedding";
+    case ORR_MODULE_MTP:
+        return "multi-token prediction";
+    case ORR_MODULE_HEAD:
+        return "head";
+    case ORR_MODULE_CROSS_LAYER:
+        return "cross-attention layer";
+    case ORR_MODULE_BODY:
+        return "body";
+    case ORR_MODULE_MOE_LAYER:
+        return s->layer.sight.chunked ? "chunked expert layer" : "expert layer";
+    default:
+        return s->layer.sight.chunked ? "chunked layer" : "layer";
+    }
+}
+
+static void write_vision(orr_draft *draft, const spec *s)
+{
+    switch (s->part) {
+    case PATCHES:
+        orr_write_vision_patches(draft);
+        break;
+    case OUTPUT:
+        orr_write_vision_output(draft);
+        break;
+    default:
+        orr_write_vision_layer(draft, s->part == GLOBAL);
+        break;
+    }
+}
+
+static void write_module(orr_draft *draft, const spec *s)
+{
+    draft->frozen = draft->job->workload->task == ORR_TASK_LORA;
+    switch (s->kind) {
+    case ORR_MODULE_EMBEDDING:
+        orr_write_embedding(draft);
+        break;
+    case ORR_MODULE_MTP:
+        orr_write_mtp(draft, &s->layer);
+        break;
+    case ORR_MODULE_HEAD:
+        orr_write_head(draft);
+        break;
+    case ORR_MODULE_VISION:
+        write_vision(draft, s);
+        break;
+    case ORR_MODULE_BODY:
+        if (draft->job->model->kind == ORR_MODEL_DLRM)
+            orr_write_recommendation(draft);
+        else
+            orr_write_residual_network(draft);
+        break;
+    default:
+        orr_write_layer(draft, &s->layer);
+        break;
+    }
+}
+
+static bool is_layer(uint8_t kind)
+{
+    return kind == ORR_MODULE_LAYER || kind == ORR_MODULE_MOE_LAYER ||
+           kind == ORR_MODULE_CROSS_LAYER || kind == ORR_MODULE_MTP;
+}
+
+static orr_status add_module(row_builder *b, const spec *s, const orr_draft *draft, bool recomputed,
+                             uint8_t *ret)
+{
+    orr_module *module = &b->modules[b->n_modules];
+    *module = (orr_module){.kind = s->kind, .name = name_of(s), .recomputed = recomputed};
+    ORR_TRY(orr_module_of_rank(draft, b->arena, module, b->err));
+    *ret = (uint8_t)b->n_modules++;
+    return ORR_OK;
+}
+
+/* A module as it is, and computed again, whichever of them places will have. */
+static orr_status build_spec(row_builder *b, const spec *s)
+{
+    const uint8_t recompute = b->job->trained && is_layer(s->kind) ? b->job->plan->recompute
+                                                                   : (uint8_t)ORR_RECOMPUTE_NONE;
+    uint8_t *plain = &b->plain[b->n_specs], *again = &b->again[b->n_specs];
+    orr_draft draft;
+    orr_draft_init(&draft, s->kind == ORR_MODULE_VISION ? b->vision : b->job, b->arena, b->err);
+    write_module(&draft, s);
+    ORR_TRY(draft.status);
+    if (recompute != ORR_RECOMPUTE_FULL)
+        ORR_TRY(add_module(b, s, &draft, false, plain));
+    if (recompute == ORR_RECOMPUTE_FULL || recompute == ORR_RECOMPUTE_BLOCK)
+        ORR_TRY(add_module(b, s, &draft, true, again));
+    else
+        *again = *plain;
+    if (recompute == ORR_RECOMPUTE_FULL)
+        *plain = *again;
+    b->specs[b->n_specs++] = *s;
+    return ORR_OK;
+}
+
+static bool same(const spec *a, const spec *b)
+{
+    return a->kind == b->kind && a->part == b->part && a->layer.moe == b->layer.moe &&
+           a->layer.cross == b->layer.cross && a->layer.sight.chunked == b->layer.sight.chunked &&
+           a->layer.sight.rotary == b->layer.sight.rotary;
+}
+
+static orr_status add_place(row_builder *b, const spec *s)
+{
+    uint32_t i = b->n_specs;
+    while (i-- > 0)
+        if (same(&b->specs[i], s))
+            break;
+    if (i == UINT32_MAX) {
+        if (b->n_specs == KINDS_MAX)
+            return orr_fail(b->err, ORR_LIMIT, "more than %d kinds of modules", KINDS_MAX);
+        ORR_TRY(build_spec(b, s));
+        i = b->n_specs - 1;
+    }
+    b->module_of[b->n_places] = b->plain[i];
+    b->again_of[b->n_places++] = b->again[i];
+    return ORR_OK;
+}
+
+static spec layer_spec(const orr_model *m, uint32_t layer)
+{
+    const bool global = orr_model_layer_global(m, layer);
+    spec s = {.kind = ORR_MODULE_LAYER};
+    s.layer.moe = m->moe.experts > 0 && orr_model_layer_moe(m, layer);
+    s.layer.cross = s.layer.gated = m->cross_layers > 0 && orr_model_layer_cross(m, layer);
+    s.layer.sight.chunked = m->chunk > 0 && !global;
+    s.layer.sight.rotary = m->global_every == 0 || m->sliding || !global;
+    if (s.layer.cross)
+        s.kind = ORR_MODULE_CROSS_LAYER;
+    else if (s.layer.moe)
+        s.kind = ORR_MODULE_MOE_LAYER;
+    return s;
+}
+
+/* Pictures are encoded once, when they come. */
+static orr_status add_vision(row_builder *b)
+{
+    const orr_vision *v = &b->job->model->vision;
+    if (v->layers == 0 || orr_images_of(b->job) == 0 || b->job->workload->task == ORR_TASK_DECODE)
+        return ORR_OK;
+    if (v->patch == 0 || v->heads == 0)
+        return orr_fail(b->err, ORR_INVALID, "a vision encoder of no patches, or no heads");
+    ORR_TRY(orr_vision_job_of(b->job, b->arena, &b->vision, b->err));
+    ORR_TRY(add_place(b, &(spec){.kind = ORR_MODULE_VISION, .part = PATCHES}));
+    for (uint32_t i = 0; i < v->layers + v->global_layers; i++)
+        ORR_TRY(add_place(
+            b, &(spec){.kind = ORR_MODULE_VISION, .part = i < v->layers ? LOCAL : GLOBAL}));
+    return add_place(b, &(spec){.kind = ORR_MODULE_VISION, .part = OUTPUT});
+}
+
+static orr_status add_transformer(row_builder *b)
+{
+    const orr_model *m = b->job->model;
+    ORR_TRY(add_vision(b));
+    ORR_TRY(add_place(b, &(spec){.kind = ORR_MODULE_EMBEDDING}));
+    for (uint32_t layer = 0; layer < m->layers; layer++) {
+        const spec s = layer_spec(m, layer);
+        ORR_TRY(add_place(b, &s));
+    }
+    for (uint32_t i = 0; i < m->mtp && b->job->trained; i++) {
+        spec s = layer_spec(m, m->layers - 1);
+        s.kind = ORR_MODULE_MTP;
+        ORR_TRY(add_place(b, &s));
+    }
+    return add_place(b, &(spec){.kind = ORR_MODULE_HEAD});
+}
+
+static orr_status check(const orr_model *m, const orr_plan *plan, orr_error *err)
+{
+    if (m->incomplete)
+        return orr_fail(err, ORR_UNSUPPORTED, "the shape of %s is not published", m->name);
+    if (m->kind != ORR_MODEL_TRANSFORMER && (plan->tp > 1 || plan->cp > 1 || plan->pp > 1))
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "%s: only replicas (dp) of a model without layers alike", m->name);
+    return ORR_OK;
+}
+
+/* What a rank gives to the next stage: its slice of the stream. Where the slices hold all of it, each
+ * sends its share, which the next stage gathers inside its host (Narayanan et al., SC21, section 4.1);
+ * that gather is not counted. */
+static int64_t boundary(const orr_job_shape *job)
+{
+    const uint32_t *members = job->how.members;
+    const int64_t slices = (int64_t)members[ORR_AXIS_CP] * members[ORR_AXIS_TP];
+    const double bytes = (double)job->samples * (double)job->tokens * job->model->hidden *
+                         orr_dtype_bytes(job->stream);
+    return (int64_t)(bytes / (double)slices);
+}
+
+orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
+                             const orr_workload *workload, orr_arena *arena, orr_module_row *ret,
+                             orr_error *err)
+{
+    orr_job_shape job;
+    ORR_TRY(check(model, plan, err));
+    ORR_TRY(orr_job_shape_of(model, plan, workload, &job, err));
+    const size_t places =
+        (size_t)model->layers + model->mtp + model->vision.layers + model->vision.global_layers + 4;
+    row_builder b = {.job = &job, .arena = arena, .err = err};
+    b.modules = orr_arena_array(arena, orr_module, 2 * KINDS_MAX);
+    b.module_of = orr_arena_array(arena, uint8_t, places);
+    b.again_of = orr_arena_array(arena, uint8_t, places);
+    if (b.modules == NULL || b.module_of == NULL || b.again_of == NULL)
+        return orr_fail_memory(err);
+    if (model->kind == ORR_MODEL_TRANSFORMER)
+        ORR_TRY(add_transformer(&b));
+    else
+        ORR_TRY(add_place(&b, &(spec){.kind = ORR_MODULE_BODY}));
+    *ret = (orr_module_row){.modules = b.modules,
+                            .n_modules = b.n_modules,
+                            .n = b.n_places,
+                            .module_of = b.module_of,
+                            .again_of = b.again_of,
+                            .boundary_bytes = boundary(&job),
+                            .imbalance = job.imbalance};
+    return ORR_OK;
+}

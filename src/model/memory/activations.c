@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "model/memory/memory.h"
+#include "model/schedule/schedule.h"
+
+uint32_t orr_module_at(const orr_stage_parts *parts, uint32_t virtual_stage, uint32_t place)
+{
+    const orr_module_row *row = parts->row;
+    if (parts->plan->recompute != ORR_RECOMPUTE_BLOCK)
+        return row->module_of[place];
+    uint32_t layers = 0; /* of the virtual stage, before this place */
+    for (uint32_t i = parts->map->first[virtual_stage]; i < place; i++)
+        layers += orr_module_is_unit(row->modules[row->module_of[i]].kind);
+    return layers < parts->plan->recompute_layers ? row->again_of[place] : row->module_of[place];
+}
+
+/* One chunk of the stage: bytes of a micro-batch. Transient: beside what the chunk keeps at the
+ * start or the end of the turn. */
+typedef struct chunk_bytes {
+    int64_t kept, apart, largest_kept;
+    int64_t transient[ORR_TURN_PHASES];
+} chunk_bytes;
+
+/* FSDP: what a place needs of gathered weights and of gradients on their way, beside its tape. */
+typedef struct gathered {
+    int64_t forward, backward;
+} gathered;
+
+/* The root's weights (all that is no layer) stay gathered, and where weights are not dropped
+ * after the forward pass those of layers too: PyTorch's FSDP2 keeps the root so whatever is
+ * asked. */
+static bool stays_gathered(const orr_stage_parts *parts, const orr_module *module)
+{
+    return parts->plan->reshard == ORR_SWITCH_OFF || !orr_module_is_unit(module->kind);
+}
+
+int64_t orr_stage_gathered_bytes(const orr_stage_parts *parts)
+{
+    int64_t bytes = 0;
+    if (parts->plan->zero < 3)
+        return 0;
+    for (uint32_t c = 0; c < parts->schedule->spec.chunks; c++) {
+        const uint32_t k = orr_schedule_virtual_at(&parts->schedule->spec, parts->stage, c);
+        for (uint32_t i = parts->map->first[k]; i < parts->map->first[k + 1]; i++) {
+            const uint32_t m = parts->row->module_of[i];
+            if (stays_gathered(parts, &parts->row->modules[m]))
+                bytes += parts->memory[m].gather_bytes;
+        }
+    }
+    return bytes;
+}
+
+/* Gathered weights of the place and of those that are fetched ahead. */
+static int64_t window_bytes(const orr_stage_parts *parts, uint32_t first, uint32_t end, uint32_t at,
+                            int step)
+{
+    int64_t bytes = 0;
+    uint32_t ahead = 0;
+    for (uint32_t i = at; i >= first && i < end && ahead <= parts->plan->prefetch; i += step) {
+        const uint32_t m = parts->row->module_of[i];
+        if (!stays_gathered(parts, &parts->row->modules[m])) {
+            bytes += parts->memory[m].gather_bytes;
+            ahead++;
+        }
+    }
+    return bytes;
+}
+
+/* Gradients that wait or travel while a place runs backward: of the place before it (in the
+ * precision of the reduction), and all of the root, which are reduced when its backward pass
+ * ends. */
+static int64_t pending_bytes(const orr_stage_parts *parts, uint32_t end, uint32_t at)
+{
+    const bool wide = parts->plan->gradients == ORR_PRECISION_FP32;
+    int64_t bytes = 0;
+    for (uint32_t i = at + 1; i < end; i++) {
+        const uint32_t m = parts->row->module_of[i];
+        const bool root =
+            parts->plan->zero >= 3 && !orr_module_is_unit(parts->row->modules[m].kind);
+        if (root)
+            bytes += parts->memory[m].gather_bytes;
+        else if (i == at + 1)
+            bytes += parts->memory[m].gather_bytes * (wide ? 2 : 1);
+    }
+    return bytes;
+}
+
+static gathered gathered_of(const orr_stage_parts *parts, uint32_t first, uint32_t end, uint32_t at)
+{
+    gathered g = {0};
+    if (parts->plan->zero >= 3) {
+        g.forward = window_bytes(parts, first, end, at, 1);
+        g.backward = window_bytes(parts, first, end, at, -1);
+    }
+    if (parts->plan->zero >= 2 && orr_task_trains(parts->task))
+        g.backward += pending_bytes(parts, end, at);
+    return g;
+}
+
+static void raise(int64_t *most, int64_t bytes)
+{
+    if (bytes > *most)
+        *most = bytes;
+}
+
+static bool offloads_activations(const orr_plan *plan)
+{
+    return plan->offload == ORR_OFFLOAD_ACTIVATIONS || plan->offload == ORR_OFFLOAD_BOTH;
+}
+
+/* Forward adds a place's kept bytes to those before it; backward runs from the last place to
+ * the first and frees. So at a place the kept bytes of it and of those before it exist. */
+static chunk_bytes chunk_of(const orr_stage_parts *parts, uint32_t chunk)
+{
+    const uint32_t k = orr_schedule_virtual_at(&parts->schedule->spec, parts->stage, chunk);
+    const uint32_t first = parts->map->first[k], end = parts->map->first[k + 1];
+    chunk_bytes c = {0};
+    int64_t kept = 0, apart = 0, total_apart = 0;
+    for (uint32_t i = first; i < end; i++) {
+        const orr_module_memory *m = &parts->memory[orr_module_at(parts, k, i)];
+        c.kept += m->kept_bytes;
+        total_apart += m->apart_bytes;
+        raise(&c.largest_kept, m->kept_bytes);
+    }
+    c.apart = total_apart;
+    for (uint32_t i = first; i < end; i++) {
+        const orr_module_memory *m = &parts->memory[orr_module_at(parts, k, i)];
+        const gathered g = gathered_of(parts, first, end, i);
+        kept += m->kept_bytes;
+        apart += m->apart_bytes;
+        const int64_t later = offloads_activations(parts->plan) ? 0 : c.kept - kept;
+        const int64_t backward =
+            parts->plan->zero >= 2 ? m->owned_peak_bytes : m->backward_peak_bytes;
+        raise(&c.transient[ORR_TURN_FORWARD], m->forward_peak_bytes + g.forward - later);
+        raise(&c.transient[ORR_TURN_BACKWARD], backward + g.backward - later);
+        raise(&c.transient[ORR_TURN_INPUT],
+              m->input_peak_bytes + g.backward - later + (total_apart - apart));
+        raise(&c.transient[ORR_TURN_WEIGHT],
+              m->weight_peak_bytes + g.backward - (total_apart - apart));
+    }
+    return c;
+}
+
+/* Kept bytes while turns pass. */
+typedef struct walk {
+    const chunk_bytes *chunks;
+    int64_t kept, window; /* window: what stays on the device of what is offloaded */
+    uint32_t in_flight;
+} walk;
+
+/* False: over 63 bits. */
+static bool before_turn(walk *w, const orr_turn *turn)
+{
+    if (turn->phase != ORR_TURN_FORWARD)
+        return true;
+    w->in_flight++;
+    return !__builtin_add_overflow(w->kept, w->chunks[turn->chunk].kept, &w->kept) &&
+           w->kept < INT64_MAX / 4;
+}
+
+static void after_turn(walk *w, const orr_turn *turn)
+{
+    const chunk_bytes *c = &w->chunks[turn->chunk];
+    switch (turn->phase) {
+    case ORR_TURN_BACKWARD:
+        w->kept -= c->kept;
+        w->in_flight--;
+        break;
+    case ORR_TURN_INPUT:
+        w->kept += c->apart - c->kept;
+        w->in_flight--;
+        break;
+    case ORR_TURN_WEIGHT:
+        w->kept -= c->apart;
+        break;
+    default:
+        break;
+    }
+}
+
+/* Two turns that run at once hold what both need. */
+static int64_t transient_of(const walk *w, const orr_turn *turns, uint32_t n, uint32_t t)
+{
+    int64_t bytes = w->chunks[turns[t].chunk].transient[turns[t].phase];
+    if (turns[t].paired && t + 1 < n)
+        bytes += w->chunks[turns[t + 1].chunk].transient[turns[t + 1].phase];
+    return bytes;
+}
+
+static void take_peak(const walk *w, uint32_t t, int64_t activations, int64_t transient,
+                      orr_stage_memory *ret)
+{
+    if (t > 0 && activations + transient <=
+                     ret->bytes[ORR_MEMORY_ACTIVATIONS] + ret->bytes[ORR_MEMORY_TRANSIENT])
+        return;
+    ret->bytes[ORR_MEMORY_ACTIVATIONS] = activations;
+    ret->bytes[ORR_MEMORY_TRANSIENT] = transient;
+    ret->peak_turn = t;
+    ret->in_flight = w->in_flight;
+}
+
+static orr_status run_turns(walk *w, const orr_turn *turns, uint32_t n, bool offloads,
+                            int64_t *activations, int64_t *transient, orr_stage_memory *ret,
+                            orr_error *err)
+{
+    for (uint32_t t = 0; t < n; t++) {
+        if (!before_turn(w, &turns[t]))
+            return orr_fail(err, ORR_LIMIT, "over 2^61 bytes of activations in %u micro-batches",
+                            w->in_flight);
+        activations[t] = offloads && w->kept > w->window ? w->window : w->kept;
+        transient[t] = transient_of(w, turns, n, t);
+        raise(&ret->host_bytes, w->kept - activations[t]);
+        take_peak(w, t, activations[t], transient[t], ret);
+        after_turn(w, &turns[t]);
+    }
+    return ORR_OK;
+}
+
+orr_status orr_stage_turns(const orr_stage_parts *parts, orr_arena *arena, orr_stage_memory *ret,
+                           orr_error *err)
+{
+    const orr_schedule_plan *schedule = parts->schedule;
+    const uint32_t begin = schedule->first[parts->stage];
+    const uint32_t all = schedule->first[parts->stage + 1] - begin;
+    const bool offloads = offloads_activations(parts->plan);
+    orr_status status = ORR_OK;
+    uint32_t n = 0;
+    walk w = {0};
+    chunk_bytes *chunks = orr_calloc(schedule->spec.chunks, sizeof *chunks);
+    orr_turn *turns = orr_malloc((size_t)all * sizeof *turns + 1);
+    int64_t *activations = orr_arena_array(arena, int64_t, all),
+            *transient = orr_arena_array(arena, int64_t, all);
+    if (chunks == NULL || turns == NULL || activations == NULL || transient == NULL) {
+        status = orr_fail_memory(err);
+        goto out;
+    }
+    for (uint32_t c = 0; c < schedule->spec.chunks; c++) {
+        chunks[c] = chunk_of(parts, c);
+        /* One layer that runs, and one on its way. */
+        raise(&w.window, 2 * chunks[c].largest_kept);
+    }
+    w.chunks = chunks;
+    for (uint32_t t = 0; t < all; t++)
+        if (orr_task_trains(parts->task) || schedule->turns[begin + t].phase == ORR_TURN_FORWARD)
+            turns[n++] = schedule->turns[begin + t];
+    ORR_TRY_OUT(status, run_turns(&w, turns, n, offloads, activations, transient, ret, err));
+    ret->activations = activations;
+    ret->transient = transient;
+    ret->n_turns = n;
+out:
+    orr_free(turns);
+    orr_free(chunks);
+    return status;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/memory/memory.h"
+
+/* Where kernels hold more or less than what the tape's calls take and give. */
+
+/* The call that makes a value, where it is such a one. */
+static const orr_tape_call *made_by(const orr_tape *tape, orr_value v, orr_op op)
+{
+    const uint32_t call = tape->values[v].made_by;
+    return call != ORR_NONE && tape->calls[call].op == op ? &tape->calls[call] : NULL;
+}
+
+/* What the gradient is cast to, where nothing else reads it. */
+static orr_value cast_of(const orr_tape *tape, orr_value gradient)
+{
+    orr_value cast = ORR_NONE;
+    for (uint32_t c = 0; c < tape->n_calls; c++)
+        for (uint32_t i = 0; i < tape->calls[c].n_in; i++)
+            if (tape->calls[c].in[i] == gradient) {
+                if (tape->calls[c].op != ORR_OP_CAST)
+                    return ORR_NONE;
+                cast = tape->calls[c].out[0];
+            }
+    return cast;
+}
+
+/* A fused cross entropy reads logits as they come, and writes their gradient over them
+ * (TransformerEngine, parallel_cross_entropy(); Liger, arXiv 2410.10989, section 3.2): casts to
+ * fp32 and back are within it. */
+static void fuse_loss(const orr_tape *tape, const orr_tape_call *backward, orr_tape_lives *lives)
+{
+    orr_value logits = backward->in[0], gradient = backward->out[0];
+    const uint32_t now = orr_tape_life_of(lives, gradient)->first;
+    const orr_tape_call *cast = made_by(tape, logits, ORR_OP_CAST);
+    const orr_value narrow = cast_of(tape, gradient);
+    if (cast != NULL && narrow != ORR_NONE && orr_tape_life_of(lives, logits)->last == now) {
+        orr_tape_life_of(lives, logits)->bytes = 0;
+        orr_tape_life_of(lives, gradient)->bytes = 0;
+        logits = cast->in[0];
+        gradient = narrow;
+        orr_tape_life_of(lives, logits)->last = now;
+    }
+    orr_life *over = orr_tape_life_of(lives, logits), *made = orr_tape_life_of(lives, gradient);
+    if (over->last != now || over->bytes != made->bytes)
+        return;
+    over->last = made->last;
+    made->bytes = 0;
+}
+
+/* Not fused, its backward pass is two kernels, and what the first gives is as large as the logits
+ * (PyTorch: nll_loss_backward, then _log_softmax_backward_data). */
+static orr_life between_kernels(const orr_tape_call *backward, orr_tape_lives *lives)
+{
+    const orr_life *gradient = orr_tape_life_of(lives, backward->out[0]);
+    return (orr_life){gradient->first, gradient->first, gradient->bytes};
+}
+
+static uint32_t treat_losses(const orr_tape *tape, bool fused, orr_tape_lives *lives, orr_life *ret)
+{
+    uint32_t n = 0;
+    for (uint32_t c = 0; c < tape->n_calls; c++) {
+        if (tape->calls[c].op != ORR_OP_CROSS_ENTROPY_BACKWARD)
+            continue;
+        if (fused)
+            fuse_loss(tape, &tape->calls[c], lives);
+        else
+            ret[n++] = between_kernels(&tape->calls[c], lives);
+    }
+    return n;
+}
+
+/* Ring attention adds up the outputs of its blocks, and its backward pass reads the sum and one
+ * logsumexp: those of the blocks are gone once added (Liu et al., arXiv 2310.01889, section 3.1;
+ * TransformerEngine, AttnFuncWithCPAndKVP2P). */
+static void merge_blocks(const orr_tape *tape, orr_tape_lives *lives)
+{
+    bool first = true;
+    for (uint32_t c = 0; c < tape->n_calls; c++) {
+        const orr_tape_call *sum = &tape->calls[c];
+        if (sum->op != ORR_OP_ADD ||
+            (sum->pass != ORR_PASS_FORWARD && sum->pass != ORR_PASS_RECOMPUTE))
+            continue;
+        for (uint32_t i = 0; i < sum->n_in; i++) {
+            const orr_tape_call *block = made_by(tape, sum->in[i], ORR_OP_ATTENTION);
+            if (block == NULL)
+                continue;
+            const uint32_t added = orr_tape_life_of(lives, sum->out[0])->first;
+            orr_tape_life_of(lives, block->out[0])->last = added;
+            if (!first)
+                orr_tape_life_of(lives, block->out[1])->last = added;
+            first = false;
+        }
+    }
+}
+
+uint32_t orr_memory_kernels(const orr_tape *tape, bool fused, orr_tape_lives *lives, orr_life *ret)
+{
+    merge_blocks(tape, lives);
+    return treat_losses(tape, fused, lives, ret);
+}

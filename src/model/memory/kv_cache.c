@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/memory/memory.h"
+
+static int64_t at_least_one(int64_t n)
+{
+    return n > 0 ? n : 1;
+}
+
+/* Columns of a token in one layer: keys and values of the key-value heads of a slice, at least
+ * one of them; of latent attention the latent and the part with positions, the same in every
+ * slice (DeepSeek-V2, arXiv 2405.04434, section 2.1.2). */
+static double columns(const orr_model *model, const orr_plan *plan)
+{
+    if (model->mla.kv_rank > 0)
+        return (double)model->mla.kv_rank + model->mla.rope_dim;
+    const int64_t tp = at_least_one(plan->tp), heads = (model->kv_heads + tp - 1) / tp;
+    return 2.0 * (double)at_least_one(heads) * model->head_dim;
+}
+
+/* In bf16, but fp32 where products are; a chunked layer never looks further back than its chunk. */
+double orr_cache_bytes(const orr_model *model, const orr_plan *plan, uint32_t layer,
+                       uint64_t tokens, uint64_t samples)
+{
+    const bool wide =
+        plan->precision == ORR_PRECISION_FP32 || plan->precision == ORR_PRECISION_TF32;
+    uint64_t seen = tokens;
+    if (orr_model_layer_cross(model, layer))
+        seen = (uint64_t)model->vision.tokens * model->vision.tiles;
+    else if (model->chunk > 0 && !orr_model_layer_global(model, layer) && model->chunk < tokens)
+        seen = model->chunk;
+    const uint64_t cp = (uint64_t)at_least_one(plan->cp);
+    return (double)((seen + cp - 1) / cp) * (double)samples * columns(model, plan) * (wide ? 4 : 2);
+}

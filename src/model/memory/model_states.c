@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/memory/memory.h"
+
+/* Bytes of an element of what lasts from step to step. Mixed precision with Adam: weights in 2
+ * bytes, a master copy and two moments of 4 each (Rajbhandari et al., "ZeRO", SC 2020, section
+ * 3.1); products in fp32 or tf32 need no copy. Tables have row-wise Adagrad: one number a row,
+ * and gradients that are applied as they are made (Mudigere et al., arXiv 2104.05158, section
+ * 4.1.3). */
+enum { MASTER = 4, MOMENTS = 8, ROW_STATE = 4 };
+/* With local steps the weights of the last meeting, and the momentum of the outer optimizer, in fp32
+ * (Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1), kept where the inner one's are:
+ * assumed. */
+enum { OUTER = 8 };
+
+static bool full_precision(const orr_plan *plan)
+{
+    return plan->precision == ORR_PRECISION_FP32 || plan->precision == ORR_PRECISION_TF32;
+}
+
+static int64_t gradient_element_bytes(const orr_plan *plan)
+{
+    return plan->gradients == ORR_PRECISION_BF16 || plan->gradients == ORR_PRECISION_FP16 ? 2 : 4;
+}
+
+bool orr_task_trains(uint8_t task)
+{
+    return task != ORR_TASK_PREFILL && task != ORR_TASK_DECODE;
+}
+
+/* DPO: the reference; RL: the reference, and a reward model of the same size (Llama 2, arXiv
+ * 2307.09288, section 3.2.2: reward models start from checkpoints of the chat model). */
+uint32_t orr_task_companions(uint8_t task)
+{
+    return task == ORR_TASK_DPO ? 1 : task == ORR_TASK_RL ? 2 : 0;
+}
+
+/* Ranks that share the shards of an expert: those that have it, within a replica of HSDP. */
+static uint32_t expert_shards(const orr_plan *plan)
+{
+    const uint32_t all = orr_plan_group_size(plan, ORR_AXIS_EDP),
+                   replicas = orr_plan_group_size(plan, ORR_AXIS_REPLICA);
+    return all > replicas ? all / replicas : 1;
+}
+
+/* Weights of a rank before ZeRO, and what of them is frozen. */
+typedef struct weights {
+    int64_t elements, bytes, frozen, frozen_bytes;
+    uint32_t shards;
+} weights;
+
+static int64_t share(int64_t bytes, bool sharded, const weights *w)
+{
+    return sharded && w->shards > 1 ? (bytes + w->shards - 1) / w->shards : bytes;
+}
+
+/* ZeRO 1 shards the optimizer's states, 2 also gradients, 3 also weights. With 3, as PyTorch's
+ * FSDP2 does it, the shard of the weights is the master copy, gradients are kept in its
+ * precision, and products read gathered copies (documentation of
+ * torch.distributed.fsdp.fully_shard, MixedPrecisionPolicy). */
+static void add_trained(const weights *w, const orr_plan *plan, orr_state_bytes *s)
+{
+    const int64_t n = w->elements - w->frozen;
+    if (plan->local_steps > 1)
+        s->optimizer += share(n * OUTER, plan->zero >= 1, w);
+    if (plan->zero >= 3) {
+        s->weights += share(n * MASTER, true, w);
+        s->gradients += share(n * MASTER, true, w);
+        s->optimizer += share(n * MOMENTS, true, w);
+        return;
+    }
+    const int64_t states = full_precision(plan) ? MOMENTS : MASTER + MOMENTS;
+    s->weights += w->bytes - w->frozen_bytes;
+    s->gradients += share(n * gradient_element_bytes(plan), plan->zero >= 2, w);
+    s->optimizer += share(n * states, plan->zero >= 1, w);
+}
+
+static void add(const weights *w, const orr_plan *plan, uint8_t task, orr_state_bytes *s)
+{
+    const bool sharded = plan->zero >= 3;
+    if (!orr_task_trains(task)) {
+        s->weights += share(w->bytes, sharded, w);
+        return;
+    }
+    add_trained(w, plan, s);
+    s->weights += share(w->frozen_bytes, sharded, w);
+    s->weights += (int64_t)orr_task_companions(task) * share(w->bytes, sharded, w);
+}
+
+orr_state_bytes orr_state_bytes_of(const orr_module_memory *m, const orr_plan *plan, uint8_t task)
+{
+    const weights experts = {m->expert_parameters, m->expert_weight_bytes,
+                             m->frozen_expert_parameters, m->frozen_expert_weight_bytes,
+                             expert_shards(plan)};
+    const weights dense = {m->parameters, m->weight_bytes,
+                           m->frozen_parameters - m->frozen_expert_parameters,
+                           m->frozen_weight_bytes - m->frozen_expert_weight_bytes,
+                           orr_plan_group_size(plan, ORR_AXIS_SHARD)};
+    orr_state_bytes s = {.weights = m->table_bytes};
+    if (orr_task_trains(task))
+        s.optimizer = ROW_STATE * m->table_rows;
+    add(&dense, plan, task, &s);
+    add(&experts, plan, task, &s);
+    if (plan->offload == ORR_OFFLOAD_OPTIMIZER || plan->offload == ORR_OFFLOAD_BOTH) {
+        s.host = s.optimizer;
+        s.optimizer = 0;
+    }
+    return s;
+}

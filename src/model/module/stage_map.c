@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/module/module.h"
+#include "model/plan/plan.h"
+
+/* Which layers stand on which virtual stage. Virtual stage k runs before k + 1; how many layers one
+ * gets depends on the stage that it is on, where the plan says so of the first and the last. */
+typedef struct deal {
+    uint32_t stages, chunks, virtual_stages;
+    uint32_t layers;        /* of the row                                                  */
+    uint32_t before, after; /* places before the first layer, and behind the last one      */
+    bool fixed_first, fixed_last;
+    uint32_t fixed; /* layers that the plan puts there                             */
+    bool sections;  /* the plan says it of all stages                              */
+} deal;
+
+static uint32_t at_least_one(uint32_t n)
+{
+    return n > 0 ? n : 1;
+}
+
+static deal deal_of(const orr_module_row *row, const orr_plan *plan)
+{
+    /* DualPipe's stages hold the chunks of one pipeline twice: one for each direction. */
+    const bool twice = plan->schedule == ORR_SCHEDULE_DUALPIPE;
+    deal d = {.stages = at_least_one(plan->pp), .chunks = twice ? 1 : at_least_one(plan->vp)};
+    d.virtual_stages = d.stages * d.chunks;
+    while (d.before < row->n && !orr_module_is_unit_at(row, d.before))
+        d.before++;
+    while (d.after < row->n - d.before && !orr_module_is_unit_at(row, row->n - 1 - d.after))
+        d.after++;
+    d.layers = row->n - d.before - d.after;
+    d.fixed_first = d.stages > 1 && plan->first_layers > 0;
+    d.fixed_last = d.stages > 1 && plan->last_layers > 0;
+    d.sections = orr_plan_has_sections(plan);
+    d.fixed = (d.fixed_first ? plan->first_layers : 0) + (d.fixed_last ? plan->last_layers : 0);
+    return d;
+}
+
+/* Chunks go round the stages, but for ZB-V, whose second ones come back (Qi et al., arXiv
+ * 2405.15362, figure 2). */
+static uint32_t stage_of(const orr_plan *plan, const deal *d, uint32_t k)
+{
+    const bool back = plan->schedule == ORR_SCHEDULE_ZB_V;
+    return back && k / d->stages % 2 == 1 ? d->stages - 1 - k % d->stages : k % d->stages;
+}
+
+/* The i-th of n heaps that share `total`; the remainder goes to those from `first` on. */
+static uint32_t share(uint32_t total, uint32_t n, uint32_t first, uint32_t i)
+{
+    return total / n + (i >= first && i < first + total % n);
+}
+
+/* Layers of a stage as its section says. */
+static uint32_t section_layers(const orr_plan *plan, uint32_t stage)
+{
+    uint32_t i = 0, end = plan->section_stages[0];
+    while (stage >= end && i + 1 < ORR_PLAN_PARTS)
+        end += plan->section_stages[++i];
+    return plan->section_layers[i];
+}
+
+/* What is over of the layers of all stages goes to those in the middle; of the first stage's own to
+ * its last chunks, of the last stage's to its first: the others have embedding and head. */
+static uint32_t layers_of_section(const deal *d, const orr_plan *plan, uint32_t k, uint32_t stage)
+{
+    const uint32_t layers = section_layers(plan, stage), rest = layers % d->chunks;
+    const uint32_t first = stage == 0               ? d->chunks - rest
+                           : stage + 1 == d->stages ? 0
+                                                    : (d->chunks - rest + 1) / 2;
+    return share(layers, d->chunks, first, k / d->stages);
+}
+
+static uint32_t layers_of(const deal *d, const orr_plan *plan, uint32_t k, uint32_t stage,
+                          uint32_t *heap)
+{
+    if (d->sections)
+        return layers_of_section(d, plan, k, stage);
+    if (stage == 0 && d->fixed_first)
+        return share(plan->first_layers, d->chunks, d->chunks - plan->first_layers % d->chunks,
+                     k / d->stages);
+    if (stage == d->stages - 1 && d->fixed_last)
+        return share(plan->last_layers, d->chunks, 0, k / d->stages);
+    const uint32_t rest = d->layers - d->fixed,
+                   heaps = (d->stages - d->fixed_first - d->fixed_last) * d->chunks;
+    return share(rest, heaps, (heaps - rest % heaps + 1) / 2, (*heap)++);
+}
+
+/* The plan's own numbers were looked at by orr_plan_check(). */
+static orr_status check_sections(const deal *d, const orr_plan *plan, orr_error *err)
+{
+    uint64_t layers = 0;
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
+        layers += (uint64_t)plan->section_stages[i] * plan->section_layers[i];
+    return layers == d->layers
+               ? ORR_OK
+               : orr_fail(err, ORR_INVALID, "sections of %llu layers: the model has %u",
+                          (unsigned long long)layers, d->layers);
+}
+
+static orr_status check(const deal *d, const orr_plan *plan, orr_error *err)
+{
+    if (d->sections)
+        return check_sections(d, plan, err);
+    if (d->layers + (d->before > 0) + (d->after > 0) < d->virtual_stages)
+        return orr_fail(err, ORR_INVALID, "%u layers cannot fill %u stages of %u chunks each",
+                        d->layers, d->stages, d->chunks);
+    if (d->fixed > d->layers)
+        return orr_fail(err, ORR_INVALID,
+                        "first_layers=%u and last_layers=%u are more than the %u layers there are",
+                        plan->first_layers, plan->last_layers, d->layers);
+    const uint32_t free_stages = d->stages - d->fixed_first - d->fixed_last;
+    const uint32_t rest = d->layers - d->fixed;
+    if (free_stages == 0 && rest > 0)
+        return orr_fail(err, ORR_INVALID,
+                        "first_layers=%u and last_layers=%u leave %u layers without a stage",
+                        plan->first_layers, plan->last_layers, rest);
+    if (free_stages > 0 && rest < free_stages * d->chunks && (d->fixed_first || d->fixed_last))
+        return orr_fail(err, ORR_INVALID,
+                        "first_layers=%u and last_layers=%u leave %u layers for %u stages of %u "
+                        "chunks each",
+                        plan->first_layers, plan->last_layers, rest, free_stages, d->chunks);
+    return ORR_OK;
+}
+
+orr_status orr_stage_map_make(const orr_module_row *row, const orr_plan *plan, orr_arena *arena,
+                              orr_stage_map *ret, orr_error *err)
+{
+    const deal d = deal_of(row, plan);
+    ORR_TRY(check(&d, plan, err));
+    uint32_t *first = orr_arena_array(arena, uint32_t, (size_t)d.virtual_stages + 1);
+    if (first == NULL)
+        return orr_fail_memory(err);
+
+    uint32_t heap = 0, place = d.before;
+    for (uint32_t k = 0; k < d.virtual_stages; k++) {
+        first[k] = k == 0 ? 0 : place;
+        place += layers_of(&d, plan, k, stage_of(plan, &d, k), &heap);
+    }
+    first[d.virtual_stages] = row->n;
+    *ret = (orr_stage_map){.stages = d.stages, .chunks = d.chunks, .first = first};
+    return ORR_OK;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <orrery/cost.h>
+
+#include "model/plan/plan.h"
+#include "model/schedule/schedule.h"
+
+/* What a plan means by what it does not say. */
+
+static uint32_t or_else(uint32_t value, uint32_t otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+static uint8_t choose(uint8_t value, uint8_t otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+/* Whole and above 0, else 0: then nothing follows, and orr_plan_check() has the last word. */
+static uint32_t share(uint64_t what, uint64_t by)
+{
+    return by > 0 && what % by == 0 && what / by <= UINT32_MAX ? (uint32_t)(what / by) : 0;
+}
+
+/* batch = dp x micro_batch x micro_batches: any of the last three from the others. A pipeline whose
+ * micro-batches nobody tells keeps none. */
+static void complete_batch(orr_plan *p)
+{
+    if (p->micro_batch == 0 && p->batch > 0 && p->micro_batches > 0)
+        p->micro_batch = share(p->batch, (uint64_t)p->dp * p->micro_batches);
+    p->micro_batch = or_else(p->micro_batch, 1);
+    if (p->micro_batches == 0 && p->batch > 0)
+        p->micro_batches = share(p->batch, (uint64_t)p->dp * p->micro_batch);
+    if (p->micro_batches == 0 && p->batch == 0 && p->pp == 1)
+        p->micro_batches = 1;
+    if (p->batch == 0)
+        p->batch = share((uint64_t)p->dp * p->micro_batch * p->micro_batches, 1);
+}
+
+static void complete_pipeline(orr_plan *p)
+{
+    p->schedule = choose(p->schedule, p->vp > 1 ? ORR_SCHEDULE_INTERLEAVED : ORR_SCHEDULE_1F1B);
+    const bool folded = p->schedule == ORR_SCHEDULE_ZB_V || p->schedule == ORR_SCHEDULE_DUALPIPE;
+    p->vp = or_else(p->vp, folded ? 2 : 1);
+    if (p->schedule == ORR_SCHEDULE_INTERLEAVED && p->group == 0)
+        p->group = orr_schedule_best_group(p->pp, p->micro_batches);
+}
+
+static void complete_sharding(orr_plan *p)
+{
+    if (p->zero == 0)
+        return;
+    p->shards = or_else(p->shards, share((uint64_t)orr_plan_together(p) * p->cp, 1));
+    if (p->zero == 3)
+        p->prefetch = or_else(p->prefetch, 1);
+}
+
+static void complete_choices(orr_plan *p)
+{
+    p->recompute =
+        choose(p->recompute, p->recompute_layers > 0 ? ORR_RECOMPUTE_BLOCK : ORR_RECOMPUTE_NONE);
+    p->precision = choose(p->precision, ORR_PRECISION_BF16);
+    p->gradients = choose(p->gradients, p->zero == 3 ? ORR_PRECISION_BF16 : ORR_PRECISION_FP32);
+    p->sp = choose(p->sp, ORR_SWITCH_ON);
+    p->cp_kind = choose(p->cp_kind, ORR_CONTEXT_RING);
+    p->overlap_dp = choose(p->overlap_dp, ORR_SWITCH_ON);
+    p->overlap_tp = choose(p->overlap_tp, ORR_SWITCH_OFF);
+    p->overlap_pp = choose(p->overlap_pp, ORR_SWITCH_ON);
+    p->overlap_ep = choose(p->overlap_ep, ORR_SWITCH_OFF);
+    p->reshard = choose(p->reshard, ORR_SWITCH_ON);
+    p->flash = choose(p->flash, ORR_SWITCH_ON);
+    p->fusion = choose(p->fusion, ORR_SWITCH_ON);
+    p->graphs = choose(p->graphs, ORR_SWITCH_OFF);
+    p->offload = choose(p->offload, ORR_OFFLOAD_NONE);
+}
+
+/* The usual order, but for the axis that crosses cuts between sites: that one lies outside. */
+static void complete_order(orr_plan *p)
+{
+    const uint8_t last = p->cross == ORR_CROSS_DP   ? ORR_AXIS_DP
+                         : p->cross == ORR_CROSS_PP ? ORR_AXIS_PP
+                                                    : ORR_AXIS_NONE;
+    uint32_t n = 0;
+    if (orr_plan_has_order(p))
+        return;
+    for (uint8_t axis = 0; axis < ORR_BASE_AXES; axis++)
+        if (axis != last)
+            p->order[n++] = (uint8_t)(axis + 1);
+    if (n < ORR_BASE_AXES)
+        p->order[n] = (uint8_t)(last + 1);
+}
+
+/* Those that train alone for some steps are as large as they can be without a cut between them. */
+static void complete_outer(orr_plan *p)
+{
+    uint32_t replicas = 0;
+    for (uint32_t i = 0; i < ORR_PLAN_PARTS && p->cross == ORR_CROSS_DP; i++)
+        replicas = (uint32_t)orr_common_divisor(p->sites[i], replicas);
+    if (p->dp_outer == 0 && p->local_steps > 1)
+        p->dp_outer = share(p->dp, replicas);
+}
+
+static void complete_crossing(orr_plan *p)
+{
+    if (orr_plan_has_sites(p))
+        p->cross = choose(p->cross, ORR_CROSS_DP);
+    complete_outer(p);
+    complete_order(p);
+    if (p->dp_chunks > 1)
+        p->dp_algorithm = choose(p->dp_algorithm, ORR_ALGORITHM_HIERARCHICAL);
+}
+
+orr_plan orr_plan_completed(const orr_plan *plan)
+{
+    orr_plan p = *plan;
+    p.dp = or_else(p.dp, 1);
+    p.tp = or_else(p.tp, 1);
+    p.pp = or_else(p.pp, 1);
+    p.cp = or_else(p.cp, 1);
+    p.ep = or_else(p.ep, 1);
+    p.etp = or_else(p.etp, p.tp);
+    complete_crossing(&p);
+    complete_batch(&p);
+    complete_pipeline(&p);
+    complete_sharding(&p);
+    complete_choices(&p);
+    return p;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/plan/plan.h"
+
+void orr_schedule_turns(orr_schedule schedule, uint32_t stage, uint32_t stages,
+                        uint32_t micro_batches, orr_turn *ret)
+{
+    uint32_t ahead = stages - 1 - stage; /* forwards that run ahead of their backwards */
+    if (schedule == ORR_SCHEDULE_GPIPE || ahead > micro_batches)
+        ahead = micro_batches;
+    uint32_t forward = 0, backward = 0, n = 0;
+    while (forward < ahead)
+        ret[n++] = (orr_turn){.phase = ORR_TURN_FORWARD, .micro_batch = forward++};
+    while (backward < micro_batches) {
+        if (forward < micro_batches)
+            ret[n++] = (orr_turn){.phase = ORR_TURN_FORWARD, .micro_batch = forward++};
+        ret[n++] = (orr_turn){.phase = ORR_TURN_BACKWARD, .micro_batch = backward++};
+    }
+}
+
+orr_stride orr_plan_group(const orr_plan *plan, uint32_t grouping, uint32_t rank)
+{
+    const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp),
+                   p = orr_plan_degree(plan->pp);
+    orr_place at = orr_place_of(plan, rank);
+    switch (grouping) {
+    case ORR_GROUPING_TP:
+        at.slice = 0;
+        return (orr_stride){orr_rank_at(plan, at), t, 1};
+    case ORR_GROUPING_DP:
+        at.replica = 0;
+        return (orr_stride){orr_rank_at(plan, at), d, t};
+    default:
+        at.stage = 0;
+        return (orr_stride){orr_rank_at(plan, at), p, t * d};
+    }
+}
+
+/* Groups are numbered by their first ranks. */
+static uint32_t group_number(const orr_plan *plan, uint32_t grouping, uint32_t rank)
+{
+    const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp);
+    const orr_place at = orr_place_of(plan, rank);
+    switch (grouping) {
+    case ORR_GROUPING_TP:
+        return at.stage * d + at.replica;
+    case ORR_GROUPING_DP:
+        return at.stage * t + at.slice;
+    default:
+        return at.replica * t + at.slice;
+    }
+}
+
+orr_status orr_plan_groupings(const orr_plan *plan, orr_arena *arena, const orr_grouping **ret,
+                              orr_error *err)
+{
+    static const char *const names[] = {"tp", "dp", "pp"};
+    const uint32_t n_ranks = (uint32_t)orr_plan_ranks(plan);
+    orr_grouping *groupings = orr_arena_array(arena, orr_grouping, ORR_PLAN_GROUPINGS);
+    if (groupings == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < ORR_PLAN_GROUPINGS; i++) {
+        uint32_t *group_of = orr_arena_array(arena, uint32_t, n_ranks);
+        if (group_of == NULL)
+            return orr_fail_memory(err);
+        for (uint32_t r = 0; r < n_ranks; r++)
+            group_of[r] = group_number(plan, i, r);
+        const uint32_t size = orr_plan_group(plan, i, 0).size;
+        ORR_TRY(orr_grouping_of(names[i], group_of, n_ranks, n_ranks / size, arena, &groupings[i],
+                                err));
+    }
+    *ret = groupings;
+    return ORR_OK;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/schedule/schedule.h"
+
+/* Schedules in which a backward pass is one turn. */
+
+void orr_turns_gpipe(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret)
+{
+    (void)stage;
+    for (uint32_t i = 0; i < spec->micro_batches; i++)
+        orr_turns_add(ret, ORR_TURN_FORWARD, 0, i);
+    for (uint32_t i = 0; i < spec->micro_batches; i++)
+        orr_turns_add(ret, ORR_TURN_BACKWARD, 0, i);
+}
+
+/* A place in the order of passes over all chunks and micro-batches: `group` micro-batches of one
+ * chunk, as many of the next, ... then the next `group`. */
+typedef struct pass {
+    uint32_t chunk, micro_batch;
+} pass;
+
+static pass pass_at(const orr_schedule_spec *spec, uint32_t i)
+{
+    const uint32_t of_group = spec->group * spec->chunks, first = i / of_group * spec->group;
+    const uint32_t left = spec->micro_batches - first;
+    const uint32_t size = left < spec->group ? left : spec->group;
+    const uint32_t within = i % of_group;
+    return (pass){within / size, first + within % size};
+}
+
+static void add_forward(const orr_schedule_spec *spec, uint32_t i, orr_turns *ret)
+{
+    const pass at = pass_at(spec, i);
+    orr_turns_add(ret, ORR_TURN_FORWARD, at.chunk, at.micro_batch);
+}
+
+static void add_backward(const orr_schedule_spec *spec, uint32_t i, orr_turns *ret)
+{
+    const pass at = pass_at(spec, i);
+    orr_turns_add(ret, ORR_TURN_BACKWARD, spec->chunks - 1 - at.chunk, at.micro_batch);
+}
+
+/* `ahead` forwards, then one forward and one backward in turn, then the rest backward. */
+static void one_by_one(const orr_schedule_spec *spec, uint64_t ahead, orr_turns *ret)
+{
+    const uint32_t n = spec->micro_batches * spec->chunks;
+    uint32_t forward = 0;
+    while (forward < n && forward < ahead)
+        add_forward(spec, forward++, ret);
+    for (uint32_t backward = 0; backward < n; backward++) {
+        if (forward < n)
+            add_forward(spec, forward++, ret);
+        add_backward(spec, backward, ret);
+    }
+}
+
+void orr_turns_1f1b(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret)
+{
+    orr_schedule_spec one = *spec;
+    one.chunks = one.group = 1;
+    one_by_one(&one, spec->stages - 1 - stage, ret);
+}
+
+/* Warm-up as in Megatron-LM: every chunk but the last of a first group, and twice as many as there
+ * are stages behind, through which a backward pass has to come back. */
+void orr_turns_interleaved(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret)
+{
+    if (spec->chunks == 1) {
+        orr_turns_1f1b(spec, stage, ret);
+        return;
+    }
+    one_by_one(spec,
+               2 * (uint64_t)(spec->stages - 1 - stage) +
+                   (uint64_t)(spec->chunks - 1) * spec->group,
+               ret);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layouts of what experts, tables and images need. */
+#include "model/shard/pass.h"
+
+/* logits (..., E): a token is routed where all experts' logits are. */
+static orr_status top_k(orr_shard_site *site)
+{
+    orr_layout *logits = &site->need[0];
+    logits->partial = 0;
+    logits->by[orr_shard_in(site, 0)->rank - 1] = 0;
+    site->need[1] = (orr_layout){0};
+    site->give[0] = site->give[1] = *logits;
+    return ORR_OK;
+}
+
+/* Tokens go to experts from slices that are all different, but where the slices of an expert are
+ * those of the stream: these may have the same tokens. Else what TP has whole is cut, by samples or
+ * by tokens. */
+static orr_status cut_tokens(const orr_shard_site *site, const orr_type *x, orr_layout *tokens,
+                             orr_error *err)
+{
+    const orr_sharding *how = site->pass->how;
+    const orr_axis_set tp = orr_axis_bit(ORR_AXIS_TP);
+    const uint32_t slices = how->members[ORR_AXIS_TP];
+    tokens->partial = 0;
+    tokens->by[x->rank - 1] = 0;
+    if (slices == 1 || (orr_layout_axes(tokens) & tp) || how->members[ORR_AXIS_ETP] == slices)
+        return ORR_OK;
+    for (uint32_t dim = 0; dim + 1 < x->rank; dim++)
+        if (tokens->by[dim] == 0 && x->dim[dim] % slices == 0) {
+            tokens->by[dim] = tp;
+            return ORR_OK;
+        }
+    return orr_fail(
+        err, ORR_UNSUPPORTED,
+        "%s: experts in %u slices want the tokens of %u tensor-parallel ones to differ: no "
+        "dim of them divides",
+        site->call->name, how->members[ORR_AXIS_ETP], slices);
+}
+
+/* Once dispatched, rows differ along EP, and along ETP where tokens differ along TP. */
+static orr_axis_set rows_by(const orr_shard_site *site, const orr_layout *tokens)
+{
+    const orr_sharding *how = site->pass->how;
+    const bool differ =
+        how->members[ORR_AXIS_TP] == 1 || (orr_layout_axes(tokens) & orr_axis_bit(ORR_AXIS_TP));
+    return how->experts | (differ ? how->expert_slices : 0);
+}
+
+/* Sorted rows of the rank. As they are run: a part for each rank that has experts, with room for
+ * all of the rank's tokens in each, which go to no more of a part's experts than it has. */
+static void set_rows(orr_shard_site *site, const orr_type *indices, const orr_layout *tokens)
+{
+    const orr_sharding *how = site->pass->how;
+    const int64_t slices = orr_shard_parts(how, orr_layout_axes(tokens));
+    orr_op_args *args = &site->args;
+    args->count /= slices;
+    if (args->members == 0)
+        return;
+    args->members = (uint32_t)orr_shard_parts(how, how->experts);
+    const int64_t choices = indices->dim[indices->rank - 1], each = args->experts / args->members;
+    args->count = args->count / choices * (choices < each ? choices : each) * args->members;
+}
+
+/* x (..., D), indices (..., K)[, scores]: sorted (T x K, D). */
+static orr_status dispatch(orr_shard_site *site, orr_error *err)
+{
+    orr_layout *tokens = &site->need[0];
+    ORR_TRY(cut_tokens(site, orr_shard_in(site, 0), tokens, err));
+    for (uint32_t i = 1; i < site->call->n_in; i++)
+        site->need[i] = *tokens;
+    set_rows(site, orr_shard_in(site, 1), tokens);
+    site->give[0] = site->give[1] = (orr_layout){.by = {rows_by(site, tokens)}};
+    site->alike = true;
+    return ORR_OK;
+}
+
+/* sorted (T x K, D), indices (..., K)[, scores]: x (..., D). */
+static orr_status combine(orr_shard_site *site, orr_error *err)
+{
+    orr_layout *tokens = &site->need[1];
+    ORR_TRY(cut_tokens(site, orr_shard_in(site, 1), tokens, err));
+    for (uint32_t i = 2; i < site->call->n_in; i++)
+        site->need[i] = *tokens;
+    set_rows(site, orr_shard_in(site, 1), tokens);
+    site->need[0] = (orr_layout){.by = {rows_by(site, tokens)}};
+    site->give[0] = *tokens;
+    site->alike = true;
+    return ORR_OK;
+}
+
+/* table (R, D), ids, offsets (B, F): whole tables are where their bags are looked up; of a table
+ * whose rows are spread each rank adds up those that it has. */
+static orr_status bags(orr_shard_site *site)
+{
+    const orr_axis_set rows = site->need[0].by[0];
+    const orr_layout *of_bags = &site->need[site->call->n_in - 1];
+    site->give[0] = *of_bags;
+    site->give[0].partial = rows & (orr_axis_set)~orr_layout_axes(of_bags);
+    site->args.count /= orr_shard_parts(site->pass->how, site->give[0].partial);
+    site->alike = true;
+    return ORR_OK;
+}
+
+/* Samples are alike; all else is whole. */
+static orr_status by_sample(orr_shard_site *site)
+{
+    const orr_axis_set samples = site->need[0].by[0];
+    for (uint32_t i = 0; i < site->call->n_in; i++) {
+        const bool weight =
+            site->pass->whole->values[site->call->in[i]].role == ORR_VALUE_PARAMETER;
+        site->need[i] = (orr_layout){.by = {weight ? 0 : samples}};
+    }
+    for (uint32_t i = 0; i < site->call->n_out; i++)
+        site->give[i] = (orr_layout){.by = {samples}};
+    return ORR_OK;
+}
+
+orr_status orr_shard_other_rule(orr_shard_site *site, orr_error *err)
+{
+    switch (site->call->op) {
+    case ORR_OP_TOP_K:
+        return top_k(site);
+    case ORR_OP_DISPATCH:
+        return dispatch(site, err);
+    case ORR_OP_COMBINE:
+        return combine(site, err);
+    case ORR_OP_EMBEDDING_BAG:
+        return bags(site);
+    case ORR_OP_INTERACTION:
+    case ORR_OP_BATCH_NORM:
+    case ORR_OP_CONVOLUTION:
+    case ORR_OP_POOL:
+        return by_sample(site);
+    default:
+        return orr_fail(err, ORR_UNSUPPORTED, "%s cannot be sliced",
+                        orr_op_of((orr_op)site->call->op)->name);
+    }
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_MODEL_CONFIG_H
+#define ORR_MODEL_CONFIG_H
+
+#include "model/spec/spec.h"
+
+/* A key of a config.json, "a.b" for b in a, and where its value goes. A key that is null is not there. */
+typedef struct orr_config_key {
+    const char *path;
+    uint8_t     kind; /* ORR_SPEC_U32, ORR_SPEC_NUMBER or ORR_SPEC_BOOL */
+    bool        required;
+    size_t      offset; /* in orr_model */
+} orr_config_key;
+typedef struct orr_config_table {
+    const orr_config_key *keys; /* shape (n) */
+    size_t n;
+} orr_config_table;
+
+/* An architecture: the keys that it has, and what they do not say. */
+enum { ORR_CONFIG_TABLES = 4 };
+typedef struct orr_config_row {
+    const char *architecture;
+    double norm_epsilon, rope_theta; /* where the keys are not there                     */
+    orr_config_table tables[ORR_CONFIG_TABLES];
+    orr_status (*finish)(const orr_yaml *root, orr_model *model, orr_error *err); /* may be NULL */
+} orr_config_row;
+const orr_config_row *orr_config_rows(size_t *ret_n);
+
+/* How positions are stretched, where a file says so. */
+void orr_config_rope(const orr_yaml *root, orr_model *model);
+
+/* The value at a path; NULL: not there, or null. */
+const orr_yaml *orr_config_find(const orr_yaml *root, const char *path);
+
+#endif /* ORR_MODEL_CONFIG_H */

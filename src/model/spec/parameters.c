@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/spec/parameters.h"
+
+#include <string.h>
+
+void orr_measure_add(orr_measure *m, const char *name, uint64_t count, int64_t each, uint64_t met,
+                     int64_t multiplied)
+{
+    if (count == 0 || each == 0)
+        return;
+    m->parts[m->n++] = (orr_model_part){name, count, each, orr_times((int64_t)met, each)};
+    m->matmul = orr_plus(m->matmul, orr_times((int64_t)met, multiplied));
+}
+
+orr_status orr_measure_model(const orr_model *model, orr_measure *ret, orr_model_size *ret_size,
+                             orr_error *err)
+{
+    orr_measure m = {0};
+    orr_model_size size = {0};
+    switch ((orr_model_kind)model->kind) {
+    case ORR_MODEL_TRANSFORMER:
+        orr_measure_transformer(model, &m);
+        size.mtp = orr_measure_mtp(model);
+        break;
+    case ORR_MODEL_DLRM:
+        orr_measure_dlrm(model, &m);
+        break;
+    case ORR_MODEL_CONVOLUTIONAL:
+        orr_measure_resnet(model, &m);
+        break;
+    }
+    for (uint32_t i = 0; i < m.n; i++) {
+        size.total = orr_plus(size.total, orr_times((int64_t)m.parts[i].count, m.parts[i].each));
+        size.active = orr_plus(size.active, m.parts[i].active);
+    }
+    if (size.total == INT64_MAX || m.matmul == INT64_MAX || size.mtp == INT64_MAX)
+        return orr_fail(err, ORR_INVALID, "model '%s' has more parameters than 63 bits count",
+                        model->name);
+    size.n = m.n;
+    size.matmul = m.matmul;
+    *ret = m;
+    *ret_size = size;
+    return ORR_OK;
+}
+
+orr_status orr_model_measure(const orr_model *model, orr_arena *arena, orr_model_size *ret,
+                             orr_error *err)
+{
+    orr_measure m;
+    orr_model_size size;
+    if (model->incomplete)
+        return orr_fail(err, ORR_UNSUPPORTED, "the shape of %s is not published", model->title);
+    ORR_TRY(orr_measure_model(model, &m, &size, err));
+    orr_model_part *parts = orr_arena_array(arena, orr_model_part, m.n);
+    if (parts == NULL)
+        return orr_fail_memory(err);
+    memcpy(parts, m.parts, m.n * sizeof *parts);
+    size.parts = parts;
+    *ret = size;
+    return ORR_OK;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters of a transformer. D: hidden, H heads of hd columns, G heads of keys and values, F
+ * columns of the feed-forward part, E experts, V tokens.
+ *
+ * Shapes as in the implementations that the checkpoints were made by: Llama
+ * (meta-llama/llama-models, models/llama3/model.py, models/llama4/{model,moe}.py), GPT-3 (Brown et
+ * al. 2020, as GPT-2 with biases everywhere), latent attention (deepseek-ai/DeepSeek-V3,
+ * inference/model.py), cross-attention and vision of Llama 3.2 (transformers, models/mllama). */
+#include "model/spec/parameters.h"
+#include "model/spec/spec.h"
+
+/* The ways of latent attention: queries through q_rank columns (or directly), keys and values
+ * through kv_rank columns and a rotary key that all heads share. */
+static int64_t latent_products(const orr_model *model)
+{
+    const orr_mla *a = &model->mla;
+    const int64_t D = model->hidden, H = model->heads;
+    const int64_t query = orr_times(H, (int64_t)a->nope_dim + a->rope_dim);
+    const int64_t key_value = orr_times(H, (int64_t)a->nope_dim + a->value_dim);
+    int64_t n = a->q_rank > 0 ? orr_plus(orr_times(D, a->q_rank), orr_times(a->q_rank, query))
+                              : orr_times(D, query);
+    n = orr_plus(n, orr_times(D, (int64_t)a->kv_rank + a->rope_dim));
+    n = orr_plus(n, orr_times(a->kv_rank, key_value));
+    return orr_plus(n, orr_times(orr_times(H, a->value_dim), D));
+}
+
+int64_t orr_attention_multiplied(const orr_model *model)
+{
+    if (model->mla.kv_rank > 0)
+        return latent_products(model);
+    const int64_t D = model->hidden, query = orr_times(model->heads, model->head_dim);
+    const int64_t key_value = orr_times(model->kv_heads, model->head_dim);
+    return orr_plus(orr_times(2, orr_times(D, query)), orr_times(2, orr_times(D, key_value)));
+}
+
+/* Everything beside the products: biases, norms of queries and keys, sinks. */
+static int64_t attention_rest(const orr_model *model)
+{
+    const orr_mla *a = &model->mla;
+    if (a->kv_rank > 0)
+        return (int64_t)a->q_rank + a->kv_rank;
+    const int64_t key_value = orr_times(model->kv_heads, model->head_dim);
+    const int64_t query = orr_times(model->heads, model->head_dim);
+    int64_t n = model->qkv_bias ? orr_plus(query, orr_times(2, key_value)) : 0;
+    n = orr_plus(n, model->output_bias ? model->hidden : 0);
+    n = orr_plus(n, model->qk_norm == 1 ? orr_times(2, model->head_dim) : 0);
+    return orr_plus(n, model->sinks ? model->heads : 0);
+}
+
+static int64_t norm(const orr_model *model)
+{
+    return (int64_t)model->hidden * (model->norm == ORR_NORM_LAYER && model->norm_bias ? 2 : 1);
+}
+
+/* A gated part has one matrix more. */
+static int64_t mlp_multiplied(const orr_model *model, int64_t ffn)
+{
+    const int64_t matrices = model->activation == ORR_ACTIVATION_SWIGLU ? 3 : 2;
+    return orr_times(matrices, orr_times(model->hidden, ffn));
+}
+static int64_t mlp(const orr_model *model, int64_t ffn, bool biases)
+{
+    const int64_t inner = model->activation == ORR_ACTIVATION_SWIGLU ? 2 : 1;
+    const int64_t rest = biases ? orr_plus(orr_times(inner, ffn), model->hidden) : 0;
+    return orr_plus(mlp_multiplied(model, ffn), rest);
+}
+
+static int64_t router(const orr_model *model)
+{
+    const orr_moe *moe = &model->moe;
+    const int64_t biases = (int64_t)moe->experts * (moe->router_bias + moe->biases);
+    return orr_plus(orr_linear(model->hidden, moe->experts, false), biases);
+}
+
+static void add_experts(const orr_model *model, uint64_t layers, orr_measure *m)
+{
+    const orr_moe *moe = &model->moe;
+    orr_measure_add(m, "router", layers, router(model), layers,
+                    orr_times(model->hidden, moe->experts));
+    orr_measure_add(m, "experts", layers * moe->experts, mlp(model, moe->expert_ffn, moe->biases),
+                    layers * moe->top_k, mlp_multiplied(model, moe->expert_ffn));
+    orr_measure_add(m, "shared experts", layers * moe->shared,
+                    mlp(model, moe->shared_ffn, moe->biases), layers * moe->shared,
+                    mlp_multiplied(model, moe->shared_ffn));
+    if (moe->shared_gate)
+        orr_measure_add(m, "gates of shared experts", layers, model->hidden, layers, model->hidden);
+}
+
+static void add_norms(const orr_model *model, orr_measure *m)
+{
+    const uint64_t n =
+        (uint64_t)model->layers * (model->parallel_residual ? 1 : 2) + model->final_norm;
+    orr_measure_add(m, "norms", n, norm(model), n, 0);
+}
+
+void orr_measure_transformer(const orr_model *model, orr_measure *m)
+{
+    const int64_t D = model->hidden;
+    const uint64_t cross = orr_model_cross_layers(model), self = model->layers - cross;
+    const uint64_t moe = orr_model_moe_layers(model), dense = model->layers - moe;
+    const int64_t attention = orr_attention_multiplied(model);
+    const int64_t rest = attention_rest(model);
+    const int64_t rows = (int64_t)model->vocab + model->extra_tokens;
+    const int64_t head = orr_linear(D, model->vocab, false);
+
+    orr_measure_add(m, "embedding", 1, orr_times(rows, D), 1, model->tied ? head : 0);
+    orr_measure_add(m, "positions", model->position == ORR_POSITION_LEARNED,
+                    orr_times(model->positions, D), 1, 0);
+    orr_measure_add(m, "attention", self, orr_plus(attention, rest), self, attention);
+    /* Norms of queries and keys, and a gate behind attention and one behind the MLP. */
+    orr_measure_add(m, "cross-attention", cross,
+                    orr_plus(attention, 2 * (int64_t)model->head_dim + 2), cross, attention);
+    orr_measure_add(m, "mlp", dense, mlp(model, model->ffn, model->mlp_bias), dense,
+                    mlp_multiplied(model, model->ffn));
+    add_experts(model, moe, m);
+    add_norms(model, m);
+    if (!model->tied)
+        orr_measure_add(m, "head", 1, orr_plus(head, model->head_bias ? model->vocab : 0), 1, head);
+    orr_measure_add(m, "vision", model->vision.layers > 0, orr_measure_vision(model), 0, 0);
+}
+
+/* One more layer each, with a projection of two streams into one and a norm for each stream and
+ * for the output; embedding and head are the model's (DeepSeek-V3, arXiv 2412.19437, section 2.2).
+ */
+int64_t orr_measure_mtp(const orr_model *model)
+{
+    orr_model layer = *model;
+    orr_measure m = {0};
+    int64_t n = 0;
+    if (model->mtp == 0)
+        return 0;
+    const int64_t attention = orr_plus(orr_attention_multiplied(model), attention_rest(model));
+    orr_measure_add(&m, "attention", 1, attention, 1, 0);
+    if (model->moe.experts > 0)
+        add_experts(&layer, 1, &m);
+    else
+        orr_measure_add(&m, "mlp", 1, mlp(model, model->ffn, model->mlp_bias), 1, 0);
+    orr_measure_add(&m, "norms", 5, norm(model), 5, 0);
+    orr_measure_add(&m, "projection", 1, orr_times(2, orr_times(model->hidden, model->hidden)), 1,
+                    0);
+    for (uint32_t i = 0; i < m.n; i++)
+        n = orr_plus(n, orr_times((int64_t)m.parts[i].count, m.parts[i].each));
+    return orr_times(n, model->mtp);
+}

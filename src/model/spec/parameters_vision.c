@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The vision encoders of Llama 4 (meta-llama/llama-models, models/llama4/vision) and of Llama 3.2
+ * (transformers, models/mllama/modeling_mllama.py). D: hidden, F columns of the MLP, P patches. */
+#include "model/spec/parameters.h"
+
+enum { COLOURS = 3 };
+
+static int64_t patches_of_tile(const orr_vision *v)
+{
+    const int64_t side = v->image / v->patch;
+    return side * side + v->class_token;
+}
+
+static int64_t patch_columns(const orr_vision *v)
+{
+    return COLOURS * (int64_t)v->patch * v->patch;
+}
+
+static int64_t layer_multiplied(const orr_vision *v)
+{
+    const int64_t D = v->hidden;
+    return orr_plus(orr_times(4, D * D), orr_times(2, D * (int64_t)v->ffn));
+}
+
+static int64_t layer(const orr_vision *v)
+{
+    const int64_t D = v->hidden, norms = 4 * D, mlp_biases = D + v->ffn;
+    return orr_plus(layer_multiplied(v), norms + mlp_biases + (v->biases ? 4 * D : 0));
+}
+
+/* Where a patch is in its tile; and, by aspect ratio, where it is among all patches, and where its
+ * tile is, before the layers and behind them. Of these three tables each has a gate. */
+static int64_t positions(const orr_vision *v)
+{
+    const int64_t D = v->hidden, P = patches_of_tile(v);
+    int64_t n = orr_times(P, D);
+    if (v->aspect_ratios > 0) {
+        const int64_t tiles = orr_times(v->aspect_ratios, v->tiles);
+        const int64_t of_patches = orr_times(orr_times(tiles, P), D),
+                      of_tiles = orr_times(tiles, D);
+        n = orr_plus(n, orr_plus(of_patches, orr_times(2, of_tiles)));
+        n = orr_plus(n, 3);
+    }
+    return n;
+}
+
+/* An MLP over the columns that come out, then a projection; or the projection alone, with biases.
+ */
+static int64_t adapter_multiplied(const orr_vision *v)
+{
+    const int64_t F = v->adapter_ffn;
+    return F > 0 ? orr_plus(orr_times(v->adapter_in, F), orr_times(F, v->output)) : 0;
+}
+static int64_t projector_multiplied(const orr_model *model)
+{
+    return orr_times(model->vision.output, model->hidden);
+}
+
+int64_t orr_measure_vision(const orr_model *model)
+{
+    const orr_vision *v = &model->vision;
+    if (v->layers == 0 || v->parameters > 0)
+        return v->parameters;
+    const int64_t layers = (int64_t)v->layers + v->global_layers;
+    int64_t n = orr_times(patch_columns(v), v->hidden);
+    n = orr_plus(n, v->class_token ? v->hidden : 0);
+    n = orr_plus(n, positions(v));
+    n = orr_plus(n, 4 * (int64_t)v->hidden); /* norms before and behind the layers */
+    n = orr_plus(n, orr_times(layers, layer(v)));
+    n = orr_plus(n, v->gated_global ? 2 * (int64_t)v->global_layers : 0);
+    n = orr_plus(n, adapter_multiplied(v));
+    n = orr_plus(n, projector_multiplied(model));
+    return orr_plus(n, v->adapter_ffn == 0 ? model->hidden : 0);
+}
+
+double orr_model_image_flops(const orr_model *model)
+{
+    const orr_vision *v = &model->vision;
+    if (v->layers == 0 || model->incomplete)
+        return 0;
+    const double patches = (double)patches_of_tile(v), tiles = v->tiles;
+    const double layers = (double)v->layers + v->global_layers, D = v->hidden;
+    /* Llama 4 encodes each tile by itself; with tables of tile positions all of them are seen at
+     * once. */
+    const double seen = v->aspect_ratios > 0 ? patches * tiles : patches;
+    const double of_patch =
+        (double)patch_columns(v) * D + layers * ((double)layer_multiplied(v) + 2 * seen * D);
+    const double of_token = (double)adapter_multiplied(v) + (double)projector_multiplied(model);
+    const double tokens = v->tokens > 0 ? v->tokens : patches;
+    return 2 * tiles * (patches * of_patch + tokens * of_token);
+}

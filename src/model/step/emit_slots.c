@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/step/emitter.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/memory/memory.h"
+
+/* The turns of a stage, module by module. */
+
+uint32_t orr_step_module_at(const orr_step_job *job, uint32_t k, uint32_t place)
+{
+    const orr_stage_parts parts = {.plan = job->plan, .row = job->row, .map = job->map};
+    return orr_module_at(&parts, k, place);
+}
+
+/* A turn while it is laid. */
+typedef struct turn_in {
+    const orr_turn *turn;
+    uint32_t first, n;       /* places of its virtual stage */
+    uint32_t k;
+    bool     forward;
+    bool     gathers;        /* each module's weights come before it                    */
+    bool     gathered_first; /* some modules' do: of the step's first forward turns     */
+    bool     reduces, last;  /* gradients are summed after; for the last time           */
+} turn_in;
+
+static turn_in turn_of(const orr_lay *l, uint32_t i)
+{
+    const orr_step_job *job = l->job;
+    const orr_turn *turn = &job->schedule->turns[i];
+    const uint32_t k = orr_schedule_virtual_at(&job->schedule->spec, l->stage, turn->chunk);
+    const bool gives = turn->phase == ORR_TURN_BACKWARD || turn->phase == ORR_TURN_WEIGHT;
+    const bool beside = job->plan->overlap_dp == ORR_SWITCH_ON;
+    const orr_lay_chunk *chunk = &l->chunks[turn->chunk];
+    return (turn_in){.turn = turn,
+                     .first = job->map->first[k],
+                     .n = job->map->first[k + 1] - job->map->first[k],
+                     .k = k,
+                     .forward = turn->phase == ORR_TURN_FORWARD,
+                     .gathers = orr_lay_gathers_always(l),
+                     .gathered_first = chunk->first_forward == i,
+                     .last = chunk->last_gradient == i,
+                     .reduces = gives && (orr_lay_reduces_always(l) ||
+                                          (beside && chunk->last_gradient == i))};
+}
+
+/* Place of the i-th module that the turn runs: backward from the last. */
+static uint32_t place_at(const turn_in *t, uint32_t i)
+{
+    return t->forward ? t->first + i : t->first + t->n - 1 - i;
+}
+
+static void name_node(orr_lay *l, const orr_module *module, uint8_t phase)
+{
+    static const char *const phases[ORR_TURN_PHASES] = {"forward", "backward", "input gradient",
+                                                        "weight gradient"};
+    if (l->job->detail == ORR_DETAIL_CHUNK)
+        snprintf(l->title, sizeof l->title, "%s", phases[phase]);
+    else
+        snprintf(l->title, sizeof l->title, "%s %s", module->name, phases[phase]);
+}
+
+static void enter(orr_lay *l, const orr_turn *turn)
+{
+    l->now = (orr_step_node){.phase = turn->phase, .chunk = turn->chunk,
+                             .micro_batch = turn->micro_batch};
+}
+
+/* A micro-batch costs the host something beside its kernels: half forward, half backward (assumed).
+ * */
+static void spend_host(orr_lay *l, uint8_t phase)
+{
+    const orr_step_prices *prices = l->job->prices;
+    const orr_calibration *c = prices->kernels->calibration;
+    if (phase != ORR_TURN_WEIGHT)
+        orr_lay_spend(l, "micro-batch", ORR_WATERFALL_OVERHEAD,
+                      orr_step_stretched_ns(prices, (int64_t)(c->micro_batch_ns / 2)), c->basis);
+}
+
+static void count_phase(orr_lay *l, const orr_phase_cost *cost)
+{
+    l->totals.part_ns[ORR_WATERFALL_RECOMPUTE] += cost->again_ns;
+    l->totals.flops += cost->flops;
+    l->totals.again_flops += cost->again_flops;
+    if (orr_lay_finest(l))
+        return;
+    for (int axis = 0; axis < ORR_AXES; axis++) {
+        l->totals.busy_ns[axis] += cost->busy_ns[axis];
+        l->totals.sent_bytes[axis] += cost->sent_bytes[axis];
+    }
+}
+
+static void count_waits(orr_lay *l, const int64_t waited_ns[ORR_AXES])
+{
+    for (int axis = 0; axis < ORR_AXES; axis++) {
+        l->totals.exposed_ns[axis] += waited_ns[axis];
+        l->totals.part_ns[orr_axis_part(axis)] += waited_ns[axis];
+    }
+}
+
+static const orr_phase_cost *cost_of(const orr_lay *l, const turn_in *t, uint32_t place,
+                                     const orr_module **ret_module)
+{
+    const uint32_t module = orr_step_module_at(l->job, t->k, place);
+    *ret_module = &l->job->row->modules[module];
+    return &l->job->costs[module].phase[t->turn->phase];
+}
+
+static void compute_module(orr_lay *l, const turn_in *t, uint32_t place)
+{
+    const orr_module *module;
+    const orr_phase_cost *cost = cost_of(l, t, place, &module);
+    count_phase(l, cost);
+    name_node(l, module, t->turn->phase);
+    if (orr_lay_finest(l)) {
+        const orr_play_sequence sequence = {&cost, 1};
+        orr_lay_operators(l, &sequence, 1, &(const orr_module *const *){&module});
+        return;
+    }
+    count_waits(l, cost->transfer_ns);
+    orr_lay_compute(l, cost->span_ns, cost->basis);
+    if (l->job->detail == ORR_DETAIL_LAYER)
+        orr_lay_flush(l);
+}
+
+/* What is no layer stays gathered from its forward to its backward pass, and so does all where
+ * nothing is dropped after the forward pass. */
+static bool gathers_again(const orr_lay *l, const turn_in *t, const orr_module *module)
+{
+    const bool layer = module->kind == ORR_MODULE_LAYER || module->kind == ORR_MODULE_MOE_LAYER ||
+                       module->kind == ORR_MODULE_CROSS_LAYER || module->kind == ORR_MODULE_BODY;
+    return t->forward || (layer && l->job->plan->reshard == ORR_SWITCH_ON);
+}
+
+static orr_lay_elements gathered_by(const orr_lay *l, const turn_in *t, uint32_t i)
+{
+    const uint32_t id = l->job->row->module_of[place_at(t, i)];
+    const orr_module_weights *w = &l->job->weights[id];
+    if (!gathers_again(l, t, &l->job->row->modules[id]))
+        return (orr_lay_elements){0};
+    return (orr_lay_elements){w->gathered, w->expert_gathered};
+}
+
+enum { AHEAD_MOST = 64 };
+
+/* Sets out the gathers of all modules up to `ahead` of the i-th; waits for that of the i-th. */
+static void gather_ahead(orr_lay *l, const turn_in *t, uint32_t i, orr_node_id gathers[AHEAD_MOST],
+                         uint32_t *sent)
+{
+    const orr_plan *plan = l->job->plan;
+    const uint32_t asked = plan->overlap_dp == ORR_SWITCH_ON ? plan->prefetch : 0;
+    const uint32_t ahead = asked < AHEAD_MOST ? asked : AHEAD_MOST - 1;
+    for (; *sent < t->n && *sent <= i + ahead; (*sent)++) {
+        const orr_lay_elements weights = gathered_by(l, t, *sent);
+        gathers[*sent % AHEAD_MOST] = orr_lay_gather(l, &weights, false);
+    }
+    const orr_lay_elements weights = gathered_by(l, t, i);
+    orr_lay_gathered(l, &weights, gathers[i % AHEAD_MOST]);
+}
+
+/* Gradients of the i-th module join a bucket; a full one sets out. */
+static void add_gradients(orr_lay *l, const turn_in *t, uint32_t i, orr_lay_elements *bucket)
+{
+    const orr_module_weights *w =
+        &l->job->weights[l->job->row->module_of[place_at(t, i)]];
+    bucket->dense += w->dense;
+    bucket->expert += w->expert;
+    if (!orr_lay_gathers_always(l) && i + 1 < t->n && !orr_lay_fills_bucket(l, bucket))
+        return;
+    orr_lay_reduce(l, bucket, t->last);
+    *bucket = (orr_lay_elements){0};
+}
+
+/* Activations go to the host after the forward pass, and come back before the backward pass: they
+ * set out when the turn before that one begins. */
+static void offload(orr_lay *l, const turn_in *t, bool before)
+{
+    const orr_step_job *job = l->job;
+    int64_t bytes = 0;
+    if (job->kept_bytes == NULL || before != (t->turn->phase != ORR_TURN_FORWARD) ||
+        t->turn->phase == ORR_TURN_WEIGHT)
+        return;
+    for (uint32_t i = 0; i < t->n; i++)
+        bytes += job->kept_bytes[orr_step_module_at(job, t->k, t->first + i)];
+    const orr_node_id last = orr_lay_flush(l);
+    if (before)
+        orr_lay_wait(l, orr_lay_copy(l, ORR_STEP_IN, bytes, ORR_WATERFALL_OVERHEAD,
+                                     l->before_last_turn));
+    else
+        orr_lay_copy(l, ORR_STEP_OUT, bytes, ORR_WATERFALL_OVERHEAD, last);
+}
+
+/* What a turn needs before its first module: weights that are gathered for that do not wait for it.
+ * */
+static void begin(orr_lay *l, const turn_in *t)
+{
+    orr_lay_receive(l, t->turn);
+    offload(l, t, true);
+    spend_host(l, t->turn->phase);
+}
+
+static void lay_modules(orr_lay *l, const turn_in *t)
+{
+    orr_node_id gathers[AHEAD_MOST];
+    orr_lay_elements bucket = {0};
+    uint32_t sent = 0;
+    const bool gathers_any = t->gathers && t->turn->phase != ORR_TURN_WEIGHT;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const uint32_t place = place_at(t, i);
+        name_node(l, &l->job->row->modules[l->job->row->module_of[place]], t->turn->phase);
+        if (gathers_any)
+            gather_ahead(l, t, i, gathers, &sent);
+        else if (t->gathered_first)
+            orr_lay_gathered(l, &l->heads[place], l->gather_of[place]);
+        if (i == 0)
+            begin(l, t);
+        compute_module(l, t, place);
+        if (t->reduces)
+            add_gradients(l, t, i, &bucket);
+    }
+}
+
+static void lay_turn(orr_lay *l, uint32_t i)
+{
+    const turn_in t = turn_of(l, i);
+    enter(l, t.turn);
+    orr_lay_pay(l);
+    lay_modules(l, &t);
+    const orr_node_id end = orr_lay_flush(l);
+    orr_lay_send(l, t.turn);
+    offload(l, &t, false);
+    l->before_last_turn = l->last_turn;
+    l->last_turn = end;
+}
+
+static orr_play_sequence sequence_of(orr_lay *l, const turn_in *t, const orr_module **modules,
+                                     const orr_phase_cost **phases)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        phases[i] = cost_of(l, t, place_at(t, i), &modules[i]);
+        count_phase(l, phases[i]);
+    }
+    return (orr_play_sequence){phases, t->n};
+}
+
+/* Gathered and reduced as a whole, before and after: nothing is said of the order in which the
+ * modules of both come. */
+static void gather_before(orr_lay *l, const turn_in *t)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        const uint32_t place = place_at(t, i);
+        if (t->gathers && t->turn->phase != ORR_TURN_WEIGHT) {
+            const orr_lay_elements weights = gathered_by(l, t, i);
+            orr_lay_gathered(l, &weights, orr_lay_gather(l, &weights, false));
+        } else if (t->gathered_first) {
+            orr_lay_gathered(l, &l->heads[place], l->gather_of[place]);
+        }
+    }
+}
+
+static void reduce_after(orr_lay *l, const turn_in *t)
+{
+    orr_lay_elements bucket = {0};
+    for (uint32_t i = 0; i < t->n && t->reduces; i++)
+        add_gradients(l, t, i, &bucket);
+}
+
+static void compute_pair(orr_lay *l, const turn_in t[2])
+{
+    const uint32_t n = t[0].n + t[1].n;
+    const orr_arena_mark mark = orr_arena_get_mark(l->scratch);
+    const orr_module **modules = orr_arena_array(l->scratch, const orr_module *, n);
+    const orr_phase_cost **phases = orr_arena_array(l->scratch, const orr_phase_cost *, n);
+    if (modules == NULL || phases == NULL) {
+        l->status = orr_fail_memory(l->err);
+        return;
+    }
+    const orr_play_sequence both[2] = {sequence_of(l, &t[0], modules, phases),
+                                       sequence_of(l, &t[1], modules + t[0].n, phases + t[0].n)};
+    const orr_module *const *of[2] = {modules, modules + t[0].n};
+    if (orr_lay_finest(l)) {
+        orr_lay_operators(l, both, 2, of);
+    } else {
+        orr_played played;
+        orr_play_tasks(both, 2, l->job->prices->kernels->calibration->compute_slowdown, NULL, NULL,
+                       &played);
+        count_waits(l, played.waited_ns);
+        orr_lay_compute(l, played.span_ns, n > 0 ? phases[0]->basis : ORR_BASIS_NONE);
+    }
+    orr_arena_rewind(l->scratch, mark);
+}
+
+static void lay_pair(orr_lay *l, uint32_t i)
+{
+    const turn_in t[2] = {turn_of(l, i), turn_of(l, i + 1)};
+    enter(l, t[0].turn);
+    orr_lay_pay(l);
+    snprintf(l->title, sizeof l->title, "forward beside backward");
+    for (int k = 0; k < 2; k++)
+        gather_before(l, &t[k]);
+    for (int k = 0; k < 2; k++)
+        begin(l, &t[k]);
+    compute_pair(l, t);
+    const orr_node_id end = orr_lay_flush(l);
+    for (int k = 0; k < 2; k++) {
+        enter(l, t[k].turn);
+        orr_lay_send(l, t[k].turn);
+        offload(l, &t[k], false);
+    }
+    for (int k = 0; k < 2; k++)
+        reduce_after(l, &t[k]);
+    l->before_last_turn = l->last_turn;
+    l->last_turn = end;
+}
+
+void orr_lay_turns(orr_lay *l)
+{
+    const orr_schedule_plan *schedule = l->job->schedule;
+    const uint32_t end = schedule->first[l->stage + 1];
+    const bool trains = orr_task_trains(l->job->task);
+    for (uint32_t i = schedule->first[l->stage]; i < end && orr_lay_ok(l); i++) {
+        const orr_turn *turn = &schedule->turns[i];
+        if (!trains && turn->phase != ORR_TURN_FORWARD)
+            continue;
+        if (trains && turn->paired && i + 1 < end)
+            lay_pair(l, i++);
+        else
+            lay_turn(l, i);
+    }
+}

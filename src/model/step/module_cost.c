@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "model/step/module_cost.h"
+
+/* A module's calls, priced, phase by phase. */
+
+/* Which collective a call is; UNKNOWN: none. */
+static orr_collective collective_of(uint8_t op)
+{
+    switch (op) {
+    case ORR_OP_ALL_REDUCE:     return ORR_COLL_ALL_REDUCE;
+    case ORR_OP_ALL_GATHER:     return ORR_COLL_ALL_GATHER;
+    case ORR_OP_REDUCE_SCATTER: return ORR_COLL_REDUCE_SCATTER;
+    case ORR_OP_ALL_TO_ALL:     return ORR_COLL_ALL_TO_ALL;
+    case ORR_OP_BROADCAST:      return ORR_COLL_BROADCAST;
+    case ORR_OP_BARRIER:        return ORR_COLL_BARRIER;
+    case ORR_OP_SEND:           return ORR_COLL_SEND;
+    default:                    return ORR_COLL_UNKNOWN;
+    }
+}
+
+static bool is_product(uint8_t op)
+{
+    return op == ORR_OP_MATMUL || op == ORR_OP_GROUPED_MATMUL;
+}
+
+/* Does the call of the tape belong to the phase? Recomputation goes with input gradients. */
+static bool belongs(uint8_t pass, orr_turn_phase phase)
+{
+    switch (phase) {
+    case ORR_TURN_FORWARD:  return pass == ORR_PASS_FORWARD;
+    case ORR_TURN_BACKWARD: return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT ||
+                                   pass == ORR_PASS_WEIGHT;
+    case ORR_TURN_INPUT:    return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT;
+    case ORR_TURN_WEIGHT:   return pass == ORR_PASS_WEIGHT;
+    case ORR_TURN_PHASES:   break;
+    }
+    return false;
+}
+
+/* What one member holds, see orr_collective_price(): the whole of what is gathered or scattered. */
+static int64_t bytes_of(const orr_tape *tape, const orr_tape_call *call)
+{
+    int64_t in = 0, out = 0;
+    if (call->n_in > 0)
+        in = orr_type_bytes(&tape->values[call->in[0]].type);
+    if (call->n_out > 0)
+        out = orr_type_bytes(&tape->values[call->out[0]].type);
+    return call->op == ORR_OP_ALL_GATHER ? out : in;
+}
+
+int64_t orr_step_stretched_ns(const orr_step_prices *prices, int64_t ns)
+{
+    return prices->stretch > 1 ? (int64_t)((double)ns * prices->stretch + 0.5) : ns;
+}
+
+orr_price orr_step_transfer(const orr_step_prices *prices, orr_axis axis, orr_collective collective,
+                            int64_t bytes)
+{
+    orr_price price = orr_rates_collective(orr_step_rates(prices, axis, collective),
+                                           &prices->span[axis], collective, bytes);
+    price.ns = orr_step_stretched_ns(prices, price.ns);
+    return price;
+}
+
+orr_price orr_step_kernel(const orr_step_prices *prices, const orr_work *work)
+{
+    orr_price price = orr_rates_kernel(prices->kernels, work, prices->eager);
+    price.ns = orr_step_stretched_ns(prices, price.ns);
+    return price;
+}
+
+double orr_step_sent_bytes(orr_collective collective, uint32_t members, int64_t bytes)
+{
+    const double others = members > 0 ? (double)(members - 1) / members : 0;
+    switch (collective) {
+    case ORR_COLL_ALL_REDUCE:     return 2 * others * (double)bytes;
+    case ORR_COLL_ALL_GATHER:
+    case ORR_COLL_REDUCE_SCATTER:
+    case ORR_COLL_ALL_TO_ALL:     return others * (double)bytes;
+    case ORR_COLL_SEND:
+    case ORR_COLL_BROADCAST:      return (double)bytes;
+    default:                      return 0;
+    }
+}
+
+/* A doubling of ranks beyond one host of 8 adds the calibration's share. */
+static double stretch_of(const orr_plan *plan, const orr_calibration *c)
+{
+    const double hosts = (double)orr_plan_ranks(plan) / 8;
+    return c->rank_log_frac > 0 && hosts > 1 ? 1 + c->rank_log_frac * log2(hosts) : 1;
+}
+
+orr_status orr_step_prices_of(const orr_plan *plan, const orr_rates_of_job *rates,
+                              orr_step_prices *ret, orr_error *err)
+{
+    orr_step_prices prices = {.kernels = rates,
+                              .stretch = stretch_of(plan, rates->calibration),
+                              .graphs = plan->graphs == ORR_SWITCH_ON,
+                              .eager = plan->fusion == ORR_SWITCH_OFF};
+    for (int axis = 0; axis < ORR_AXES; axis++) {
+        prices.transfers[axis] = rates;
+        prices.members[axis] = orr_plan_group_size(plan, (orr_axis)axis);
+        if (prices.members[axis] > 1)
+            ORR_TRY(orr_plan_span(plan, (orr_axis)axis, rates->cluster, &prices.span[axis], err));
+    }
+    *ret = prices;
+    return ORR_OK;
+}
+
+typedef struct pricer {
+    const orr_module      *module;
+    const orr_tape        *tape; /* the module's */
+    const orr_plan        *plan;
+    const orr_step_prices *prices;
+} pricer;
+
+static void price_transfer(const pricer *p, const orr_tape_call *call, orr_task_cost *task)
+{
+    task->axis = call->args.axis;
+    task->collective = (uint8_t)collective_of(call->op);
+    task->bytes = bytes_of(p->tape, call);
+    task->beside = call->args.overlap;
+    const orr_price price = orr_step_transfer(p->prices, (orr_axis)task->axis,
+                                              (orr_collective)task->collective, task->bytes);
+    task->ns = price.ns;
+    task->basis = price.basis;
+}
+
+/* False: it takes no time, and is no task. */
+static bool price_call(const pricer *p, uint32_t at, orr_task_cost *ret)
+{
+    const orr_tape_call *call = &p->tape->calls[at];
+    *ret = (orr_task_cost){.axis = ORR_AXIS_NONE,
+                           .call = at,
+                           .joins = ORR_NONE,
+                           .again = call->pass == ORR_PASS_RECOMPUTE};
+    if (collective_of(call->op) != ORR_COLL_UNKNOWN) {
+        const bool alone = call->args.axis >= ORR_AXES || p->prices->members[call->args.axis] <= 1;
+        if (!alone)
+            price_transfer(p, call, ret);
+        return !alone;
+    }
+    orr_work work;
+    if (!orr_module_work(p->module, at, &work))
+        return false;
+    const orr_price price = orr_step_kernel(p->prices, &work);
+    ret->ns = price.ns;
+    ret->basis = price.basis;
+    ret->flops = work.flops;
+    return price.ns > 0 || work.flops > 0;
+}
+
+static orr_value viewed(const orr_tape *tape, orr_value v)
+{
+    while (v != ORR_NONE && tape->values[v].view_of != ORR_NONE)
+        v = tape->values[v].view_of;
+    return v;
+}
+
+static bool reads(const orr_tape *tape, const orr_tape_call *call, orr_value value)
+{
+    for (uint32_t i = 0; i < call->n_in; i++)
+        if (viewed(tape, call->in[i]) == value)
+            return true;
+    return false;
+}
+
+/* The first task that uses what a transfer brings. A call that is no task may stand in between. */
+static uint32_t joined_by(const orr_tape *tape, const orr_task_cost *tasks, uint32_t n, uint32_t i)
+{
+    const orr_tape_call *transfer = &tape->calls[tasks[i].call];
+    for (uint32_t k = i + 1; k < n && transfer->n_out > 0; k++)
+        if (reads(tape, &tape->calls[tasks[k].call], viewed(tape, transfer->out[0])))
+            return k;
+    return n;
+}
+
+/* A transfer cut in pieces goes beside the product that needs, or makes, what it moves: all but one
+ * of t pieces, and no longer than that product takes (Wang et al., "Overlap communication with
+ * dependent computation via decomposition in large deep learning models", ASPLOS 2023). The product
+ * takes longer by what computation beside communication loses. */
+static void hide(const pricer *p, orr_task_cost *transfer, orr_task_cost *product)
+{
+    const uint32_t t = p->prices->members[ORR_AXIS_TP];
+    const double slowdown = p->prices->kernels->calibration->compute_slowdown;
+    const int64_t most = transfer->ns < product->ns ? transfer->ns : product->ns;
+    transfer->hidden_ns = most / t * (t - 1);
+    transfer->ns -= transfer->hidden_ns;
+    if (slowdown > 1)
+        product->ns += (int64_t)((slowdown - 1) * (double)transfer->hidden_ns + 0.5);
+}
+
+static void hide_all(const pricer *p, orr_task_cost *tasks, uint32_t n)
+{
+    uint32_t taken = ORR_NONE; /* a product hides one transfer */
+    for (uint32_t i = 0; i < n; i++) {
+        orr_task_cost *task = &tasks[i];
+        const bool gather = task->collective == ORR_COLL_ALL_GATHER;
+        if (task->axis != ORR_AXIS_TP || (task->beside && task->joins != i + 1) ||
+            (!gather && task->collective != ORR_COLL_REDUCE_SCATTER))
+            continue;
+        const uint32_t k = gather ? i + 1 : i - 1; /* of 0 - 1: no task */
+        if (k >= n || k == taken || tasks[k].axis != ORR_AXIS_NONE ||
+            !is_product(p->tape->calls[tasks[k].call].op))
+            continue;
+        hide(p, task, &tasks[k]);
+        task->beside = false;
+        taken = k;
+    }
+}
+
+static void sum_up(const pricer *p, orr_phase_cost *cost)
+{
+    int64_t by_basis[ORR_BASES] = {0};
+    for (uint32_t i = 0; i < cost->n; i++) {
+        const orr_task_cost *task = &cost->tasks[i];
+        by_basis[task->basis] += task->ns;
+        cost->flops += task->flops;
+        if (task->axis == ORR_AXIS_NONE) {
+            cost->compute_ns += task->ns;
+            cost->again_ns += task->again ? task->ns : 0;
+            cost->again_flops += task->again ? task->flops : 0;
+            continue;
+        }
+        cost->busy_ns[task->axis] += task->ns + task->hidden_ns;
+        cost->sent_bytes[task->axis] += orr_step_sent_bytes(
+            (orr_collective)task->collective, p->prices->members[task->axis], task->bytes);
+    }
+    for (int b = 1; b < ORR_BASES; b++)
+        if (by_basis[b] > by_basis[cost->basis])
+            cost->basis = (uint8_t)b;
+    const orr_phase_cost *const alone[] = {cost};
+    const orr_play_sequence sequence = {alone, 1};
+    orr_played played;
+    orr_play_tasks(&sequence, 1, p->prices->kernels->calibration->compute_slowdown, NULL, NULL,
+                   &played);
+    cost->span_ns = played.span_ns;
+    memcpy(cost->transfer_ns, played.waited_ns, sizeof cost->transfer_ns);
+}
+
+/* A device that is done sooner than its host can launch waits for it. */
+static void wait_for_host(const pricer *p, orr_task_cost *tasks, uint32_t n)
+{
+    int64_t device_ns = 0, compute_ns = 0;
+    if (p->prices->graphs)
+        return;
+    for (uint32_t i = 0; i < n; i++) {
+        compute_ns += tasks[i].axis == ORR_AXIS_NONE ? tasks[i].ns : 0;
+        device_ns += tasks[i].beside ? 0 : tasks[i].ns;
+    }
+    const double factor = orr_rates_host_factor(p->prices->kernels, n, device_ns, compute_ns);
+    for (uint32_t i = 0; i < n; i++)
+        if (tasks[i].axis == ORR_AXIS_NONE)
+            tasks[i].ns = (int64_t)((double)tasks[i].ns * factor + 0.5);
+}
+
+static orr_status price_phase(const pricer *p, orr_turn_phase phase, orr_task_cost *scratch,
+                              orr_arena *arena, orr_phase_cost *ret, orr_error *err)
+{
+    orr_phase_cost cost = {0};
+    for (uint32_t i = 0; i < p->tape->n_calls; i++)
+        if (belongs(p->tape->calls[i].pass, phase) && price_call(p, i, &scratch[cost.n]))
+            cost.n++;
+    for (uint32_t i = 0; i < cost.n; i++)
+        if (scratch[i].beside)
+            scratch[i].joins = joined_by(p->tape, scratch, cost.n, i);
+    if (p->plan->overlap_tp == ORR_SWITCH_ON)
+        hide_all(p, scratch, cost.n);
+    wait_for_host(p, scratch, cost.n);
+    orr_task_cost *tasks = orr_arena_array(arena, orr_task_cost, cost.n);
+    if (tasks == NULL)
+        return orr_fail_memory(err);
+    memcpy(tasks, scratch, cost.n * sizeof *tasks);
+    cost.tasks = tasks;
+    sum_up(p, &cost);
+    *ret = cost;
+    return ORR_OK;
+}
+
+orr_status orr_module_cost_at(const orr_module *module, const orr_plan *plan,
+                              const orr_step_prices *prices, orr_arena *arena,
+                              orr_module_cost *ret, orr_error *err)
+{
+    const pricer p = {module, module->tape, plan, prices};
+    orr_task_cost *scratch =
+        orr_arena_array(arena, orr_task_cost, (size_t)module->tape->n_calls + 1);
+    orr_module_cost cost;
+    if (scratch == NULL)
+        return orr_fail_memory(err);
+    for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+        ORR_TRY(price_phase(&p, (orr_turn_phase)phase, scratch, arena, &cost.phase[phase], err));
+    *ret = cost;
+    return ORR_OK;
+}
+
+orr_status orr_module_cost_of(const orr_module *module, const orr_plan *plan,
+                              const orr_rates_of_job *rates, orr_arena *arena,
+                              orr_module_cost *ret, orr_error *err)
+{
+    orr_step_prices prices;
+    ORR_TRY(orr_step_prices_of(plan, rates, &prices, err));
+    return orr_module_cost_at(module, plan, &prices, arena, ret, err);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "model/step/module_cost.h"
+
+/* Each sequence goes through its tasks in order. Computation of all of them takes turns on one
+ * device; transfers along an axis take turns on its stream. The task that can begin first does,
+ * the first sequence's where two can. */
+enum { SEQUENCES = 2, BESIDE_MOST = 32, MILLION = 1000000 };
+
+typedef struct pending { /* a transfer that runs beside */
+    uint32_t joins;
+    uint8_t  axis;
+    int64_t  end_ns;
+} pending;
+
+typedef struct runner {
+    const orr_play_sequence *sequence;
+    uint32_t phase, task;
+    int64_t  ready_ns; /* its last task has ended                */
+    uint8_t  waits_on; /* axis of that task; ORR_AXIS_NONE: none */
+    pending  beside[BESIDE_MOST];
+    uint32_t n_beside;
+} runner;
+
+typedef struct player {
+    runner   runners[SEQUENCES];
+    uint32_t n;
+    int64_t  device_ns, stream_ns[ORR_AXES]; /* free from then on */
+    uint32_t slow_ppm; /* of what computes while something travels: millionths of its time */
+    orr_played played;
+} player;
+
+static const orr_phase_cost *phase_of(const runner *r)
+{
+    return r->phase < r->sequence->n ? r->sequence->phases[r->phase] : NULL;
+}
+
+/* Transfers that the task (or, at n, the end of the phase) has to wait for. */
+static void join(runner *r, uint32_t task)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < r->n_beside; i++) {
+        if (r->beside[i].joins > task) {
+            r->beside[kept++] = r->beside[i];
+            continue;
+        }
+        if (r->beside[i].end_ns > r->ready_ns) {
+            r->ready_ns = r->beside[i].end_ns;
+            r->waits_on = r->beside[i].axis;
+        }
+    }
+    r->n_beside = kept;
+}
+
+/* On to the next task that there is: past the ends of phases. */
+static void settle(runner *r)
+{
+    for (const orr_phase_cost *p; (p = phase_of(r)) != NULL;) {
+        join(r, r->task);
+        if (r->task < p->n)
+            return;
+        r->phase++;
+        r->task = 0;
+    }
+}
+
+static int64_t free_at(const player *p, const orr_task_cost *task)
+{
+    return task->axis == ORR_AXIS_NONE ? p->device_ns : p->stream_ns[task->axis];
+}
+
+/* What is computed from `start_ns` on is slower as long as transfers are under way: counted in the
+ * units of sim/overlap.h, so that a simulation of the same tasks ends at the same ns. */
+static int64_t computed_ns(const player *p, int64_t ns, int64_t start_ns)
+{
+    int64_t busy_ns = 0;
+    for (int axis = 0; axis < ORR_AXES; axis++)
+        if (p->stream_ns[axis] - start_ns > busy_ns)
+            busy_ns = p->stream_ns[axis] - start_ns;
+    if (p->slow_ppm <= MILLION || busy_ns == 0)
+        return ns;
+    const __int128 work = (__int128)ns * p->slow_ppm, beside = (__int128)busy_ns * MILLION;
+    if (work <= beside)
+        return (int64_t)((work + MILLION - 1) / MILLION);
+    return busy_ns + (int64_t)((work - beside + p->slow_ppm - 1) / p->slow_ppm);
+}
+
+static void run_compute(player *p, runner *r, const orr_task_cost *task, int64_t start_ns)
+{
+    if (r->waits_on != ORR_AXIS_NONE && start_ns > p->device_ns)
+        p->played.waited_ns[r->waits_on] += start_ns - p->device_ns;
+    p->device_ns = start_ns + computed_ns(p, task->ns, start_ns);
+    r->ready_ns = p->device_ns;
+    r->waits_on = ORR_AXIS_NONE;
+}
+
+static void run_transfer(player *p, runner *r, const orr_task_cost *task, int64_t start_ns)
+{
+    const int64_t end_ns = start_ns + task->ns;
+    p->stream_ns[task->axis] = end_ns;
+    if (task->beside && r->n_beside < BESIDE_MOST) {
+        r->beside[r->n_beside++] = (pending){task->joins, task->axis, end_ns};
+        return;
+    }
+    r->ready_ns = end_ns;
+    r->waits_on = task->axis;
+}
+
+/* Of one sequence that computes and then waits, and so on, each wait is told by run_compute(). What
+ * is left at the end is told here: nothing is computed any more. */
+static void finish(player *p)
+{
+    const runner *last = &p->runners[0];
+    for (uint32_t i = 1; i < p->n; i++)
+        if (p->runners[i].ready_ns > last->ready_ns)
+            last = &p->runners[i];
+    p->played.span_ns = last->ready_ns > p->device_ns ? last->ready_ns : p->device_ns;
+    if (last->waits_on != ORR_AXIS_NONE && last->ready_ns > p->device_ns)
+        p->played.waited_ns[last->waits_on] += last->ready_ns - p->device_ns;
+}
+
+void orr_play_tasks(const orr_play_sequence *sequences, uint32_t n, double compute_slowdown,
+                    orr_play_task *visit, void *ctx, orr_played *ret)
+{
+    player p = {.n = n < SEQUENCES ? n : SEQUENCES, .slow_ppm = MILLION};
+    if (compute_slowdown > 1)
+        p.slow_ppm = (uint32_t)(compute_slowdown * MILLION + 0.5);
+    for (uint32_t i = 0; i < p.n; i++) {
+        p.runners[i] = (runner){.sequence = &sequences[i], .waits_on = ORR_AXIS_NONE};
+        settle(&p.runners[i]);
+    }
+    for (;;) {
+        runner *next = NULL;
+        int64_t begin_ns = INT64_MAX;
+        for (uint32_t i = 0; i < p.n; i++) {
+            runner *r = &p.runners[i];
+            const orr_phase_cost *phase = phase_of(r);
+            if (phase == NULL)
+                continue;
+            const int64_t free_ns = free_at(&p, &phase->tasks[r->task]);
+            const int64_t at_ns = free_ns > r->ready_ns ? free_ns : r->ready_ns;
+            if (at_ns < begin_ns) {
+                begin_ns = at_ns;
+                next = r;
+            }
+        }
+        if (next == NULL)
+            break;
+        const orr_task_cost *task = &phase_of(next)->tasks[next->task];
+        if (visit != NULL)
+            visit(ctx, (uint32_t)(next - p.runners), next->phase, next->task);
+        if (task->axis == ORR_AXIS_NONE)
+            run_compute(&p, next, task, begin_ns);
+        else
+            run_transfer(&p, next, task, begin_ns);
+        next->task++;
+        settle(next);
+    }
+    finish(&p);
+    *ret = p.played;
+}
