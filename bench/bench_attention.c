@@ -7,7 +7,7 @@
  * Prints a JSON line for each case. */
 #include "kernel_bench.h"
 
-#include "kernel/lanes.h"
+#include "kernel/cpu/simd/block_math.h"
 #include "op/families/attention.h"
 
 typedef struct attention_case {

@@ -17,7 +17,7 @@
 #include <orrery/kernel.h>
 
 #include "floors.h"
-#include "kernel/row.h"
+#include "kernel/format/row.h"
 
 static orr_workers *workers;
 static orr_backend *backend;

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/workers.h"
-#include "kernel/cpu.h"
+#include "kernel/cpu/simd/cpu_level.h"
 
 /* What this machine does at most: multiply-adds in registers, bytes read from memory. Both 0 where
  * the processor has no AVX-512. */

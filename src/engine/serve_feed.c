@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/serve.h"
-#include "kernel/row.h"
+#include "kernel/format/row.h"
 
 static orr_status execute(orr_generator *g, orr_program *program, orr_error *err)
 {

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/philox.h"
 #include "engine/serve.h"
-#include "kernel/row.h"
+#include "kernel/format/row.h"
 #include "model/memory/memory.h"
 
 /* USE_TURNED: a product with the weights the other way round, as a tied head has the embedding's.

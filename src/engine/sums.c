@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "kernel/row.h"
+#include "kernel/format/row.h"
 
 /* Loops of plain C, compiled for the vectors of the CPU at hand. Only sums, each number on its own,
  * so that every width gives the same bits. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "kernel/row.h"
+#include "kernel/format/row.h"
 #include "weights/recipe.h"
 #include "weights/store.h"
 

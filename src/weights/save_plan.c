@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/strtab.h"
-#include "kernel/row.h"
+#include "kernel/format/row.h"
 #include "model/module/module.h"
 #include "weights/gguf_model.h"
 #include "weights/names.h"

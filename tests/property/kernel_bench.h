@@ -4,8 +4,8 @@
 
 #include "gradient_bench.h"
 
-#include "kernel/cpu.h"
-#include "kernel/numbers.h"
+#include "kernel/cpu/simd/cpu_level.h"
+#include "kernel/format/dtype_convert.h"
 
 /* A call of a tape on real bytes, beside the same call in double precision. Values are rounded to
  * their dtype before either reads them; each operand lies among others, with gaps between the

@@ -17,7 +17,7 @@
 #include "base/philox.h"
 #include "engine/communicator.h"
 #include "engine/sums.h"
-#include "kernel/row.h"
+#include "kernel/format/row.h"
 
 /* Ranks are threads of one process over shared memory. Every rank can make every other's numbers
  * itself, from the seed, and holds what it gets against plain loops, bit for bit. */

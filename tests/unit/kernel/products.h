@@ -10,8 +10,8 @@
 
 #include "base/philox.h"
 #include "base/workers.h"
-#include "kernel/cpu.h"
-#include "kernel/row.h"
+#include "kernel/cpu/simd/cpu_level.h"
+#include "kernel/format/row.h"
 
 /* Random operands for products, with their exact values beside them. */
 typedef struct tensor {

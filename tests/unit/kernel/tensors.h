@@ -14,8 +14,8 @@
 #include <orrery/kernel.h>
 
 #include "base/alloc.h"
-#include "kernel/numbers.h"
-#include "kernel/row.h"
+#include "kernel/format/dtype_convert.h"
+#include "kernel/format/row.h"
 
 /* Tensors for kernels, and calls of them. Numbers are drawn by a generator of their own; of bf16
  * they are rounded, so that a reference in double precision starts from the same. */

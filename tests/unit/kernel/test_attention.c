@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensors.h"
-#include "kernel/attention.h"
-#include "kernel/cpu.h"
+#include "kernel/cpu/attention/attention.h"
+#include "kernel/cpu/simd/cpu_level.h"
 
 /* Attention, and its gradients, against the plainest form in double precision: long rows, caches,
  * chunks that end within blocks, heads that share keys, odd widths. */

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "kernel/cpu.h"
-#include "kernel/cpu_memory.h"
+#include "kernel/cpu/simd/cpu_level.h"
+#include "kernel/cpu/free_memory.h"
 
 static orr_backend *cpu(void)
 {

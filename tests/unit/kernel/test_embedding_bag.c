@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensors.h"
-#include "kernel/cpu.h"
+#include "kernel/cpu/simd/cpu_level.h"
 
 /* Bags over tables in rows of every format and in pieces; ids that repeat a million times; what is
  * not in the table. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensors.h"
 
-#include "kernel/cpu.h"
-#include "kernel/onednn.h"
+#include "kernel/cpu/simd/cpu_level.h"
+#include "kernel/cpu/convolution/onednn.h"
 
 /* Convolutions by oneDNN against plain loops in double, with the same bits for any number of
  * threads. Without the library these tests skip. */

@@ -2,7 +2,7 @@
 #include "files.h"
 
 #include "base/alloc.h"
-#include "kernel/row.h"
+#include "kernel/format/row.h"
 #include "model/module/module.h"
 #include "weights/recipe.h"
 

@@ -2,7 +2,7 @@
 #include "files.h"
 
 #include "base/alloc.h"
-#include "kernel/row.h"
+#include "kernel/format/row.h"
 
 /* Parameters straight from a checkpoint. */
 typedef struct source {

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel/cpu/attention/attention.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/workers.h"
+#include "kernel/cpu/entries.h"
+
+/* Flash attention (Dao, arXiv 2307.08691): a block of queries goes over the keys it sees, block by
+ * block, and keeps beside the sum of values only the largest score and the sum of the exponentials.
+ * Pieces of work are blocks of queries. Where those are few and keys are many, as in decoding, keys
+ * are divided too; what parts of them gave is put together in their order. */
+enum {
+    PIECES = 64,      /* as many, or keys are divided */
+    KEYS_LEAST = 256, /* of a part                    */
+};
+/* The largest of no scores: below all that are finite, and its differences are finite. */
+static const float LOWEST = -1e30f;
+
+typedef struct flash {
+    const orr_heads *h;
+    orr_head_rows y;
+    const orr_operand *logsumexp;
+    int64_t parts, part_keys;
+    float *kept; /* of all pieces, where there are parts: o, most, sum */
+} flash;
+
+/* A piece of work in scratch: queries and what they gave so far, with lanes. */
+typedef struct room {
+    _Alignas(64) float q[ORR_HEAD_ROOM], o[ORR_HEAD_ROOM], keys[ORR_HEAD_ROOM];
+    float score[ORR_LANES * ORR_LANES], pairs[ORR_LANES * ORR_LANES / 2];
+    float most[ORR_LANES], sum[ORR_LANES], factor[ORR_LANES];
+} room;
+
+void orr_attention_scores(const orr_heads *h, const orr_head_block *b, const float *q, int64_t key,
+                          int64_t n, float *packed, float *ret)
+{
+    const int64_t columns = h->pairs ? (h->width + 1) / 2 : h->width;
+    if (h->pairs)
+        orr_keys_pairs_along(&h->k, b->sample, b->group, key, n, packed);
+    else
+        orr_keys_read(&h->k, b->sample, b->group, key, n, packed, columns);
+    const orr_product p = {.a = packed,
+                           .a_row = columns,
+                           .a_step = 1,
+                           .b = q,
+                           .b_row = b->lanes,
+                           .c = ret,
+                           .c_row = b->lanes,
+                           .rows = n,
+                           .depth = columns,
+                           .lanes = b->lanes};
+    (h->pairs ? h->lanes->pair_product : h->lanes->product)(&p);
+}
+
+/* o += values' weights */
+static void add_values(const orr_heads *h, const orr_head_block *b, int64_t key, int64_t n, room *r)
+{
+    orr_product p = {.a = r->keys,
+                     .a_row = 1,
+                     .a_step = h->value_width,
+                     .b_row = b->lanes,
+                     .c = r->o,
+                     .c_row = b->lanes,
+                     .rows = h->value_width,
+                     .lanes = b->lanes,
+                     .add = true};
+    if (h->pairs) {
+        orr_keys_pairs_across(h->lanes, &h->v, b->sample, b->group, key, n, r->keys);
+        h->lanes->pairs_across(r->score, n, b->lanes, r->pairs);
+        p.b = r->pairs;
+        p.depth = (n + 1) / 2;
+        h->lanes->pair_product(&p);
+    } else {
+        orr_keys_read(&h->v, b->sample, b->group, key, n, r->keys, h->value_width);
+        p.b = r->score;
+        p.depth = n;
+        h->lanes->product(&p);
+    }
+}
+
+static void go_over_keys(const orr_heads *h, const orr_head_block *b, int64_t begin, int64_t end,
+                         room *r)
+{
+    for (int64_t i = 0; i < b->lanes; i++) {
+        r->most[i] = LOWEST;
+        r->sum[i] = 0;
+    }
+    memset(r->o, 0, (size_t)(h->value_width * b->lanes) * sizeof(float));
+    if (begin < end)
+        orr_heads_read_lanes(h, &h->q, b, h->pairs, r->keys, r->q);
+    for (int64_t key = begin; key < end; key += h->block) {
+        const int64_t n = end - key < h->block ? end - key : h->block;
+        orr_attention_scores(h, b, r->q, key, n, r->keys, r->score);
+        orr_heads_hide(h, b, key, n, r->score, -INFINITY);
+        const orr_soft_block soft = {.score = r->score,
+                                     .most = r->most,
+                                     .sum = r->sum,
+                                     .factor = r->factor,
+                                     .scale = h->scale * 1.44269504f,
+                                     .keys = n,
+                                     .lanes = b->lanes};
+        if (h->lanes->soften(&soft))
+            h->lanes->scale(r->o, h->value_width, b->lanes, r->factor);
+        add_values(h, b, key, n, r);
+    }
+}
+
+static void write_logsumexp(const flash *f, const orr_head_block *b, const room *r)
+{
+    const orr_heads *h = f->h;
+    const int64_t *stride = f->logsumexp->stride;
+    float *to = f->logsumexp->data;
+    for (int64_t i = 0; to != NULL && i < b->n; i++) {
+        const int64_t row = b->row + i, head = b->group * h->share + row % h->share;
+        to[b->sample * stride[0] + head * stride[1] + row / h->share * stride[2]] =
+            r->sum[i] == 0 ? -INFINITY : r->most[i] * h->scale + logf(r->sum[i]);
+    }
+}
+
+/* y = o / sum; of those that see no key zeros. */
+static void finish(const flash *f, const orr_head_block *b, room *r)
+{
+    const orr_heads *h = f->h;
+    write_logsumexp(f, b, r);
+    for (int64_t i = 0; i < b->lanes; i++)
+        r->factor[i] = r->sum[i] == 0 ? 0 : 1 / r->sum[i];
+    h->lanes->scale(r->o, h->value_width, b->lanes, r->factor);
+    h->lanes->transpose(r->o, b->lanes, h->value_width, b->lanes, r->keys, h->value_width);
+    orr_heads_write(h, &f->y, b, r->keys, h->value_width);
+}
+
+/* Late blocks of queries see most keys where there is a mask: they are first. */
+static orr_head_block block_of(const orr_heads *h, int64_t i)
+{
+    const int64_t both = h->batch * h->groups, place = i % both;
+    return orr_heads_block(h, place / h->groups, place % h->groups, h->blocks - 1 - i / both);
+}
+
+static void run_block(void *ctx, size_t i, int thread)
+{
+    (void)thread;
+    const flash *f = ctx;
+    const orr_head_block b = block_of(f->h, (int64_t)i);
+    room r;
+    go_over_keys(f->h, &b, b.begin, b.end, &r);
+    finish(f, &b, &r);
+}
+
+static int64_t kept_numbers(const orr_heads *h)
+{
+    return (h->value_width + 2) * h->block;
+}
+
+static void run_part(void *ctx, size_t i, int thread)
+{
+    (void)thread;
+    const flash *f = ctx;
+    const orr_heads *h = f->h;
+    const orr_head_block b = block_of(h, (int64_t)i / f->parts);
+    const int64_t from = b.begin + (int64_t)i % f->parts * f->part_keys, to = from + f->part_keys;
+    room r;
+    go_over_keys(h, &b, from < b.end ? from : b.end, to < b.end ? to : b.end, &r);
+    float *kept = f->kept + (int64_t)i * kept_numbers(h);
+    memcpy(kept, r.most, sizeof(float) * (size_t)b.lanes);
+    memcpy(kept + h->block, r.sum, sizeof(float) * (size_t)b.lanes);
+    memcpy(kept + 2 * h->block, r.o, sizeof(float) * (size_t)(b.lanes * h->value_width));
+}
+
+static void merge_part(const orr_heads *h, const orr_head_block *b, const float *kept, room *r)
+{
+    float other[ORR_LANES];
+    for (int64_t i = 0; i < b->lanes; i++) {
+        const float most = kept[i] > r->most[i] ? kept[i] : r->most[i];
+        r->factor[i] = expf((r->most[i] - most) * h->scale);
+        other[i] = expf((kept[i] - most) * h->scale);
+        r->sum[i] = r->sum[i] * r->factor[i] + kept[h->block + i] * other[i];
+        r->most[i] = most;
+    }
+    const float *o = kept + 2 * h->block;
+    for (int64_t j = 0; j < h->value_width; j++)
+        for (int64_t i = 0; i < b->lanes; i++)
+            r->o[j * b->lanes + i] =
+                r->o[j * b->lanes + i] * r->factor[i] + o[j * b->lanes + i] * other[i];
+}
+
+static void run_merge(void *ctx, size_t i, int thread)
+{
+    (void)thread;
+    const flash *f = ctx;
+    const orr_head_block b = block_of(f->h, (int64_t)i);
+    room r;
+    go_over_keys(f->h, &b, 0, 0, &r);
+    for (int64_t part = 0; part < f->parts; part++)
+        merge_part(f->h, &b, f->kept + ((int64_t)i * f->parts + part) * kept_numbers(f->h), &r);
+    finish(f, &b, &r);
+}
+
+/* No more for fewer keys. */
+static int64_t parts_of(const orr_heads *h, int64_t keys)
+{
+    const int64_t pieces = h->batch * h->groups * h->blocks;
+    const int64_t wanted = pieces > 0 && pieces < PIECES / 2 ? PIECES / pieces : 1;
+    const int64_t most = (keys + KEYS_LEAST - 1) / KEYS_LEAST;
+    return wanted < most ? wanted : most > 1 ? most : 1;
+}
+
+static size_t attention_workspace(const orr_kernel_call *call)
+{
+    orr_heads h;
+    orr_kernel_call shapes = *call;
+    shapes.first = NULL;
+    if (!call->args->flash || orr_heads_of(&shapes, 0, &h, NULL) != ORR_OK ||
+        parts_of(&h, h.keys) == 1)
+        return 0;
+    return (size_t)(h.batch * h.groups * h.blocks * parts_of(&h, h.keys) * kept_numbers(&h)) *
+           sizeof(float);
+}
+
+static orr_status attention_run(const orr_kernel_call *call, orr_error *err)
+{
+    orr_heads h;
+    ORR_TRY(orr_heads_of(call, 0, &h, err));
+    if (!call->args->flash)
+        return orr_attention_plain(&h, err);
+    int64_t keys = 0;
+    for (int64_t b = 0; b < h.batch; b++)
+        keys = orr_heads_keys(&h, b) > keys ? orr_heads_keys(&h, b) : keys;
+    const int64_t parts = parts_of(&h, keys);
+    flash f = {.h = &h,
+               .y = orr_head_rows_of(&call->out[0]),
+               .logsumexp = &call->out[1],
+               .parts = parts,
+               .part_keys = ((keys + parts - 1) / parts + h.block - 1) / h.block * h.block,
+               .kept = call->workspace};
+    const size_t blocks = (size_t)(h.batch * h.groups * h.blocks);
+    if (parts == 1) {
+        orr_workers_run(call->workers, blocks, run_block, &f);
+        return ORR_OK;
+    }
+    orr_workers_run(call->workers, blocks * (size_t)parts, run_part, &f);
+    orr_workers_run(call->workers, blocks, run_merge, &f);
+    return ORR_OK;
+}
+
+const orr_kernel_seat orr_cpu_ATTENTION = {.run = attention_run, .workspace = attention_workspace};

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "kernel/format/dtype_convert.h"
+#include "kernel/cpu/tensor/iterator.h"
+#include "kernel/cpu/entries.h"
+
+/* Two attentions of the same queries as one: rows weighed by what their exponentials summed to. */
+enum { COLUMNS = 1024 };
+
+typedef struct merge {
+    orr_walk y, l; /* parts: first, second, merged; of l a row is one number */
+    int64_t columns;
+} merge;
+
+/* log(exp(a) + exp(b)) and the share of a; of nothing and nothing: nothing. */
+static float share_of(float a, float b, float *ret_sum)
+{
+    const float most = a > b || isnan(a) ? a : b;
+    if (most == -INFINITY) {
+        *ret_sum = -INFINITY;
+        return 0;
+    }
+    const float sum = expf(a - most) + expf(b - most);
+    *ret_sum = most + logf(sum);
+    return expf(a - most) / sum;
+}
+
+static void merge_row(const merge *m, const orr_cursor *cursor, float share, float other)
+{
+    float a[COLUMNS], b[COLUMNS];
+    for (int64_t at = 0, n; at < m->columns; at += n) {
+        n = m->columns - at < COLUMNS ? m->columns - at : COLUMNS;
+        const float *x = orr_walk_read(&m->y, 0, cursor, at, n, a),
+                    *x2 = orr_walk_read(&m->y, 1, cursor, at, n, b);
+        for (int64_t j = 0; j < n; j++)
+            a[j] = x[j] * share + x2[j] * other;
+        orr_walk_write(&m->y, 2, cursor, at, n, a);
+    }
+}
+
+static void merge_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const merge *m = ctx;
+    orr_cursor y, l;
+    orr_walk_to(&m->y, begin, &y);
+    orr_walk_to(&m->l, begin, &l);
+    for (int64_t i = begin; i < end; i++) {
+        const float a = orr_walk_read_one(&m->l, 0, &l), b = orr_walk_read_one(&m->l, 1, &l);
+        float sum, ignored;
+        const float share = share_of(a, b, &sum);
+        if (m->y.part[2].data != NULL)
+            merge_row(m, &y, share, share_of(b, a, &ignored));
+        if (m->l.part[2].data != NULL)
+            orr_walk_write_one(&m->l, 2, &l, sum);
+        orr_walk_next(&m->y, &y);
+        orr_walk_next(&m->l, &l);
+    }
+}
+
+/* Logsumexps (B, H, S) as rows of one number in the order of y, (B, S, H, 1). */
+static orr_operand as_rows(const orr_operand *l)
+{
+    orr_operand rows = *l;
+    const int64_t *d = l->type.dim, *s = l->stride;
+    const int64_t dim[4] = {d[0], d[2], d[1], 1}, stride[4] = {s[0], s[2], s[1], 1};
+    rows.type.rank = 4;
+    for (int k = 0; k < 4; k++) {
+        rows.type.dim[k] = dim[k];
+        rows.stride[k] = stride[k];
+    }
+    return rows;
+}
+
+static orr_status merge_run(const orr_kernel_call *call, orr_error *err)
+{
+    (void)err;
+    const orr_operand l[3] = {as_rows(&call->in[1]), as_rows(&call->in[3]), as_rows(&call->out[1])};
+    merge m = {.y = orr_walk_over(&call->in[0].type), .l = orr_walk_over(&l[0].type)};
+    (void)orr_walk_add(&m.y, &call->in[0]);
+    (void)orr_walk_add(&m.y, &call->in[2]);
+    (void)orr_walk_add(&m.y, &call->out[0]);
+    for (int k = 0; k < 3; k++)
+        (void)orr_walk_add(&m.l, &l[k]);
+    m.columns = orr_walk_columns(&m.y);
+    orr_rows_split(orr_walk_rows(&m.y), orr_rows_of_piece(m.columns), merge_rows, &m,
+                   call->workers);
+    return ORR_OK;
+}
+
+const orr_kernel_seat orr_cpu_MERGE = {.run = merge_run};

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "kernel/cpu/simd/vector_math.h"
+#include "kernel/cpu/tensor/iterator.h"
+#include "kernel/cpu/entries.h"
+
+/* Rotary positions: src/op/families/rotary.c has the formulas. Frequencies are made once a call, cosines and
+ * sines once a token for all its heads. */
+enum { PAIRS = ORR_CHUNK / 2 }; /* turned at once */
+
+typedef struct rotary {
+    orr_walk walk; /* tokens, heads, columns */
+    const int64_t *first;
+    int64_t offset, tokens, heads, pairs;
+    int64_t side;      /* patches in a row of a picture, or 0 */
+    double *frequency; /* shape (pairs) */
+    bool interleaved;
+    bool dense; /* heads lie one behind another */
+} rotary;
+
+static double stretched(const orr_op_args *args, double frequency)
+{
+    if (!(args->stretch > 0))
+        return frequency;
+    const double turns = (double)args->context * frequency / (2 * M_PI);
+    const double low = (double)args->low, high = (double)args->high;
+    const double mix = turns < low                   ? 0
+                       : turns > high || high <= low ? 1
+                                                     : (turns - low) / (high - low);
+    return (1 - mix) * frequency / (double)args->stretch + mix * frequency;
+}
+
+/* Of a picture: those of half as many pairs, once for columns, once for rows. */
+static void make_frequencies(const orr_op_args *args, int64_t pairs, double *ret)
+{
+    const int64_t different = args->size > 0 ? pairs / 2 : pairs;
+    for (int64_t i = 0; i < pairs; i++) {
+        const double power = (double)(i % different) / (double)different;
+        const double frequency = pow(fabs(args->value), -power);
+        ret[i] = copysign(args->size > 0 ? frequency : stretched(args, frequency), args->value);
+    }
+}
+
+typedef struct turn_room {
+    _Alignas(64) float cosine[PAIRS], sine[PAIRS], x[ORR_CHUNK], y[ORR_CHUNK], pair[4][PAIRS];
+} turn_room;
+
+/* Pairs from..from + n of one head. */
+static void turn_halves(const rotary *r, const orr_cursor *cursor, int64_t from, int64_t n,
+                        turn_room *room)
+{
+    const float *a = orr_walk_read(&r->walk, 0, cursor, from, n, room->pair[0]);
+    const float *b = orr_walk_read(&r->walk, 0, cursor, from + r->pairs, n, room->pair[1]);
+    float *ya = orr_walk_room(&r->walk, 1, cursor, from, room->pair[2]);
+    float *yb = orr_walk_room(&r->walk, 1, cursor, from + r->pairs, room->pair[3]);
+    orr_row_math_now()->turn(a, b, room->cosine, room->sine, n, ya, yb);
+    orr_walk_write(&r->walk, 1, cursor, from, n, ya);
+    orr_walk_write(&r->walk, 1, cursor, from + r->pairs, n, yb);
+}
+
+/* Columns 2 i and 2 i + 1. */
+static void turn_neighbours(const float *x, int64_t n, turn_room *room, float *y)
+{
+    for (int64_t i = 0; i < n; i++) {
+        room->pair[0][i] = x[2 * i];
+        room->pair[1][i] = x[2 * i + 1];
+    }
+    orr_row_math_now()->turn(room->pair[0], room->pair[1], room->cosine, room->sine, n,
+                             room->pair[2], room->pair[3]);
+    for (int64_t i = 0; i < n; i++) {
+        y[2 * i] = room->pair[2][i];
+        y[2 * i + 1] = room->pair[3][i];
+    }
+}
+
+static void turn_neighbours_at(const rotary *r, const orr_cursor *cursor, int64_t from, int64_t n,
+                               turn_room *room)
+{
+    const float *x = orr_walk_read(&r->walk, 0, cursor, 2 * from, 2 * n, room->x);
+    float *y = orr_walk_room(&r->walk, 1, cursor, 2 * from, room->y);
+    turn_neighbours(x, n, room, y);
+    orr_walk_write(&r->walk, 1, cursor, 2 * from, 2 * n, y);
+}
+
+/* Heads that lie one behind another, as many as the buffers hold. */
+static void turn_heads(const rotary *r, const orr_cursor *cursor, int64_t heads, turn_room *room)
+{
+    const int64_t n = r->pairs;
+    const float *x = orr_walk_read(&r->walk, 0, cursor, 0, heads * 2 * n, room->x);
+    float *y = orr_walk_room(&r->walk, 1, cursor, 0, room->y);
+    for (int64_t at = 0; at < heads * 2 * n; at += 2 * n)
+        if (r->interleaved)
+            turn_neighbours(x + at, n, room, y + at);
+        else
+            orr_row_math_now()->turn(x + at, x + at + n, room->cosine, room->sine, n, y + at,
+                                     y + at + n);
+    orr_walk_write(&r->walk, 1, cursor, 0, heads * 2 * n, y);
+}
+
+/* Of pairs from .. from + n of token t of all samples' tokens. */
+static void make_angles(const rotary *r, int64_t t, int64_t from, int64_t n, turn_room *room)
+{
+    const orr_row_math *math = orr_row_math_now();
+    const int64_t sample = t / r->tokens, index = t % r->tokens;
+    if (r->side == 0) {
+        const int64_t first = r->first != NULL ? r->first[sample] : r->offset;
+        math->angles((double)(first + index), r->frequency + from, n, room->cosine, room->sine);
+        return;
+    }
+    const bool patch = index < r->side * r->side;
+    const int64_t column = patch ? index % r->side + 1 : 0, row = patch ? index / r->side + 1 : 0;
+    int64_t by_column = r->pairs / 2 - from;
+    by_column = by_column < 0 ? 0 : by_column > n ? n : by_column;
+    math->angles((double)column, r->frequency + from, by_column, room->cosine, room->sine);
+    math->angles((double)row, r->frequency + from + by_column, n - by_column,
+                 room->cosine + by_column, room->sine + by_column);
+}
+
+static void turn_pairs(const rotary *r, int64_t t, int64_t from, int64_t n, turn_room *room)
+{
+    orr_cursor cursor;
+    make_angles(r, t, from, n, room);
+    orr_walk_to(&r->walk, t * r->heads, &cursor);
+    for (int64_t h = 0; h < r->heads; h++, orr_walk_next(&r->walk, &cursor))
+        if (r->interleaved)
+            turn_neighbours_at(r, &cursor, from, n, room);
+        else
+            turn_halves(r, &cursor, from, n, room);
+}
+
+/* All heads of a token. */
+static void turn_token(const rotary *r, int64_t t, turn_room *room)
+{
+    const int64_t together = r->dense ? ORR_CHUNK / (2 * r->pairs) : 0;
+    if (together == 0) {
+        for (int64_t from = 0; from < r->pairs; from += PAIRS)
+            turn_pairs(r, t, from, r->pairs - from < PAIRS ? r->pairs - from : PAIRS, room);
+        return;
+    }
+    make_angles(r, t, 0, r->pairs, room);
+    for (int64_t h = 0; h < r->heads; h += together) {
+        orr_cursor cursor;
+        orr_walk_to(&r->walk, t * r->heads + h, &cursor);
+        turn_heads(r, &cursor, r->heads - h < together ? r->heads - h : together, room);
+    }
+}
+
+/* Do heads of a token lie one behind another? */
+static bool heads_are_dense(const orr_operand *x)
+{
+    const uint32_t last = x->type.rank - 1u;
+    return x->stride[last] == 1 &&
+           (x->type.dim[last - 1] == 1 || x->stride[last - 1] == x->type.dim[last]);
+}
+
+static void turn_tokens(void *ctx, int64_t begin, int64_t end)
+{
+    turn_room room;
+    for (int64_t t = begin; t < end; t++)
+        turn_token(ctx, t, &room);
+}
+
+static orr_status rotary_run(const orr_kernel_call *call, orr_error *err)
+{
+    (void)err;
+    const orr_type *x = &call->in[0].type;
+    rotary r = {.walk = orr_walk_over(x),
+                .first = call->first,
+                .offset = call->args->offset,
+                .tokens = x->dim[x->rank - 3],
+                .heads = x->dim[x->rank - 2],
+                .pairs = x->dim[x->rank - 1] / 2,
+                .side = call->args->size,
+                .frequency = call->workspace,
+                .interleaved = call->args->interleaved,
+                .dense = heads_are_dense(&call->in[0]) && heads_are_dense(&call->out[0])};
+    if (orr_type_elements(x) == 0)
+        return ORR_OK;
+    make_frequencies(call->args, r.pairs, r.frequency);
+    orr_walk_add(&r.walk, &call->in[0]);
+    orr_walk_add(&r.walk, &call->out[0]);
+    orr_walk_merge(&r.walk, 1);
+    orr_rows_split(orr_walk_rows(&r.walk) / r.heads, orr_rows_of_piece(r.heads * r.pairs * 2),
+                   turn_tokens, &r, call->workers);
+    return ORR_OK;
+}
+
+static size_t rotary_workspace(const orr_kernel_call *call)
+{
+    const orr_type *x = &call->in[0].type;
+    return (size_t)(x->dim[x->rank - 1] / 2) * sizeof(double);
+}
+
+const orr_kernel_seat orr_cpu_ROTARY = {.run = rotary_run, .workspace = rotary_workspace};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_KERNEL_ONEDNN_CONVOLUTION_H
+#define ORR_KERNEL_ONEDNN_CONVOLUTION_H
+
+#include <orrery/kernel.h>
+
+#include "kernel/cpu/convolution/onednn_library.h"
+
+/* One of the convolutions CONVOLUTION, _INPUT, _WEIGHT cut in a grid of pieces (i, j), all of one
+ * shape, which are one primitive. The first operand goes with i, the second with j, the result with
+ * both:
+ *
+ *                 i                j
+ *   CONVOLUTION   x, by sample     w, by filters
+ *   _INPUT        dy, by sample    w, by channels
+ *   _WEIGHT       x, by channels   dy, by filters  */
+typedef struct orr_onednn_side {
+    dnnl_memory_desc_t given, own; /* of a piece: as the caller has it, as oneDNN wants it */
+    int64_t step_i, step_j;        /* bytes from one piece to the next, as the caller has it */
+    int argument;                  /* DNNL_ARG_... */
+    bool reordered;                /* own is not as given */
+    size_t bytes;                  /* of a piece of its own, where it is reordered */
+} orr_onednn_side;
+
+enum { ORR_ONEDNN_FIRST, ORR_ONEDNN_SECOND, ORR_ONEDNN_RESULT, ORR_ONEDNN_SIDES };
+
+typedef struct orr_onednn_plan {
+    orr_onednn_side side[ORR_ONEDNN_SIDES];
+    int64_t n_i, n_j;
+    dnnl_primitive_desc_t primitive;
+    dnnl_memory_desc_t scratchpad;
+    size_t scratchpad_bytes;
+} orr_onednn_plan;
+/* False: oneDNN has nothing for it. The plan owns `primitive`. */
+bool orr_onednn_plan_convolution(const orr_onednn_api *api, const orr_kernel_call *call,
+                                 orr_onednn_plan *ret);
+
+#endif /* ORR_KERNEL_ONEDNN_CONVOLUTION_H */

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "kernel/cpu/simd/vector_math.h"
+#include "kernel/cpu/tensor/iterator.h"
+#include "kernel/cpu/entries.h"
+
+/* Softmax of rows. Exponentials are written once, then divided by their sum; what a mask hides is
+ * 0. A row that sees nothing is all 0. */
+typedef struct softmax {
+    orr_walk walk; /* not merged: rows count queries */
+    const orr_op_args *args;
+    const int64_t *first;
+    int64_t columns, queries, samples_rows; /* rows of a sample */
+} softmax;
+
+enum { HELD = 8 * ORR_CHUNK }; /* numbers of a row that are kept between two looks */
+
+typedef struct seen {
+    int64_t begin, end;
+} seen;
+
+static seen seen_by(const softmax *s, int64_t row)
+{
+    if (s->args->mask == ORR_MASK_NONE)
+        return (seen){0, s->columns};
+    const int64_t offset = s->first != NULL ? s->first[row / s->samples_rows] : s->args->offset;
+    const int64_t position = offset + row % s->queries;
+    seen sees = {0, position + 1 < s->columns ? position + 1 : s->columns};
+    if (s->args->mask == ORR_MASK_CHUNKED)
+        sees.begin = position / s->args->window * s->args->window;
+    if (sees.begin >= sees.end)
+        sees = (seen){0, 0};
+    return sees;
+}
+
+static int64_t chunk(int64_t from, int64_t end)
+{
+    return end - from < ORR_CHUNK ? end - from : ORR_CHUNK;
+}
+
+static float most_of(const softmax *s, const orr_cursor *cursor, seen sees)
+{
+    float buffer[ORR_CHUNK], most = -INFINITY;
+    for (int64_t from = sees.begin, n; from < sees.end; from += n) {
+        n = chunk(from, sees.end);
+        most = fmaxf(
+            most, orr_row_math_now()->most(orr_walk_read(&s->walk, 0, cursor, from, n, buffer), n));
+    }
+    return most;
+}
+
+/* Exponentials of what the row sees, and their sum; kept in `held` if they fit. */
+static double sum_of(const softmax *s, const orr_cursor *cursor, seen sees, float most, float *held)
+{
+    float buffer[ORR_CHUNK];
+    double sum = 0;
+    for (int64_t from = sees.begin, n; from < sees.end; from += n) {
+        n = chunk(from, sees.end);
+        const float *x = orr_walk_read(&s->walk, 0, cursor, from, n, buffer);
+        sum += (double)(held != NULL
+                            ? orr_row_math_now()->exp_write(x, most, n, held + from - sees.begin)
+                            : orr_row_math_now()->exp_sum(x, most, n));
+    }
+    return sum;
+}
+
+static void hide(const softmax *s, const orr_cursor *cursor, int64_t begin, int64_t end)
+{
+    float zeros[ORR_CHUNK];
+    if (begin >= end)
+        return;
+    orr_row_math_now()->fill(0, chunk(0, end - begin), zeros);
+    for (int64_t from = begin, n; from < end; from += n) {
+        n = chunk(from, end);
+        orr_walk_write(&s->walk, 1, cursor, from, n, zeros);
+    }
+}
+
+static void softmax_row(const softmax *s, int64_t row, const orr_cursor *cursor, float *room)
+{
+    const orr_row_math *math = orr_row_math_now();
+    float in[ORR_CHUNK], out[ORR_CHUNK];
+    const seen sees = seen_by(s, row);
+    float *held = sees.end - sees.begin <= HELD ? room : NULL;
+    float most = most_of(s, cursor, sees);
+    most = isinf(most) && most < 0 ? 0 : most;
+    const double sum = sum_of(s, cursor, sees, most, held);
+    const float factor = sum != 0 ? (float)(1 / sum) : 0;
+    for (int64_t from = sees.begin, n; from < sees.end; from += n) {
+        n = chunk(from, sees.end);
+        const float *x = held != NULL ? NULL : orr_walk_read(&s->walk, 0, cursor, from, n, in);
+        float *y = orr_walk_room(&s->walk, 1, cursor, from, out);
+        if (held != NULL)
+            math->scale(held + from - sees.begin, factor, n, y);
+        else
+            math->exp_scaled(x, most, factor, n, y);
+        orr_walk_write(&s->walk, 1, cursor, from, n, y);
+    }
+    hide(s, cursor, 0, sees.begin);
+    hide(s, cursor, sees.end, s->columns);
+}
+
+static void softmax_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const softmax *s = ctx;
+    float room[HELD];
+    orr_cursor cursor;
+    orr_walk_to(&s->walk, begin, &cursor);
+    for (int64_t row = begin; row < end; row++, orr_walk_next(&s->walk, &cursor))
+        softmax_row(s, row, &cursor, room);
+}
+
+static softmax rows_of(const orr_kernel_call *call)
+{
+    const orr_type *x = &call->in[0].type;
+    softmax s = {.walk = orr_walk_over(x),
+                 .args = call->args,
+                 .first = call->first,
+                 .columns = x->dim[x->rank - 1],
+                 .queries = x->rank > 1 ? x->dim[x->rank - 2] : 1,
+                 .samples_rows = 1};
+    for (uint32_t d = 1; d + 1 < x->rank; d++)
+        s.samples_rows *= x->dim[d];
+    for (uint32_t k = 0; k < call->n_in; k++)
+        orr_walk_add(&s.walk, &call->in[k]);
+    orr_walk_add(&s.walk, &call->out[0]);
+    return s;
+}
+
+static orr_status softmax_run(const orr_kernel_call *call, orr_error *err)
+{
+    (void)err;
+    softmax s = rows_of(call);
+    if (call->out[0].data != NULL)
+        orr_rows_split(orr_walk_rows(&s.walk), orr_rows_of_piece(s.columns), softmax_rows, &s,
+                       call->workers);
+    return ORR_OK;
+}
+
+static void gradient_rows(void *ctx, int64_t begin, int64_t end)
+{
+    enum { DY, Y, DX };
+    const softmax *s = ctx;
+    const orr_row_math *math = orr_row_math_now();
+    float a[ORR_CHUNK], b[ORR_CHUNK], made[ORR_CHUNK];
+    orr_cursor cursor;
+    orr_walk_to(&s->walk, begin, &cursor);
+    for (int64_t row = begin; row < end; row++, orr_walk_next(&s->walk, &cursor)) {
+        double dot = 0;
+        for (int64_t from = 0, n; from < s->columns; from += n) {
+            n = chunk(from, s->columns);
+            const float *dy = orr_walk_read(&s->walk, DY, &cursor, from, n, a);
+            const float *y = orr_walk_read(&s->walk, Y, &cursor, from, n, b);
+            dot += (double)math->dot(dy, y, n);
+        }
+        for (int64_t from = 0, n; from < s->columns; from += n) {
+            n = chunk(from, s->columns);
+            const float *dy = orr_walk_read(&s->walk, DY, &cursor, from, n, a);
+            const float *y = orr_walk_read(&s->walk, Y, &cursor, from, n, b);
+            float *dx = orr_walk_room(&s->walk, DX, &cursor, from, made);
+            math->softmax_gradient(dy, y, (float)dot, n, dx);
+            orr_walk_write(&s->walk, DX, &cursor, from, n, dx);
+        }
+    }
+}
+
+static orr_status softmax_back_run(const orr_kernel_call *call, orr_error *err)
+{
+    (void)err;
+    softmax s = rows_of(call);
+    orr_walk_merge(&s.walk, 1);
+    if (call->out[0].data != NULL)
+        orr_rows_split(orr_walk_rows(&s.walk), orr_rows_of_piece(s.columns), gradient_rows, &s,
+                       call->workers);
+    return ORR_OK;
+}
+
+const orr_kernel_seat orr_cpu_SOFTMAX = {.run = softmax_run};
+const orr_kernel_seat orr_cpu_SOFTMAX_BACKWARD = {.run = softmax_back_run};

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_KERNEL_BAGS_H
+#define ORR_KERNEL_BAGS_H
+
+#include <stdatomic.h>
+
+#include "kernel/cpu/tensor/iterator.h"
+
+/* What embedding bags, their gradients and their optimizer have in common: tables, ids and bags,
+ * and sums of rows that lie anywhere. */
+
+/* A table (R, D) in one of orr_row_format. */
+typedef struct orr_table {
+    char *base; /* row 0; NULL: in pieces */
+    const orr_rows *pieces;
+    int64_t rows, columns, row_bytes;
+    orr_row_format format;
+} orr_table;
+/* UNSUPPORTED: a dtype that is no format of rows, or gaps between columns. */
+orr_status orr_table_of(const orr_operand *operand, const char *op, orr_table *ret,
+                        orr_error *err) ORR_MUST_CHECK;
+
+/* Ids in the order of bags: those of bag b begin at its offset, or are `each`. */
+typedef struct orr_bags {
+    orr_indices ids, offsets;
+    int64_t bags, each; /* each 0: by offsets */
+} orr_bags;
+/* `ids`, and offsets behind it where `listed`. INVALID: offsets that do not begin at 0, fall, or go
+ * beyond the ids. */
+orr_status orr_bags_of(const orr_operand *ids, bool listed, const char *op, orr_bags *ret,
+                       orr_error *err) ORR_MUST_CHECK;
+/* First id of a bag; of the number of bags: how many ids there are. */
+int64_t orr_bags_begin(const orr_bags *bags, int64_t bag);
+/* Bags that make a piece of about 4096 lookups. */
+int64_t orr_bags_of_piece(const orr_bags *bags);
+
+/* The first position of an id that no row has; -1: none. Of all threads. */
+typedef struct orr_stray {
+    _Atomic int64_t at;
+} orr_stray;
+void orr_stray_note(orr_stray *stray, int64_t at);
+orr_status orr_stray_check(const orr_stray *stray, const orr_indices *ids, int64_t rows,
+                           const char *op, orr_error *err) ORR_MUST_CHECK;
+
+/* Where the rows of ids [from, from + n) are; those of strays: row 0. */
+void orr_table_rows(const orr_table *table, const orr_indices *ids, int64_t from, int64_t n,
+                    orr_stray *stray, const char **ret);
+
+/* sum[j] += numbers of n rows, one after another. `more`: addresses behind the n that are fetched
+ * already. */
+typedef void orr_rows_sum(const char *const *row, int64_t n, int64_t more, int64_t columns,
+                          float *sum);
+/* state += mean(g^2), row -= rate g / (sqrt(state) + epsilon); `mean`: 1 / columns. */
+typedef struct orr_adagrad_step {
+    float rate, epsilon, mean;
+} orr_adagrad_step;
+typedef void orr_adagrad_row(const orr_adagrad_step *by, const float *g, int64_t n, float *state,
+                             float *row);
+
+/* Of the level that the processor has. */
+orr_rows_sum *orr_rows_sum_of(orr_row_format format);
+orr_adagrad_row *orr_adagrad_row_of(void);
+
+typedef struct orr_rows_sums {
+    orr_rows_sum *of[ORR_ROW_FORMATS]; /* NULL: by way of orr_row_read() */
+    orr_adagrad_row *adagrad;
+} orr_rows_sums;
+extern const orr_rows_sums orr_rows_sums_plain, orr_rows_sums_avx2, orr_rows_sums_avx512;
+
+#endif /* ORR_KERNEL_BAGS_H */

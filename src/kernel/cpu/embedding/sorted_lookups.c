@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel/cpu/embedding/sorted_lookups.h"
+
+#include <string.h>
+
+#include "base/workers.h"
+
+enum {
+    RANGE_IDS = 2048,  /* of a range, about: its sort stays in the first caches */
+    RANGES = 4096,     /* at most */
+    CHUNK_IDS = 32768, /* of a chunk that is counted and dealt in one piece, at least */
+    CHUNKS = 64,       /* at most */
+    DIGIT = 8,         /* bits of a pass of the sort */
+    FEW = 48,          /* lookups that are sorted by insertion */
+};
+
+static int bits_of(uint64_t x)
+{
+    return x == 0 ? 0 : 64 - __builtin_clzll(x);
+}
+
+static void shape_of(int64_t ids, int64_t rows, orr_sparse *ret)
+{
+    int64_t wanted = 1;
+    while (wanted < RANGES && wanted * RANGE_IDS < ids)
+        wanted *= 2;
+    const int row_bits = bits_of((uint64_t)(rows > 0 ? rows - 1 : 0));
+    const int range_bits = bits_of((uint64_t)wanted - 1);
+    ret->shift = row_bits > range_bits ? row_bits - range_bits : 0;
+    ret->ranges = rows > 0 ? ((rows - 1) >> ret->shift) + 1 : 1;
+    ret->chunks = (ids + CHUNK_IDS - 1) / CHUNK_IDS;
+    ret->chunks = ret->chunks < 1 ? 1 : ret->chunks > CHUNKS ? CHUNKS : ret->chunks;
+    ret->chunk_ids = (ids + ret->chunks - 1) / ret->chunks;
+}
+
+static size_t whole_lines(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+size_t orr_sparse_bytes(int64_t ids, int64_t rows)
+{
+    orr_sparse s;
+    shape_of(ids, rows, &s);
+    return 2 * whole_lines((size_t)ids * sizeof(orr_lookup)) +
+           whole_lines((size_t)(s.ranges + 1) * sizeof(uint32_t)) +
+           (size_t)(s.ranges * s.chunks) * sizeof(uint32_t);
+}
+
+static void take_room(orr_sparse *s, void *room)
+{
+    char *at = room;
+    s->lookup = (void *)at;
+    at += whole_lines((size_t)s->ids->n * sizeof(orr_lookup));
+    s->other = (void *)at;
+    at += whole_lines((size_t)s->ids->n * sizeof(orr_lookup));
+    s->begin = (void *)at;
+    at += whole_lines((size_t)(s->ranges + 1) * sizeof(uint32_t));
+    s->place = (void *)at;
+}
+
+static int64_t end_of(const orr_sparse *s, int64_t chunk)
+{
+    const int64_t end = (chunk + 1) * s->chunk_ids;
+    return end < s->ids->n ? end : s->ids->n;
+}
+
+static void count_chunk(void *ctx, size_t chunk, int thread)
+{
+    (void)thread;
+    orr_sparse *s = ctx;
+    uint32_t *count = s->place + (int64_t)chunk * s->ranges;
+    memset(count, 0, (size_t)s->ranges * sizeof *count);
+    for (int64_t i = (int64_t)chunk * s->chunk_ids; i < end_of(s, (int64_t)chunk); i++) {
+        const int64_t id = orr_index_at(s->ids, i);
+        if ((uint64_t)id < (uint64_t)s->rows)
+            count[id >> s->shift]++;
+        else
+            orr_stray_note(&s->stray, i);
+    }
+}
+
+/* Counts become places: ranges one behind another, in each the chunks in order. */
+static void place_chunks(orr_sparse *s)
+{
+    uint32_t at = 0;
+    for (int64_t r = 0; r < s->ranges; r++) {
+        s->begin[r] = at;
+        for (int64_t c = 0; c < s->chunks; c++) {
+            uint32_t *place = &s->place[c * s->ranges + r];
+            const uint32_t count = *place;
+            *place = at;
+            at += count;
+        }
+    }
+    s->begin[s->ranges] = at;
+}
+
+static void deal_chunk(void *ctx, size_t chunk, int thread)
+{
+    (void)thread;
+    const orr_sparse *s = ctx;
+    uint32_t *place = s->place + (int64_t)chunk * s->ranges;
+    const int64_t within = ((int64_t)1 << s->shift) - 1;
+    for (int64_t i = (int64_t)chunk * s->chunk_ids; i < end_of(s, (int64_t)chunk); i++) {
+        const int64_t id = orr_index_at(s->ids, i);
+        if ((uint64_t)id < (uint64_t)s->rows)
+            s->lookup[place[id >> s->shift]++] = (orr_lookup){(uint32_t)(id & within), (uint32_t)i};
+    }
+}
+
+orr_status orr_sparse_deal(orr_sparse *s, const orr_indices *ids, int64_t rows, void *room,
+                           orr_workers *workers, orr_error *err)
+{
+    *s = (orr_sparse){.ids = ids, .rows = rows, .stray.at = -1};
+    shape_of(ids->n, rows, s);
+    if (ids->n > UINT32_MAX || s->shift > 32)
+        return orr_fail(err, ORR_UNSUPPORTED, "%lld lookups of %lld rows in one update",
+                        (long long)ids->n, (long long)rows);
+    take_room(s, room);
+    orr_workers_run(workers, (size_t)s->chunks, count_chunk, s);
+    place_chunks(s);
+    orr_workers_run(workers, (size_t)s->chunks, deal_chunk, s);
+    return ORR_OK;
+}
+
+/* Stable, as all of them: equal rows stay in order. */
+static void insert(orr_lookup *lookup, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        const orr_lookup moved = lookup[i];
+        int64_t j = i;
+        for (; j > 0 && lookup[j - 1].row > moved.row; j--)
+            lookup[j] = lookup[j - 1];
+        lookup[j] = moved;
+    }
+}
+
+static void sort_digit(const orr_lookup *from, int64_t n, int shift, orr_lookup *to)
+{
+    uint32_t place[1 << DIGIT] = {0}, at = 0;
+    const uint32_t digit = (1 << DIGIT) - 1;
+    for (int64_t i = 0; i < n; i++)
+        place[from[i].row >> shift & digit]++;
+    for (int d = 0; d < 1 << DIGIT; d++) {
+        const uint32_t count = place[d];
+        place[d] = at;
+        at += count;
+    }
+    for (int64_t i = 0; i < n; i++)
+        to[place[from[i].row >> shift & digit]++] = from[i];
+}
+
+const orr_lookup *orr_sparse_sort(const orr_sparse *s, int64_t range, int64_t *ret_n)
+{
+    const int64_t first = s->begin[range], n = s->begin[range + 1] - first;
+    orr_lookup *a = s->lookup + first, *b = s->other + first;
+    *ret_n = n;
+    if (n <= FEW) {
+        insert(a, n);
+        return a;
+    }
+    for (int shift = 0; shift < s->shift; shift += DIGIT) {
+        sort_digit(a, n, shift, b);
+        orr_lookup *sorted = b;
+        b = a;
+        a = sorted;
+    }
+    return a;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_KERNEL_SPARSE_H
+#define ORR_KERNEL_SPARSE_H
+
+#include "kernel/cpu/embedding/bags.h"
+
+/* Lookups brought together by row: sorted, so that rows which several ids name are summed in the
+ * order of the ids, however many threads there are. First they are dealt to ranges of rows, a power
+ * of two of rows each, in their order; then each range is sorted for itself. */
+typedef struct orr_lookup {
+    uint32_t row; /* from the first row of the range */
+    uint32_t at;  /* number of the lookup            */
+} orr_lookup;
+
+typedef struct orr_sparse {
+    const orr_indices *ids;
+    int64_t rows;
+    int shift; /* rows of a range: 2^shift */
+    int64_t ranges, chunks, chunk_ids;
+    orr_lookup *lookup, *other; /* shapes (ids)                                     */
+    uint32_t *begin;            /* shape (ranges + 1) of `lookup`, once it is dealt */
+    uint32_t *place;            /* shape (chunks, ranges)                           */
+    orr_stray stray;
+} orr_sparse;
+
+size_t orr_sparse_bytes(int64_t ids, int64_t rows);
+/* Deals lookups to ranges. `room`: orr_sparse_bytes(), aligned to 64. Strays are noted and left
+ * out. UNSUPPORTED: 2^32 ids or more. */
+orr_status orr_sparse_deal(orr_sparse *sparse, const orr_indices *ids, int64_t rows, void *room,
+                           orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
+/* Lookups of a range by row, then by number; `ret_n` of them. Threads: one for each range. */
+const orr_lookup *orr_sparse_sort(const orr_sparse *sparse, int64_t range, int64_t *ret_n);
+
+#endif /* ORR_KERNEL_SPARSE_H */

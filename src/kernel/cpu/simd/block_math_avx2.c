@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel/cpu/simd/block_math.h"
+
+#include "kernel/cpu/simd/cpu_level.h"
+
+#if ORR_X86
+#define LEVEL         ORR_AVX2
+#define AT(name)      name##_avx2
+#define NUMBERS       8
+#define TILES(X)      X(2, 6, 2)
+#define STEP(c, a, b) ((c) += (a) * (b))
+#include "kernel/cpu/simd/block_math_product.h"
+
+#include "kernel/cpu/simd/block_math_level.h"
+
+const orr_lanes orr_lanes_avx2 = {
+    .product = product_avx2,
+    .transpose = transpose_avx2,
+    .hide = hide_avx2,
+    .soften = soften_avx2,
+    .scale = scale_avx2,
+    .weigh = weigh_avx2,
+    .slope = slope_avx2,
+};
+#endif

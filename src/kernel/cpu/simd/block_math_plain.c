@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel/cpu/simd/block_math.h"
+
+#include "kernel/cpu/simd/cpu_level.h"
+
+#define LEVEL
+#define AT(name)      name##_plain
+#define NUMBERS       4
+#define TILES(X)      X(4, 2, 1)
+#define STEP(c, a, b) ((c) += (a) * (b))
+#include "kernel/cpu/simd/block_math_product.h"
+
+#include "kernel/cpu/simd/block_math_level.h"
+
+const orr_lanes orr_lanes_plain = {
+    .product = product_plain,
+    .transpose = transpose_plain,
+    .hide = hide_plain,
+    .soften = soften_plain,
+    .scale = scale_plain,
+    .weigh = weigh_plain,
+    .slope = slope_plain,
+};

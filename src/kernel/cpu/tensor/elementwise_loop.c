@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "kernel/cpu/simd/vector_math.h"
+#include "kernel/cpu/tensor/iterator.h"
+
+/* Chunks of elements, one after another: all of a row, or as much of it as buffers hold. */
+typedef struct each {
+    orr_walk *walk;
+    uint32_t n_in;
+    bool accumulate;
+    orr_each_body *body;
+    const void *ctx;
+    int64_t chunks; /* of a row */
+} each;
+
+/* Eight parts, of which at most these many are not in place at once. */
+enum { BUFFERS = ORR_PARTS };
+
+static void run_span(const each *e, const orr_cursor *cursor, int64_t row, int64_t from,
+                     float (*buffers)[ORR_CHUNK])
+{
+    const orr_walk *walk = e->walk;
+    const int64_t columns = orr_walk_columns(walk), left = columns - from;
+    orr_span span = {.n = left < ORR_CHUNK ? left : ORR_CHUNK, .index = row * columns + from};
+    const float *old = NULL;
+    for (uint32_t p = 0; p < e->n_in; p++)
+        span.in[p] = orr_walk_read(walk, p, cursor, from, span.n, buffers[p]);
+    for (uint32_t p = e->n_in; p < walk->n; p++)
+        span.out[p - e->n_in] = orr_walk_room(walk, p, cursor, from, buffers[p]);
+    if (e->accumulate) {
+        old = orr_walk_read(walk, e->n_in, cursor, from, span.n, buffers[BUFFERS]);
+        span.out[0] = buffers[e->n_in];
+    }
+    e->body(e->ctx, &span);
+    if (e->accumulate)
+        orr_row_math_now()->add(old, span.out[0], span.n, span.out[0]);
+    for (uint32_t p = e->n_in; p < walk->n; p++)
+        orr_walk_write(walk, p, cursor, from, span.n, span.out[p - e->n_in]);
+}
+
+static void run_chunks(void *ctx, int64_t begin, int64_t end)
+{
+    const each *e = ctx;
+    _Alignas(64) float buffers[BUFFERS + 1][ORR_CHUNK];
+    orr_cursor cursor;
+    int64_t row = begin / e->chunks, chunk = begin % e->chunks;
+    orr_walk_to(e->walk, row, &cursor);
+    for (int64_t i = begin; i < end; i++) {
+        run_span(e, &cursor, row, chunk * ORR_CHUNK, buffers);
+        if (++chunk < e->chunks)
+            continue;
+        chunk = 0;
+        row++;
+        orr_walk_next(e->walk, &cursor);
+    }
+}
+
+void orr_each_same(const void *ctx, const orr_span *span)
+{
+    (void)ctx;
+    if (span->in[0] != span->out[0])
+        memcpy(span->out[0], span->in[0], (size_t)span->n * sizeof(float));
+}
+
+void orr_each(orr_walk *walk, uint32_t n_in, bool accumulate, orr_each_body *body, const void *ctx,
+              orr_workers *workers)
+{
+    orr_walk_merge(walk, 0);
+    const int64_t columns = orr_walk_columns(walk), rows = orr_walk_rows(walk);
+    if (columns == 0 || rows == 0)
+        return;
+    each e = {.walk = walk,
+              .n_in = n_in,
+              .accumulate = accumulate && walk->n > n_in && walk->part[n_in].data != NULL,
+              .body = body,
+              .ctx = ctx,
+              .chunks = (columns - 1) / ORR_CHUNK + 1};
+    const int64_t width = columns < ORR_CHUNK ? columns : ORR_CHUNK;
+    orr_rows_split(rows * e.chunks, orr_rows_of_piece(width), run_chunks, &e, workers);
+}
