@@ -4,7 +4,7 @@
 #include <orrery/text.h>
 
 #include "fuzz.h"
-#include "text/build.h"
+#include "text/tokenizer_build.h"
 
 enum { TEXT_BYTES = 300 };
 

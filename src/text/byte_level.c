@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/json/utf8.h"
-#include "text/build.h"
+#include "text/tokenizer_build.h"
 #include "text/unicode.h"
 
 /* Bytes that print, in ASCII and Latin-1, stand for themselves; the others, in order, for the

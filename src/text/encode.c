@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
-#include "text/merge.h"
+#include "text/bpe.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 

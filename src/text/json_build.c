@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "text/json_parts.h"
+#include "text/json_tokenizer.h"
 
 /* tokenizer.json to parts: each step is one that is known, or refused by its name. */
 typedef struct maker {

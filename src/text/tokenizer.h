@@ -2,7 +2,7 @@
 #ifndef ORR_TEXT_TOKENIZER_H
 #define ORR_TEXT_TOKENIZER_H
 
-#include "text/build.h"
+#include "text/tokenizer_build.h"
 
 /* A table from bytes to the piece that they are. */
 typedef struct orr_piece_table {

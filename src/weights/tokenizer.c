@@ -2,7 +2,7 @@
 /* The tokenizer that a GGUF file has among its metadata: llama.cpp, gguf-py/gguf/constants.py. */
 #include <string.h>
 
-#include "text/build.h"
+#include "text/tokenizer_build.h"
 #include "weights/gguf.h"
 
 typedef struct reader {

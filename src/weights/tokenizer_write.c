@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
-#include "text/build.h"
+#include "text/tokenizer_build.h"
 #include "weights/gguf.h"
 #include "weights/gguf_tokenizer.h"
 

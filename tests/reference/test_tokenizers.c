@@ -14,7 +14,7 @@
 #include <orrery/text.h>
 
 #include "base/alloc.h"
-#include "text/build.h"
+#include "text/tokenizer_build.h"
 
 /* Random strings in ids, as sentencepiece, tiktoken and tokenizers make them of the same small
  * tokenizers: id for id. tests/reference/text/make.py made all of it. */

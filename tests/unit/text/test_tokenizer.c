@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/philox.h"
-#include "text/build.h"
+#include "text/tokenizer_build.h"
 
 enum { ROOM = 1 << 20 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "files.h"
 
-#include "text/build.h"
+#include "text/tokenizer_build.h"
 #include "weights/gguf_tokenizer.h"
 
 static const char *const texts[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "text/build.h"
+#include "text/tokenizer_build.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <orrery/text.h>
 
 #include "io/json/reader.h"
-#include "text/split.h"
+#include "text/pre_tokenizer.h"
 
 /* What a tokenizer is made of, whatever file it was read from; a reader fills this and calls
  * orr_tokenizer_build(). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "text/split.h"
+#include "text/pre_tokenizer.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "text/merge.h"
+#include "text/bpe.h"
 
 #include "base/alloc.h"
 #include "base/array.h"

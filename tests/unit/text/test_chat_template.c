@@ -12,7 +12,7 @@
 
 #include <orrery/text.h>
 
-#include "text/build.h"
+#include "text/tokenizer_build.h"
 
 static orr_arena *arena;
 static orr_error err;
