@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "team/ring.h"
+#include "team/ring/ring.h"
 
 enum { LARGEST = 128 << 20, ROUNDS_MIN = 11, ROUNDS_MAX = 2001, WARM = 3, RANKS_MAX = 16 };
 static const size_t sizes[] = {8,       1 << 10, 8 << 10, 64 << 10, 256 << 10,

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "team/catchup.h"
+#include "team/catchup/catchup.h"
 
 enum { SOURCES_MAX = 8 };
 static const int64_t patient_ns = INT64_C(60) * 1000 * 1000 * 1000;

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "team/etcd_message.h"
-#include "team/status_text.h"
+#include "team/store/etcd_message.h"
+#include "team/status/text.h"
 
 static orr_output *write_status(const orr_team_status *s, orr_text *ret)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../tests/unit/team/any_message.h"
 #include "fuzz.h"
-#include "team/roster.h"
+#include "team/protocol/roster.h"
 
 /* The first byte chooses the reader of the rest. What can be read is gone on with: a coordinator
  * decides with a report, a member counts data with an epoch. */

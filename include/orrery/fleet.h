@@ -19,7 +19,7 @@ extern "C" {
  *   spares  the same, but nodes that stand ready replace what broke: no wait while they last
  *   ft      replicas fail for themselves: one death stalls all until they have regrouped, then the others go
  *           on without it until it is back. Who is in, whether they may go on, which step stands and
- *           who has to heal is decided by the code of the fault-tolerant team itself (src/team/roster.h).
+ *           who has to heal is decided by the code of the fault-tolerant team itself (src/team/protocol/roster.h).
  *
  * All times are int64 ns. What a run did is counted in replica-ns: one replica for one ns. sync and spares are
  * one replica. Losses and what was won add up to wall time x replicas exactly. */

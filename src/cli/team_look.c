@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "team/endpoint.h"
-#include "team/status_text.h"
+#include "team/status/http.h"
+#include "team/status/text.h"
 
 #define PATIENCE_NS INT64_C(5000000000)
 

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/parallel_for.h"
 #include "engine/train_parts.h"
-#include "team/message.h"
+#include "team/protocol/message.h"
 
 /* One rank of a training, from its first step to its last. */
 

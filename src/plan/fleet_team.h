@@ -2,10 +2,10 @@
 #ifndef ORR_PLAN_FLEET_TEAM_H
 #define ORR_PLAN_FLEET_TEAM_H
 
-#include "team/roster.h"
+#include "team/protocol/roster.h"
 
 /* The team of a simulated job: what its replicas would report, and what the coordinator's own code
- * (team/roster.h) decides of it. No network and no clock: who is in, whether they may go on, which step
+ * (team/protocol/roster.h) decides of it. No network and no clock: who is in, whether they may go on, which step
  * stands, whose data are trained next. */
 typedef struct orr_fleet_team {
     uint32_t   n;      /* replicas of the job, by number; their names sort like it */

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <sys/random.h>
 
-#include "team/coordinator.h"
-#include "team/endpoint.h"
+#include "team/coordinator/coordinator.h"
+#include "team/status/http.h"
 
 /* A coordinator as a process of its own: network, memory, and what it shows. */
 

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "team/session_parts.h"
-#include "team/times.h"
+#include "team/protocol/timeouts.h"
 
 /* What include/orrery/team.h promises to whoever trains. */
 

@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 #include "base/array.h"
-#include "team/hub.h"
-#include "team/member.h"
+#include "team/member/proxy.h"
+#include "team/member/member.h"
 
 /* A member and its owner in two threads: what the owner wants goes over as commands, what the member decides comes
  * back as a turn, an outcome or a failure. Everything that both see is under one lock, which neither holds while it

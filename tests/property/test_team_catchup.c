@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "seeds.h"
 #include "sim/world.h"
-#include "team/catchup.h"
+#include "team/catchup/catchup.h"
 
 /* Whatever happens to sources, takers and the network between them: a taker that is told that the
  * state is whole holds the state that it asked for; one that began is told whole or lost; and where

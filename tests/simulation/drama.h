@@ -7,9 +7,9 @@
 #include "base/philox.h"
 #include "sim/disk.h"
 #include "sim/world.h"
-#include "team/coordinator.h"
-#include "team/hub.h"
-#include "team/member.h"
+#include "team/coordinator/coordinator.h"
+#include "team/member/proxy.h"
+#include "team/member/member.h"
 #include "truth.h"
 
 /* One seed: a team of the real protocol code in a simulated world, faults drawn from the seed, and

@@ -8,9 +8,9 @@
 
 #include "model.h"
 #include "sim/world.h"
-#include "team/coordinator.h"
-#include "team/hub.h"
-#include "team/member.h"
+#include "team/coordinator/coordinator.h"
+#include "team/member/proxy.h"
+#include "team/member/member.h"
 
 /* many_ranks [REPLICAS [RANKS]]: a team of many ranks, a hub in each replica, through a few steps,
  * the death of a replica in the middle of one, and its coming back. 12 8192 are 98,304 ranks.

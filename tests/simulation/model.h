@@ -2,8 +2,8 @@
 #ifndef ORR_TESTS_SIMULATION_MODEL_H
 #define ORR_TESTS_SIMULATION_MODEL_H
 
-#include "team/catchup.h"
-#include "team/ring.h"
+#include "team/catchup/catchup.h"
+#include "team/ring/ring.h"
 
 /* A model that is trained in simulation: its state is numbers that depend on everything that was
  * ever put into them, so that whoever goes another way by one bit is seen at once.

@@ -3,7 +3,7 @@
 #define ORR_TESTS_SIMULATION_TRUTH_H
 
 #include "model.h"
-#include "team/message.h"
+#include "team/protocol/message.h"
 
 /* What is true of a team, kept beside it: the same model trained by one process that nothing
  * happens to, given the slots of data that the team says it trained. Each commit of each rank is

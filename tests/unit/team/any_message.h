@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "team/message.h"
+#include "team/protocol/message.h"
 
 /* Any payload of the team's, by its kind: written, read, and looked at for what no reader may let
  * through. */

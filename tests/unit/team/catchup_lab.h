@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "sim/world.h"
-#include "team/catchup.h"
+#include "team/catchup/catchup.h"
 
 /* Members with a state each, on hosts of a simulated world: which spans it has, what it holds after
  * a step. */

@@ -7,9 +7,9 @@
 
 #include "base/alloc.h"
 #include "sim/world.h"
-#include "team/coordinator.h"
-#include "team/hub.h"
-#include "team/member.h"
+#include "team/coordinator/coordinator.h"
+#include "team/member/proxy.h"
+#include "team/member/member.h"
 
 /* Members of one coordinator in a simulated world, each with an owner that trains: gradients are a
  * function of the slot, the state adds them up. Whoever has the state after a step must have the

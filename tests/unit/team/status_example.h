@@ -2,7 +2,7 @@
 #ifndef ORR_TESTS_STATUS_EXAMPLE_H
 #define ORR_TESTS_STATUS_EXAMPLE_H
 
-#include "team/status.h"
+#include "team/status/status.h"
 
 /* A team of three in the middle of a recovery. */
 static inline orr_team_status status_example(void)

@@ -10,7 +10,7 @@
 
 #include "base/philox.h"
 #include "catchup_lab.h"
-#include "team/catchup_parts.h"
+#include "team/catchup/parts.h"
 
 /* Peers that say what cannot be. Nobody believes them, and nobody else suffers. */
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "team/catchup.h"
+#include "team/catchup/catchup.h"
 
 /* Over real sockets: a thread polls the sources' net, another one trains: it offers, keeps, changes
  * the memory. The taker gets some step, whole, and never a mixture. */

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "hand_team.h"
+#include "scripted_team.h"
 
 /* A coordinator and members moved by hand. What torchft tests of its lighthouse and manager is
  * tested here where it applies; each such test names theirs. What does not apply: shrink_only,

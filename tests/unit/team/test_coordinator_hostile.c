@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/philox.h"
-#include "hand_team.h"
+#include "scripted_team.h"
 
 /* A coordinator, and those who should not be there: other jobs, earlier lives, noise; and a disk
  * that fails. */

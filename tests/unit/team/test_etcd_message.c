@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "team/etcd_message.h"
+#include "team/store/etcd_message.h"
 
 static orr_text text_of(const char *text)
 {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "team/roster.h"
+#include "team/protocol/roster.h"
 
 /* What a coordinator decides, one small situation at a time. The last epoch is 3, of "a", "b", "c"
  * (or as a test says), and has committed step 5; slots 15, 16, 17 are in work for step 6. An epoch

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "status_example.h"
-#include "team/status_text.h"
+#include "team/status/text.h"
 
 static char *text_of(const orr_team_status *status)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "../io/folder.h"
-#include "team/store.h"
+#include "team/store/store.h"
 
 static const int64_t SECOND = 1000 * 1000 * 1000;
 

@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "etcd.h"
-#include "team/store.h"
+#include "team/store/store.h"
 
 static const int64_t SECOND = 1000 * 1000 * 1000;
 static const int64_t PATIENT = 20 * INT64_C(1000000000); /* a busy machine starts etcd slowly */

@@ -18,7 +18,7 @@
 #include "../io/files.h"
 #include "base/alloc.h"
 #include "base/philox.h"
-#include "team/store.h"
+#include "team/store/store.h"
 
 enum { ROOM = 1 << 16 };
 

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "team/catchup/provider.h"
+
+/* What the owner of the state says: here it is, it is about to change, nobody needs it any more. */
+
+/* Where the net has no thread of its own, this is the one that polls; else that one looks again by
+ * itself. */
+static void tell(orr_source *source)
+{
+    if (source->net->poll == NULL)
+        orr_source_serve(source);
+}
+
+void orr_source_offer(orr_source *source, uint64_t step, uint32_t takers, uint32_t index,
+                      uint32_t n)
+{
+    assert(index < n);
+    pthread_mutex_lock(&source->turn);
+    pthread_mutex_lock(&source->lock);
+    if (source->phase == ORR_SOURCE_NEW || source->step != step || source->index != index ||
+        source->n != n)
+        source->done = 0;
+    source->phase = ORR_SOURCE_LIVE;
+    source->step = step;
+    source->wanted = takers;
+    source->index = index;
+    source->n = n;
+    source->kept = (orr_chunk_range){0};
+    pthread_mutex_unlock(&source->lock);
+    pthread_mutex_unlock(&source->turn);
+    tell(source);
+}
+
+/* Whether it is known what a taker lacks of this part. */
+static bool has_asked(const orr_source *source, const orr_source_taker *t)
+{
+    return t->asked && t->step == source->step && t->index == source->index && t->n == source->n;
+}
+
+/* The chunks of the own part from the first to the last that a taker lacks. Whoever is still to ask
+ * lacks all. Under lock. */
+static orr_chunk_range lacked(const orr_source *source)
+{
+    orr_chunk_range sum = {UINT32_MAX, 0};
+    uint32_t known = source->done;
+    if (source->wanted == 0 || source->index >= source->chunks.n)
+        return (orr_chunk_range){0};
+    for (const orr_source_taker *t = source->takers; t != NULL; t = t->next) {
+        if (!has_asked(source, t))
+            continue;
+        known++;
+        if (t->lacks.from == t->lacks.to)
+            continue;
+        sum.from = t->lacks.from < sum.from ? t->lacks.from : sum.from;
+        sum.to = t->lacks.to > sum.to ? t->lacks.to : sum.to;
+    }
+    if (known < source->wanted)
+        return (orr_chunk_range){source->index, source->chunks.n};
+    /* From a chunk of the part on: a taker may say anything. */
+    while (sum.from < sum.to && sum.from % source->n != source->index)
+        sum.from++;
+    return sum.from < sum.to ? sum : (orr_chunk_range){0};
+}
+
+/* Room for the copy, in large pages where the system gives them on request: what is touched first
+ * here is otherwise slower to get than to fill. */
+static orr_status grow(orr_source *source, size_t bytes, orr_error *err)
+{
+    if (bytes <= source->copy_room)
+        return ORR_OK;
+    orr_free(source->copy);
+    source->copy_room = 0;
+    source->copy = orr_malloc(bytes);
+    if (source->copy == NULL)
+        return orr_fail_memory(err);
+    source->copy_room = bytes;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), skip = -(uintptr_t)source->copy % page;
+    if (bytes > skip + page)
+        (void)madvise(source->copy + skip, (bytes - skip) / page * page, MADV_HUGEPAGE);
+    return ORR_OK;
+}
+
+/* While the phase is KEEPING nobody else looks at the copy, and nobody changes the spans. */
+static orr_status copy_range(orr_source *source, orr_chunk_range range, uint64_t *ret_bytes,
+                             orr_error *err)
+{
+    const uint32_t n = source->n, count = (range.to - range.from + n - 1) / n;
+    size_t room;
+    if (!orr_mul_size(count, ORR_CATCHUP_CHUNK, &room))
+        return orr_fail_memory(err);
+    ORR_TRY(grow(source, room, err));
+    const uint32_t at_once = n == 1 ? count : 1;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; i += at_once) {
+        const uint32_t chunk = range.from + i * n;
+        orr_chunk_read(&source->chunks, chunk, at_once,
+                       source->copy + (size_t)i * ORR_CATCHUP_CHUNK);
+        bytes += (at_once - 1) * (uint64_t)ORR_CATCHUP_CHUNK +
+                 orr_chunk_bytes(&source->chunks, chunk + at_once - 1);
+    }
+    *ret_bytes = bytes;
+    return ORR_OK;
+}
+
+/* Requests wait until the copy is made: the lock is free meanwhile, so that the polling thread is
+ * not held up. */
+static orr_status keep(orr_source *source, orr_error *err)
+{
+    const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
+    pthread_mutex_lock(&source->lock);
+    const bool live = source->phase == ORR_SOURCE_LIVE;
+    orr_chunk_range range = {0};
+    if (live) {
+        range = lacked(source);
+        source->phase = ORR_SOURCE_KEEPING;
+    }
+    pthread_mutex_unlock(&source->lock);
+    if (!live)
+        return ORR_OK;
+    uint64_t bytes = 0;
+    const orr_status status =
+        range.from < range.to ? copy_range(source, range, &bytes, err) : ORR_OK;
+    pthread_mutex_lock(&source->lock);
+    source->phase = ORR_SOURCE_KEPT;
+    source->kept = status == ORR_OK ? range : (orr_chunk_range){0};
+    source->counts.kept_bytes += bytes;
+    const int64_t took_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns;
+    if (took_ns > source->counts.keep_ns)
+        source->counts.keep_ns = took_ns;
+    pthread_mutex_unlock(&source->lock);
+    return status;
+}
+
+orr_status orr_source_keep(orr_source *source, orr_error *err)
+{
+    pthread_mutex_lock(&source->turn);
+    const orr_status status = keep(source, err);
+    pthread_mutex_unlock(&source->turn);
+    tell(source);
+    return status;
+}
+
+void orr_source_withdraw(orr_source *source)
+{
+    pthread_mutex_lock(&source->turn);
+    pthread_mutex_lock(&source->lock);
+    if (source->phase != ORR_SOURCE_NEW)
+        source->phase = ORR_SOURCE_KEPT;
+    source->kept = (orr_chunk_range){0};
+    orr_free(source->copy);
+    source->copy = NULL;
+    source->copy_room = 0;
+    pthread_mutex_unlock(&source->lock);
+    pthread_mutex_unlock(&source->turn);
+    tell(source);
+}
+
+orr_source_counts orr_source_counts_of(const orr_source *source)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&source->lock;
+    pthread_mutex_lock(lock);
+    const orr_source_counts counts = source->counts;
+    pthread_mutex_unlock(lock);
+    return counts;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "team/coordinator/coordinator.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "team/coordinator/parts.h"
+
+/* Who connects, and what they say. */
+
+void orr_coordinator_tell(orr_coordinator *c, orr_team_event_kind kind, const char *format, ...)
+{
+    char text[2 * ORR_TEAM_WHY];
+    va_list args;
+    if (c->settings.told == NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const orr_team_event event = {.kind = (uint8_t)kind,
+                                  .at_ns = c->net->now_ns(c->net),
+                                  .epoch = c->memory.record.epoch,
+                                  .step = c->epoch.step,
+                                  .text = text};
+    c->settings.told(c->settings.ctx, &event);
+}
+
+orr_peer *orr_peer_of_conn(orr_coordinator *c, orr_conn conn)
+{
+    for (uint32_t i = 0; i < ORR_PEERS; i++)
+        if (c->peers[i].conn == conn)
+            return &c->peers[i];
+    return NULL;
+}
+
+orr_peer *orr_peer_of_index(orr_coordinator *c, uint32_t index)
+{
+    for (uint32_t i = 0; i < ORR_PEERS; i++)
+        if (c->peers[i].conn != 0 && c->peers[i].in && c->peers[i].index == index)
+            return &c->peers[i];
+    return NULL;
+}
+
+bool orr_peer_is_candidate(const orr_coordinator *c, const orr_peer *peer)
+{
+    const int64_t now = c->net->now_ns(c->net);
+    return peer->conn != 0 && peer->hello && now >= peer->excluded_ns &&
+           now - peer->heard_ns <= c->times.silent_ns;
+}
+
+void orr_peer_drop(orr_coordinator *c, orr_peer *peer)
+{
+    if (peer->conn != 0)
+        c->net->close(c->net, peer->conn, true);
+    orr_free(peer->addresses);
+    orr_free(peer->inbox);
+    *peer = (orr_peer){.conn = 0};
+    c->changed = true;
+}
+
+void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *why)
+{
+    if (peer->hello) {
+        if (gone)
+            orr_memory_gone(&c->memory, &peer->report.id);
+        if (peer->in && c->lost_at_ns == 0)
+            c->lost_at_ns = c->net->now_ns(c->net);
+        if (peer->in)
+            c->counters.lost[gone ? ORR_LOST_DEATH : ORR_LOST_SILENCE]++;
+        orr_coordinator_tell(c, ORR_TEAM_LOST, "%s: %s", peer->report.id.name, why);
+    }
+    orr_peer_drop(c, peer);
+}
+
+static void refuse(orr_coordinator *c, orr_peer *peer, const char *name, const char *why)
+{
+    orr_complaint fault = {.about = UINT32_MAX};
+    orr_bytes payload = {0};
+    snprintf(fault.why, sizeof fault.why, "%s", why);
+    if (orr_write_fault(&payload, &fault))
+        orr_message_send(c->net, peer->conn, ORR_MESSAGE_REFUSED, c->memory.record.epoch, 0,
+                         &payload);
+    orr_array_done(&payload);
+    orr_coordinator_tell(c, ORR_TEAM_REFUSED, "%s: %s", name, why);
+    orr_peer_drop(c, peer);
+}
+
+void orr_peer_refuse(orr_coordinator *c, orr_peer *peer, const char *why)
+{
+    refuse(c, peer, peer->report.id.name, why);
+}
+
+/* Another life of the same replica: the later one stays. */
+static bool supersede(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
+{
+    const orr_member_id *id = &hello->report.id;
+    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+        orr_peer *old = &c->peers[i];
+        if (old == peer || old->conn == 0 || !old->hello ||
+            strcmp(old->report.id.name, id->name) != 0)
+            continue;
+        if (old->report.id.incarnation > id->incarnation) {
+            refuse(c, peer, id->name, "another process of this name was started later");
+            return false;
+        }
+        if (old->report.id.incarnation == id->incarnation) {
+            orr_peer_lost(c, old, false, "it has come on another connection");
+        } else {
+            orr_memory_gone(&c->memory, &old->report.id);
+            if (old->in && c->lost_at_ns == 0)
+                c->lost_at_ns = c->net->now_ns(c->net);
+            refuse(c, old, id->name, "another process of this name was started later");
+        }
+    }
+    return true;
+}
+
+static const char *objection(const orr_coordinator *c, const orr_hello *hello)
+{
+    if (c->ended)
+        return "the job has ended";
+    if (hello->addresses.ranks != hello->ranks || hello->rank != 0)
+        return "it does not speak for all ranks of its replica";
+    if (c->known && hello->fingerprint != c->fingerprint)
+        return "it trains another job: model, plan, seed, data or options differ";
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+        const orr_peer *other = &c->peers[i];
+        if (other->conn == 0 || !other->hello)
+            continue;
+        if (other->ranks != hello->ranks)
+            return "its replica has another number of ranks";
+        others += strcmp(other->report.id.name, hello->report.id.name) != 0;
+    }
+    return others >= ORR_TEAM_REPLICAS ? "the team has as many replicas as there can be" : NULL;
+}
+
+static bool keep_addresses(orr_peer *peer, const orr_addresses *addresses)
+{
+    char *copy = orr_malloc(addresses->bytes);
+    if (copy == NULL)
+        return false;
+    memcpy(copy, addresses->text, addresses->bytes);
+    orr_free(peer->addresses);
+    peer->addresses = copy;
+    peer->address_bytes = addresses->bytes;
+    peer->ranks = addresses->ranks;
+    return true;
+}
+
+static void hear_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
+{
+    const char *why = objection(c, hello);
+    if (why != NULL) {
+        refuse(c, peer, hello->report.id.name, why);
+        return;
+    }
+    if (orr_memory_is_stale(&c->memory, &hello->report)) {
+        orr_peer_drop(c, peer);
+        return;
+    }
+    if (!supersede(c, peer, hello))
+        return;
+    if (!keep_addresses(peer, &hello->addresses)) {
+        orr_peer_drop(c, peer);
+        return;
+    }
+    peer->hello = true;
+    peer->report = hello->report;
+    c->fingerprint = hello->fingerprint;
+    c->known = true;
+    c->changed = true;
+    if (c->first_hello_ns == 0)
+        c->first_hello_ns = c->net->now_ns(c->net);
+    orr_memory_arrived(&c->memory, &hello->report.id);
+    if (hello->report.step == ORR_TEAM_NEVER)
+        orr_coordinator_tell(c, ORR_TEAM_JOINED, "%s, without a state", hello->report.id.name);
+    else
+        orr_coordinator_tell(c, ORR_TEAM_JOINED, "%s, after step %llu", hello->report.id.name,
+                             (unsigned long long)hello->report.step);
+}
+
+static void hear_heartbeat(orr_coordinator *c, orr_peer *peer, const orr_frame *frame,
+                           const orr_heartbeat *h)
+{
+    orr_message_send(c->net, peer->conn, ORR_MESSAGE_ECHO, c->memory.record.epoch, 0, NULL);
+    if (frame->epoch != c->epoch.epoch || memcmp(&peer->progress, h, sizeof *h) == 0)
+        return;
+    peer->progress = *h;
+    peer->moved_ns = peer->heard_ns;
+}
+
+/* false: it is no message of a member. */
+static bool hear(orr_coordinator *c, orr_peer *peer, const orr_frame *frame, const void *payload)
+{
+    orr_hello hello;
+    orr_heartbeat heartbeat;
+    orr_ready ready;
+    orr_complaint fault;
+    if (frame->kind == ORR_MESSAGE_HELLO && !peer->hello) {
+        if (!orr_read_hello(payload, frame->bytes, &hello))
+            return false;
+        hear_hello(c, peer, &hello);
+        return true;
+    }
+    if (!peer->hello)
+        return false;
+    switch (frame->kind) {
+    case ORR_MESSAGE_HEARTBEAT:
+        if (!orr_read_heartbeat(payload, frame->bytes, &heartbeat))
+            return false;
+        hear_heartbeat(c, peer, frame, &heartbeat);
+        return true;
+    case ORR_MESSAGE_READY:
+        if (!orr_read_ready(payload, frame->bytes, &ready))
+            return false;
+        orr_coordinator_ready(c, peer, frame, &ready);
+        return true;
+    case ORR_MESSAGE_FAULT:
+        if (!orr_read_fault(payload, frame->bytes, &fault))
+            return false;
+        if (frame->epoch == c->epoch.epoch)
+            orr_coordinator_fault(c, peer, &fault);
+        return true;
+    case ORR_MESSAGE_LEAVE:
+        peer->leaving = c->changed = true;
+        peer->done |= frame->op == 1;
+        return true;
+    default:
+        return frame->kind == ORR_MESSAGE_WHOLE;
+    }
+}
+
+static void on_accepted(void *ctx, orr_conn conn)
+{
+    orr_coordinator *c = ctx;
+    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+        if (c->peers[i].conn != 0)
+            continue;
+        c->peers[i] = (orr_peer){.conn = conn, .heard_ns = c->net->now_ns(c->net)};
+        return;
+    }
+    c->net->close(c->net, conn, false);
+}
+
+static void *on_place(void *ctx, orr_conn conn, const orr_frame *frame)
+{
+    orr_coordinator *c = ctx;
+    orr_peer *peer = orr_peer_of_conn(c, conn);
+    if (peer == NULL || frame->bytes <= ORR_NET_ROOM || frame->bytes > ORR_INBOX_MOST)
+        return NULL;
+    if (frame->bytes > peer->inbox_bytes) {
+        orr_free(peer->inbox);
+        peer->inbox = orr_malloc(frame->bytes);
+        peer->inbox_bytes = peer->inbox != NULL ? frame->bytes : 0;
+    }
+    return peer->inbox;
+}
+
+static void on_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload)
+{
+    orr_coordinator *c = ctx;
+    orr_peer *peer = orr_peer_of_conn(c, conn);
+    if (peer == NULL)
+        return;
+    peer->heard_ns = c->net->now_ns(c->net);
+    if ((frame->bytes > 0 && payload == NULL) || !hear(c, peer, frame, payload))
+        orr_peer_lost(c, peer, false, "it said what nobody understands");
+    orr_coordinator_settle(c);
+}
+
+static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
+{
+    orr_coordinator *c = ctx;
+    orr_peer *peer = orr_peer_of_conn(c, conn);
+    if (peer == NULL)
+        return;
+    peer->conn = 0;
+    orr_peer_lost(c, peer, why == ORR_NET_GONE, orr_net_end_text(why));
+    orr_coordinator_settle(c);
+}
+
+static void on_woken(void *ctx)
+{
+    orr_coordinator *c = ctx;
+    orr_coordinator_watch(c);
+    orr_coordinator_settle(c);
+}
+
+static orr_status recall(orr_coordinator *c, orr_error *err)
+{
+    enum { ROOM = 64 + 2 * ORR_TEAM_REPLICAS * sizeof(orr_member_id) };
+    uint8_t record[ROOM];
+    uint64_t version;
+    size_t bytes = 0;
+    orr_team_store *store = c->settings.store;
+    c->memory = (orr_memory){.lost = true, .anew = true, .jump = c->settings.jump};
+    if (store == NULL)
+        return ORR_OK;
+    const orr_status status = store->load(store, &version, record, sizeof record, &bytes, err);
+    if (status == ORR_NOT_FOUND || status == ORR_PARSE) /* members may know */
+        return ORR_OK;
+    if (status != ORR_OK)
+        return status;
+    if (orr_read_record(record, bytes, &c->memory.record))
+        c->memory.lost = false;
+    else
+        c->memory.record = (orr_record){.epoch = 0};
+    return ORR_OK;
+}
+
+orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *settings,
+                               orr_coordinator **ret, orr_error *err)
+{
+    orr_coordinator *c = orr_calloc(1, sizeof *c);
+    orr_status status;
+    if (c == NULL)
+        return orr_fail_memory(err);
+    c->net = net;
+    c->settings = *settings;
+    c->retry_at_ns = INT64_MAX;
+    c->began_ns = net->now_ns(net);
+    c->user = (orr_net_user){.ctx = c,
+                             .accepted = on_accepted,
+                             .place = on_place,
+                             .frame = on_frame,
+                             .closed = on_closed,
+                             .woken = on_woken};
+    ORR_TRY_OUT(status, orr_team_times_of(settings->failure_timeout_ns, &c->times, err));
+    if (settings->join_window_ns == 0)
+        c->settings.join_window_ns = 10 * c->times.failure_ns;
+    if (settings->replicas > ORR_TEAM_REPLICAS || settings->least > ORR_TEAM_REPLICAS ||
+        (settings->replicas > 0 && settings->least > settings->replicas)) {
+        status = orr_fail(err, ORR_INVALID, "a team of %u replicas, at least %u of %d at most",
+                          settings->replicas, settings->least, ORR_TEAM_REPLICAS);
+        goto out;
+    }
+    ORR_TRY_OUT(status, recall(c, err));
+    ORR_TRY_OUT(status, net->listen(net, &c->user, settings->listen, c->address, err));
+    net->wake_at(net, &c->user, c->began_ns + c->times.heartbeat_ns / 2);
+    *ret = c;
+out:
+    if (status != ORR_OK)
+        orr_coordinator_free(c);
+    return status;
+}
+
+void orr_coordinator_free(orr_coordinator *c)
+{
+    if (c == NULL)
+        return;
+    c->net->forget(c->net, &c->user);
+    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+        orr_free(c->peers[i].addresses);
+        orr_free(c->peers[i].inbox);
+    }
+    orr_free(c);
+}
+
+const char *orr_coordinator_address(const orr_coordinator *c)
+{
+    return c->address;
+}
+
+bool orr_coordinator_taken(const orr_coordinator *c)
+{
+    return c->taken;
+}
+
+bool orr_coordinator_ended(const orr_coordinator *c, const char **ret_why)
+{
+    *ret_why = c->why;
+    return c->ended;
+}

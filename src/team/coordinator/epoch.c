@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "team/coordinator/parts.h"
+
+/* Epochs: when one is formed, of whom, and how they are told. */
+
+/* Peers of the candidates, in the same order. */
+typedef struct forming {
+    orr_candidate candidates[ORR_PEERS];
+    orr_peer *peers[ORR_PEERS];
+    uint32_t n, staying;
+} forming;
+
+static void list(orr_coordinator *c, forming *f)
+{
+    f->n = f->staying = 0;
+    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+        orr_peer *peer = &c->peers[i];
+        if (!orr_peer_is_candidate(c, peer))
+            continue;
+        f->peers[f->n] = peer;
+        f->candidates[f->n++] = (orr_candidate){&peer->report, peer->leaving};
+        f->staying += !peer->leaving;
+    }
+}
+
+static void halt(orr_coordinator *c, const char *why)
+{
+    orr_complaint fault = {.about = UINT32_MAX};
+    orr_bytes payload = {0};
+    if (c->state == ORR_STATE_HALTED && strcmp(c->why, why) == 0)
+        return;
+    if (c->state != ORR_STATE_HALTED)
+        c->halted_ns = c->net->now_ns(c->net);
+    snprintf(fault.why, sizeof fault.why, "%s", why);
+    if (orr_write_fault(&payload, &fault))
+        for (uint32_t i = 0; i < ORR_PEERS; i++)
+            if (c->peers[i].hello)
+                orr_message_send(c->net, c->peers[i].conn, ORR_MESSAGE_HALT, c->memory.record.epoch,
+                                 0, &payload);
+    orr_array_done(&payload);
+    snprintf(c->why, sizeof c->why, "%s", why);
+    c->state = ORR_STATE_HALTED;
+    c->retry_at_ns = INT64_MAX;
+    orr_coordinator_tell(c, ORR_TEAM_HALT, "%s", why);
+}
+
+/* An epoch is written down twice: before anybody is told of it, and before its first commit. */
+static orr_status save(const orr_coordinator *c, const orr_record *record, bool committed,
+                       orr_error *err)
+{
+    orr_team_store *store = c->settings.store;
+    orr_bytes payload = {0};
+    orr_status status = ORR_OK;
+    if (store != NULL && !orr_write_record(&payload, record))
+        status = orr_fail_memory(err);
+    else if (store != NULL)
+        status = store->save(store, 2 * record->epoch + committed, payload.at, payload.n, err);
+    orr_array_done(&payload);
+    return status;
+}
+
+bool orr_coordinator_remember(orr_coordinator *c, const orr_epoch *epoch, bool committed)
+{
+    orr_memory after = c->memory;
+    orr_error err;
+    orr_status status = ORR_OK;
+    if (committed)
+        orr_memory_committed(&after, epoch);
+    else
+        orr_memory_formed(&after, epoch);
+    if (!committed || c->first_commit)
+        status = save(c, &after.record, committed, &err);
+    if (status == ORR_OK) {
+        c->memory = after;
+    } else if (status == ORR_CANCELED) {
+        c->taken = true;
+        orr_coordinator_end(c, "another coordinator has taken over the team's memory");
+    } else {
+        halt(c, err.text);
+    }
+    return status == ORR_OK;
+}
+
+/* From now on it stands as it was told. */
+static void settle_report(orr_peer *peer, const orr_coordinator *c, uint32_t index)
+{
+    const orr_epoch *epoch = &c->epoch;
+    const orr_epoch_member *m = &epoch->members[index];
+    orr_report *r = &peer->report;
+    const bool whole = m->role == ORR_ROLE_CONTRIBUTOR;
+    if (!whole && !(epoch->carried && r->step == epoch->step))
+        r->step = ORR_TEAM_NEVER;
+    if (whole)
+        r->step = epoch->step;
+    r->data = epoch->data;
+    r->known = epoch->step;
+    r->known_epoch = epoch->data.epoch;
+    r->slot = m->slot;
+    r->epoch = epoch->epoch;
+    r->members = c->memory.record.members;
+    r->base = epoch->base;
+    r->carried = epoch->carried;
+    r->prepared = epoch->carried && whole;
+    r->digest = epoch->digest;
+    r->n_slots = epoch->n_slots;
+    memcpy(r->slots, epoch->slots, epoch->n_slots * sizeof *r->slots);
+}
+
+static void admit(orr_coordinator *c, orr_peer *peer, uint32_t index)
+{
+    peer->in = true;
+    peer->index = index;
+    peer->ready = peer->whole = false;
+    peer->progress = (orr_heartbeat){0};
+    peer->moved_ns = c->net->now_ns(c->net);
+    settle_report(peer, c, index);
+}
+
+static void send_epoch(orr_coordinator *c, orr_peer *peer)
+{
+    orr_bytes payload = {0};
+    c->epoch.you = peer->index;
+    if (orr_write_epoch(&payload, &c->epoch))
+        orr_message_send(c->net, peer->conn, ORR_MESSAGE_EPOCH, c->epoch.epoch, c->epoch.step,
+                         &payload);
+    else
+        orr_peer_lost(c, peer, false, "no memory to tell it the epoch");
+    orr_array_done(&payload);
+}
+
+static void dismiss(orr_coordinator *c, orr_peer *peer)
+{
+    orr_message_send(c->net, peer->conn, ORR_MESSAGE_DISMISS, c->epoch.epoch, c->epoch.step, NULL);
+    orr_coordinator_tell(c, ORR_TEAM_LEFT, "%s", peer->report.id.name);
+    orr_memory_gone(&c->memory, &peer->report.id);
+    orr_peer_drop(c, peer);
+}
+
+static orr_peer *peer_of(const forming *f, const orr_member_id *id)
+{
+    for (uint32_t i = 0; i < f->n; i++)
+        if (orr_member_same(&f->peers[i]->report.id, id))
+            return f->peers[i];
+    return NULL;
+}
+
+static void announce(orr_coordinator *c, const forming *f)
+{
+    for (uint32_t i = 0; i < ORR_PEERS; i++)
+        c->peers[i].in = false;
+    for (uint32_t i = 0; i < c->epoch.n; i++) {
+        orr_peer *peer = peer_of(f, &c->epoch.members[i].id);
+        c->epoch.members[i].addresses =
+            (orr_addresses){peer->addresses, peer->address_bytes, peer->ranks};
+        admit(c, peer, i);
+    }
+    for (uint32_t i = 0; i < c->epoch.n; i++)
+        send_epoch(c, peer_of(f, &c->epoch.members[i].id));
+    for (uint32_t i = 0; i < c->epoch.n; i++)
+        c->epoch.members[i].addresses = (orr_addresses){.text = NULL};
+    for (uint32_t i = 0; i < f->n; i++)
+        if (f->peers[i]->conn != 0 && f->peers[i]->leaving && !f->peers[i]->in)
+            dismiss(c, f->peers[i]);
+    orr_coordinator_tell(c, ORR_TEAM_EPOCH, "%u replicas after step %llu, %u contribute%s",
+                         c->epoch.n, (unsigned long long)c->epoch.step,
+                         orr_epoch_contributors(&c->epoch),
+                         c->epoch.carried ? ", to sums that are there already" : "");
+}
+
+/* All go: the job has ended; if it is complete, for those who wait too. */
+static void dissolve(orr_coordinator *c, const forming *f)
+{
+    for (uint32_t i = 0; i < f->n; i++)
+        if (f->peers[i]->leaving)
+            dismiss(c, f->peers[i]);
+        else
+            orr_peer_refuse(c, f->peers[i], "the job has ended");
+    const orr_record none = {.epoch = c->memory.record.epoch + 1};
+    orr_error err;
+    if (save(c, &none, false, &err) == ORR_OK) /* else a later coordinator waits for who has left */
+        c->memory.record = none;
+    orr_coordinator_end(c, "all replicas have left");
+}
+
+static bool all_go(const orr_coordinator *c, const forming *f)
+{
+    bool one = false, done = false;
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (f->peers[i]->in && !f->peers[i]->leaving)
+            return false;
+        one |= f->peers[i]->leaving;
+        done |= f->peers[i]->leaving && f->peers[i]->done;
+    }
+    return one && (f->staying == 0 || (done && c->state == ORR_STATE_RUNNING));
+}
+
+static bool is_member(const orr_epoch *epoch, const orr_member_id *id)
+{
+    for (uint32_t i = 0; i < epoch->n; i++)
+        if (orr_member_same(&epoch->members[i].id, id))
+            return true;
+    return false;
+}
+
+/* Before a step that was committed is given up: some may have got the state meanwhile. They are to
+ * say hello anew. */
+static bool asks_again(orr_coordinator *c, const orr_epoch *next, const forming *f)
+{
+    bool asks = false;
+    if (next->step >= c->memory.step)
+        return false;
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (!f->peers[i]->in || f->peers[i]->report.step != ORR_TEAM_NEVER)
+            continue;
+        asks = true;
+        orr_peer_drop(c, f->peers[i]);
+    }
+    if (asks)
+        halt(c, "who was getting the state is asked how far it came");
+    return asks;
+}
+
+void orr_coordinator_form(orr_coordinator *c)
+{
+    forming f;
+    orr_epoch next;
+    char why[ORR_TEAM_WHY];
+    list(c, &f);
+    orr_memory_refresh(&c->memory, f.candidates, f.n);
+    if (all_go(c, &f)) {
+        dissolve(c, &f);
+        return;
+    }
+    const orr_quorum q = orr_roster_quorum(&c->memory, f.candidates, f.n);
+    if (!q.enough) {
+        snprintf(why, sizeof why, "%u of the %u replicas of epoch %llu that may live are here",
+                 q.here, q.living, (unsigned long long)c->memory.record.epoch);
+        halt(c, why);
+        return;
+    }
+    if (f.staying < c->settings.least || f.staying == 0) {
+        snprintf(why, sizeof why, "%u replicas are here, %u are wanted", f.staying,
+                 c->settings.least > 0 ? c->settings.least : 1);
+        halt(c, why);
+        return;
+    }
+    if (!orr_roster_decide(&c->memory, f.candidates, f.n, &next, why)) {
+        halt(c, why);
+        return;
+    }
+    for (uint32_t i = 0; i < f.n; i++)
+        if (f.peers[i]->leaving && !is_member(&next, &f.peers[i]->report.id))
+            orr_memory_left(&c->memory, &f.peers[i]->report.id);
+    next.base = c->memory.record.base;
+    if (asks_again(c, &next, &f) || !orr_coordinator_remember(c, &next, false))
+        return;
+    c->first_commit = true;
+    const bool again = c->attempted && next.step == c->epoch.step;
+    c->counters.epochs++;
+    c->counters.retries += again;
+    c->retries = again ? c->retries + 1 : 0;
+    c->attempted = true;
+    c->epoch = next;
+    c->state = ORR_STATE_RUNNING;
+    c->why[0] = '\0';
+    c->retry_at_ns = INT64_MAX;
+    c->attempt_ns = c->net->now_ns(c->net);
+    announce(c, &f);
+}
+
+/* Epochs are counted on, and another job may come. */
+static void begin_anew(orr_coordinator *c)
+{
+    c->memory = (orr_memory){
+        .record = {.epoch = c->memory.record.epoch}, .anew = true, .jump = c->settings.jump};
+    c->epoch = (orr_epoch){.epoch = c->epoch.epoch};
+    c->first_hello_ns = c->lost_at_ns = c->last_commit_ns = 0;
+    c->retry_at_ns = INT64_MAX;
+    c->known = c->attempted = false;
+    c->state = ORR_STATE_FORMING;
+}
+
+void orr_coordinator_end(orr_coordinator *c, const char *why)
+{
+    snprintf(c->why, sizeof c->why, "%s", why);
+    orr_coordinator_tell(c, ORR_TEAM_LEFT, "%s", why);
+    if (c->settings.stay && c->state != ORR_STATE_ENDED) {
+        begin_anew(c);
+        return;
+    }
+    c->state = ORR_STATE_ENDED;
+    c->ended = true;
+}
+
+/* Is it time for a first epoch, or for one after a halt? */
+static bool may_form(orr_coordinator *c)
+{
+    forming f;
+    const int64_t now = c->net->now_ns(c->net);
+    list(c, &f);
+    orr_memory_refresh(&c->memory, f.candidates, f.n);
+    if (f.staying == 0)
+        return f.n > 0;
+    if (c->memory.record.members.n == 0) /* the first */
+        return (c->settings.replicas > 0 && f.staying >= c->settings.replicas) ||
+               ((c->settings.replicas == 0 || c->settings.least > 0) &&
+                now - c->first_hello_ns >= c->settings.join_window_ns);
+    const orr_quorum q = orr_roster_quorum(&c->memory, f.candidates, f.n);
+    return q.all || now - c->began_ns >= c->times.failure_ns;
+}
+
+/* A member that is not here any more, or came back on another connection. */
+static bool misses_one(orr_coordinator *c)
+{
+    for (uint32_t i = 0; i < c->epoch.n; i++) {
+        const orr_peer *peer = orr_peer_of_index(c, i);
+        if (peer == NULL || !orr_peer_is_candidate(c, peer))
+            return true;
+    }
+    return false;
+}
+
+void orr_coordinator_settle(orr_coordinator *c)
+{
+    for (int round = 0; c->changed && !c->ended && round < ORR_PEERS; round++) {
+        c->changed = false;
+        if (c->state == ORR_STATE_RUNNING ? misses_one(c) : may_form(c))
+            orr_coordinator_form(c);
+    }
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "team/coordinator/parts.h"
+
+/* Who is lost without a word: the silent, and those on whom all others wait. */
+
+enum { RETRIES = 3 }; /* of a step with the same members, before one of them must go */
+
+static void find_silent(orr_coordinator *c, int64_t now)
+{
+    char why[ORR_TEAM_WHY];
+    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+        orr_peer *peer = &c->peers[i];
+        if (peer->conn == 0 || now - peer->heard_ns <= c->times.silent_ns)
+            continue;
+        snprintf(why, sizeof why, "silent for %lld ms",
+                 (long long)((now - peer->heard_ns) / 1000000));
+        orr_peer_lost(c, peer, false, why);
+    }
+}
+
+/* Out of the next epochs for a while, in which the others go on. */
+static void exclude(orr_coordinator *c, orr_peer *peer, orr_lost how, const char *why)
+{
+    orr_complaint fault = {.about = UINT32_MAX};
+    orr_bytes payload = {0};
+    snprintf(fault.why, sizeof fault.why, "%s", why);
+    if (orr_write_fault(&payload, &fault))
+        orr_message_send(c->net, peer->conn, ORR_MESSAGE_HALT, c->epoch.epoch, 0, &payload);
+    orr_array_done(&payload);
+    peer->excluded_ns = c->net->now_ns(c->net) + 4 * c->times.failure_ns;
+    peer->report.prepared = false;
+    c->counters.lost[how]++;
+    if (c->lost_at_ns == 0)
+        c->lost_at_ns = c->net->now_ns(c->net);
+    orr_coordinator_tell(c, ORR_TEAM_LOST, "%s: %s", peer->report.id.name, why);
+    c->changed = true;
+}
+
+/* All have handed in the same, and not all of it is reduced: nobody computes, they wait for frames.
+ */
+static bool waits_for_frames(orr_coordinator *c)
+{
+    const orr_peer *first = orr_peer_of_index(c, 0);
+    bool waits = false;
+    for (uint32_t i = 0; i < c->epoch.n; i++) {
+        const orr_peer *peer = orr_peer_of_index(c, i);
+        if (peer == NULL || peer->progress.posted != first->progress.posted)
+            return false;
+        waits |= peer->progress.reduced < peer->progress.posted;
+    }
+    return waits;
+}
+
+/* Has nothing moved anywhere for so long that nothing will? How long a step computes is not known,
+ * how long frames take is. */
+static bool stalls(orr_coordinator *c, int64_t now)
+{
+    const int64_t patience_ns =
+        waits_for_frames(c) ? c->times.failure_ns : orr_team_stall_ns(&c->times, c->step_ns);
+    int64_t moved = c->attempt_ns;
+    for (uint32_t i = 0; i < c->epoch.n; i++) {
+        const orr_peer *peer = orr_peer_of_index(c, i);
+        if (peer != NULL && peer->moved_ns > moved)
+            moved = peer->moved_ns;
+    }
+    return now - moved > patience_ns;
+}
+
+/* Of those on whom the others wait, the one that has handed in least; NULL: all have handed in the
+ * same. */
+static orr_peer *latecomer(orr_coordinator *c)
+{
+    orr_peer *last = NULL;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < c->epoch.n; i++) {
+        orr_peer *peer = orr_peer_of_index(c, i);
+        if (peer == NULL)
+            continue;
+        most = peer->progress.posted > most ? peer->progress.posted : most;
+        if (!peer->ready && (last == NULL || peer->progress.posted < last->progress.posted))
+            last = peer;
+    }
+    return last != NULL && last->progress.posted < most ? last : NULL;
+}
+
+/* Where frames were sent and did not arrive. */
+static void complain_of_links(orr_coordinator *c)
+{
+    for (uint32_t i = 0; i < c->epoch.n && c->epoch.n > 1; i++) {
+        orr_peer *left = orr_peer_of_index(c, i);
+        orr_peer *right = orr_peer_of_index(c, (i + 1) % c->epoch.n);
+        if (left == NULL || right == NULL || left->progress.sent <= right->progress.received)
+            continue;
+        left->complaints++;
+        right->complaints++;
+    }
+}
+
+static orr_peer *most_complained_of(orr_coordinator *c)
+{
+    orr_peer *worst = NULL;
+    for (uint32_t i = 0; i < c->epoch.n; i++) {
+        orr_peer *peer = orr_peer_of_index(c, i);
+        if (peer != NULL && (worst == NULL || peer->complaints >= worst->complaints))
+            worst = peer;
+    }
+    return worst;
+}
+
+/* The same members with new connections; if that was done often enough, without one of them. */
+static void retry(orr_coordinator *c, orr_lost how, const char *why)
+{
+    c->retry_at_ns = INT64_MAX;
+    if (c->lost_at_ns == 0)
+        c->lost_at_ns = c->net->now_ns(c->net);
+    orr_peer *worst = most_complained_of(c);
+    if (c->retries >= RETRIES && worst != NULL && c->epoch.n > 1) {
+        exclude(c, worst, how, why);
+        return;
+    }
+    c->counters.lost[how]++;
+    orr_coordinator_tell(c, ORR_TEAM_RETRY, "step %llu: %s", (unsigned long long)c->epoch.step + 1,
+                         why);
+    orr_coordinator_form(c);
+}
+
+static void find_stalled(orr_coordinator *c, int64_t now)
+{
+    if (c->state != ORR_STATE_RUNNING || !stalls(c, now))
+        return;
+    orr_peer *late = latecomer(c);
+    if (late != NULL) {
+        exclude(c, late, ORR_LOST_STALL, "all others wait for it, and it does not move");
+        return;
+    }
+    complain_of_links(c);
+    retry(c, ORR_LOST_STALL, "nothing moves");
+}
+
+void orr_coordinator_fault(orr_coordinator *c, orr_peer *from, const orr_complaint *fault)
+{
+    if (c->state != ORR_STATE_RUNNING || !from->in)
+        return;
+    orr_peer *about = orr_peer_of_index(c, fault->about);
+    (about != NULL ? about : from)->complaints++;
+    orr_coordinator_tell(c, ORR_TEAM_RETRY, "%s says that the ring broke at %s: %s",
+                         from->report.id.name, about != NULL ? about->report.id.name : "nobody",
+                         fault->why);
+    if (c->retry_at_ns == INT64_MAX) /* who died is known in a moment */
+        c->retry_at_ns = c->net->now_ns(c->net) + c->times.grace_ns;
+    c->net->wake_at(c->net, &c->user, c->retry_at_ns);
+}
+
+void orr_coordinator_watch(orr_coordinator *c)
+{
+    const int64_t now = c->net->now_ns(c->net);
+    find_silent(c, now);
+    if (c->state == ORR_STATE_RUNNING && now >= c->retry_at_ns && !c->changed)
+        retry(c, ORR_LOST_CONNECTION, "a connection between members broke");
+    else if (!c->changed)
+        find_stalled(c, now);
+    c->changed |= c->state != ORR_STATE_RUNNING;
+    c->memory.waited =
+        c->state == ORR_STATE_HALTED && now - c->halted_ns >= c->settings.join_window_ns;
+    const int64_t next = now + c->times.heartbeat_ns / 2;
+    c->net->wake_at(c->net, &c->user, next < c->retry_at_ns ? next : c->retry_at_ns);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TEAM_COORDINATOR_PARTS_H
+#define ORR_TEAM_COORDINATOR_PARTS_H
+
+#include "team/coordinator/coordinator.h"
+#include "team/protocol/roster.h"
+#include "team/protocol/timeouts.h"
+
+/* What the files coordinator_*.c share. */
+
+/* Who is connected: a replica that has said hello, or somebody who has not yet. */
+typedef struct orr_peer {
+    orr_conn conn;          /* 0: nobody here                                          */
+    bool     hello;
+    bool     leaving, done; /* wants to go at the next commit; since the job is complete */
+    bool     in;            /* a member of the epoch, at `index`                       */
+    uint32_t index;
+    int64_t  heard_ns;
+    int64_t  excluded_ns;   /* is no candidate before then                             */
+    orr_report report;      /* as it said, and as it must be by what it was told since */
+    uint32_t ranks;
+    char    *addresses;     /* as in its hello                                         */
+    size_t   address_bytes;
+    uint8_t *inbox;         /* of payloads that the net has no room for                */
+    size_t   inbox_bytes;
+    /* Of the step under way: */
+    bool     ready, whole;
+    uint64_t digest;
+    orr_heartbeat progress;
+    int64_t  moved_ns;      /* when that changed last                                  */
+    uint32_t complaints;
+} orr_peer;
+
+enum { ORR_PEERS = 2 * ORR_TEAM_REPLICAS, ORR_INBOX_MOST = 1 << 26 };
+
+struct orr_coordinator {
+    orr_net *net;
+    orr_net_user user;
+    orr_coordinator_settings settings;
+    orr_team_times times;
+    char     address[ORR_NET_ADDRESS];
+    orr_team_state state;
+    orr_memory memory;
+    orr_epoch  epoch;       /* as it stands for the step under way; of no use unless RUNNING */
+    uint64_t fingerprint;
+    bool     known;         /* fingerprint is */
+    int64_t  began_ns, halted_ns, first_hello_ns, step_ns, last_commit_ns, attempt_ns;
+    int64_t  retry_at_ns;   /* the attempt is to be made again; INT64_MAX: it is not */
+    int64_t  lost_at_ns;    /* when what is being recovered from was found; 0: nothing is */
+    uint32_t retries;       /* of the step */
+    bool     attempted;     /* the step under way, before */
+    bool     first_commit;  /* is yet to come, of the epoch */
+    bool     taken;         /* the store, by another coordinator */
+    bool     ended, changed; /* changed: who is here, since it was looked at last */
+    char     why[ORR_TEAM_WHY];
+    orr_team_status counters;
+    orr_peer peers[ORR_PEERS];
+};
+
+/* Something happened; text as printf. */
+void orr_coordinator_tell(orr_coordinator *c, orr_team_event_kind kind, const char *format, ...)
+    ORR_PRINTF(3, 4);
+
+/* Is it one that the next epoch may have? */
+bool orr_peer_is_candidate(const orr_coordinator *c, const orr_peer *peer);
+orr_peer *orr_peer_of_conn(orr_coordinator *c, orr_conn conn); /* NULL: none */
+orr_peer *orr_peer_of_index(orr_coordinator *c, uint32_t index); /* member of the epoch; NULL: gone */
+void orr_peer_refuse(orr_coordinator *c, orr_peer *peer, const char *why);
+void orr_peer_drop(orr_coordinator *c, orr_peer *peer); /* closes; what it was is forgotten */
+/* A member or somebody waiting is no more. `gone`: it cannot act in its epoch any longer. */
+void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *why);
+
+/* After anything that happened: forms an epoch if one can and must be (coordinator_form.c). */
+void orr_coordinator_settle(orr_coordinator *c);
+/* A member is prepared: perhaps all are (coordinator_commit.c). */
+void orr_coordinator_ready(orr_coordinator *c, orr_peer *peer, const orr_frame *frame, const orr_ready *ready);
+/* The attempt is given up and made again with who is here. */
+void orr_coordinator_form(orr_coordinator *c);
+/* The epoch is formed, or `committed` a step: durable, before anybody is told. false: it is not, and all halt. */
+bool orr_coordinator_remember(orr_coordinator *c, const orr_epoch *epoch, bool committed);
+void orr_coordinator_end(orr_coordinator *c, const char *why);
+/* Who is silent, who does not move, whose connection broke (coordinator_watch.c). */
+void orr_coordinator_watch(orr_coordinator *c);
+void orr_coordinator_fault(orr_coordinator *c, orr_peer *from, const orr_complaint *fault);
+
+#endif /* ORR_TEAM_COORDINATOR_PARTS_H */

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "team/member/parts.h"
+
+/* The owner's side: turns, what it hands in, outcomes. */
+
+size_t orr_reduction_bytes(const orr_reduction *r)
+{
+    return r->n * (r->dtype == ORR_RING_FP64 ? sizeof(double) : sizeof(float));
+}
+
+static void give(orr_member *m, const orr_team_turn *turn, bool live)
+{
+    m->turn = *turn;
+    m->live = live;
+    m->follows = false;
+    if (turn->kind == ORR_TURN_COMPUTE || turn->kind == ORR_TURN_ZEROS)
+        m->reductions.n = 0;
+    m->phase = turn->kind == ORR_TURN_APPLY  ? ORR_PHASE_UPDATE
+               : turn->kind == ORR_TURN_LEFT ? ORR_PHASE_LEFT
+                                             : ORR_PHASE_WORK;
+    m->owner.turn(m->owner.ctx, turn);
+}
+
+/* The step under way, as this member has to do it. */
+static bool step_turn(const orr_member *m, orr_team_turn *ret)
+{
+    if (m->epoch.n == 0 || m->epoch.carried)
+        return false;
+    const orr_epoch_member *me = orr_member_me(m);
+    const bool heals = me->role == ORR_ROLE_HEALING;
+    if (heals && !orr_member_may_defer(m))
+        return false;
+    *ret = (orr_team_turn){.kind = heals ? ORR_TURN_ZEROS : ORR_TURN_COMPUTE,
+                           .epoch = m->epoch.epoch,
+                           .step = m->epoch.step + 1,
+                           .slot = heals ? 0 : me->slot};
+    return true;
+}
+
+static void lead(orr_member *m)
+{
+    orr_team_turn turn = {.kind = ORR_TURN_LEFT, .epoch = m->epoch.epoch, .step = m->epoch.step};
+    if (m->dismissed)
+        give(m, &turn, false);
+    else if (!orr_member_apply(m) && m->in && step_turn(m, &turn))
+        give(m, &turn, true);
+}
+
+/* What the leader was given, when this member is as far as its leader was then. */
+static void follow(orr_member *m)
+{
+    orr_team_turn own;
+    const orr_team_turn turn = m->followed;
+    if (turn.kind == ORR_TURN_LEFT) {
+        give(m, &turn, false);
+    } else if (!m->dismissed && (turn.epoch > m->epoch.epoch ||
+                                 (turn.epoch == m->epoch.epoch && turn.step > m->epoch.step + 1))) {
+        return;
+    } else if (turn.kind == ORR_TURN_APPLY) {
+        if (m->dismissed || turn.epoch < m->epoch.epoch) { /* nothing depends on this state */
+            orr_member_forget_healing(m);
+            orr_taker_forget(m->taker);
+            give(m, &turn, false);
+        } else {
+            (void)orr_member_apply(m);
+        }
+    } else {
+        const bool live = !m->dismissed && step_turn(m, &own) && own.kind == turn.kind &&
+                          own.step == turn.step && own.slot == turn.slot;
+        give(m, &turn, live);
+    }
+}
+
+void orr_member_next_turn(orr_member *m)
+{
+    if (m->phase != ORR_PHASE_IDLE)
+        return;
+    if (m->settings.leads)
+        lead(m);
+    else if (m->follows)
+        follow(m);
+}
+
+void orr_member_follow(orr_member *m, const orr_team_turn *turn)
+{
+    m->followed = *turn;
+    m->follows = true;
+    orr_member_next_turn(m);
+}
+
+orr_status orr_member_reduce(orr_member *m, orr_ring_dtype dtype, const void *in, void *out,
+                             size_t n, orr_error *err)
+{
+    uint32_t op;
+    if (m->phase != ORR_PHASE_WORK || !m->live)
+        return ORR_OK;
+    if (!orr_array_push(&m->reductions, ((orr_reduction){dtype, out, n})))
+        return orr_fail_memory(err);
+    return orr_ring_post(m->ring, dtype, in, out, n, &op, err);
+}
+
+static void tell_outcome(orr_member *m, orr_team_outcome_kind kind, uint64_t retries)
+{
+    const orr_team_outcome outcome = {.kind = kind,
+                                      .epoch = m->epoch.epoch,
+                                      .step = m->turn.step,
+                                      .contributors = m->turn.contributors,
+                                      .retries = retries,
+                                      .wait_ns = m->net->now_ns(m->net) - m->vote_ns};
+    m->phase = kind == ORR_OUTCOME_COMMITTED ? ORR_PHASE_UPDATE : ORR_PHASE_IDLE;
+    m->live = false;
+    m->owner.outcome(m->owner.ctx, &outcome);
+}
+
+void orr_member_decide(orr_member *m, orr_team_outcome_kind kind, uint64_t retries)
+{
+    if (m->phase == ORR_PHASE_WORK)
+        m->live = false;
+    else if (m->phase == ORR_PHASE_VOTE)
+        tell_outcome(m, kind, retries);
+}
+
+void orr_member_complete(orr_member *m)
+{
+    if (m->phase != ORR_PHASE_WORK)
+        return;
+    m->phase = ORR_PHASE_VOTE;
+    m->vote_ns = m->net->now_ns(m->net);
+    if (!m->live) { /* decided while the owner was at work */
+        tell_outcome(m, ORR_OUTCOME_DROPPED, 0);
+        orr_member_next_turn(m);
+        orr_member_try_fetch(m);
+        return;
+    }
+    orr_member_try_ready(m);
+}
+
+void orr_member_updated(orr_member *m, uint64_t step)
+{
+    if (m->phase != ORR_PHASE_UPDATE)
+        return;
+    m->phase = ORR_PHASE_IDLE;
+    m->updated = step;
+    orr_member_offer(m);
+    orr_member_next_turn(m);
+    orr_member_try_fetch(m);
+}
+
+void orr_member_try_ready(orr_member *m)
+{
+    if (m->phase != ORR_PHASE_VOTE || !m->live || m->said_ready || !m->in || m->epoch.carried ||
+        m->reduced < m->reductions.n || orr_ring_progress_of(m->ring).reduced < m->reductions.n)
+        return;
+    const bool whole = !orr_member_heals(m) || orr_member_is_whole(m);
+    const orr_ready ready = {.digest = orr_ring_digest(m->ring), .whole = whole};
+    orr_bytes payload = {0};
+    m->said_ready = true;
+    if (whole) {
+        m->report.step = m->epoch.step;
+        m->report.data = m->epoch.data;
+    }
+    m->report.prepared = true;
+    m->report.digest = ready.digest;
+    m->report.n_slots = orr_epoch_slots(&m->epoch, m->report.slots);
+    if (orr_write_ready(&payload, &ready))
+        orr_member_send(m, ORR_MESSAGE_READY, m->epoch.step + 1, &payload);
+    orr_array_done(&payload);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "team/member/parts.h"
+
+/* What a member does when it is told: another epoch, a commit, that there is no team. */
+
+/* The epoch's text is kept: addresses point into it. */
+static bool keep_text(orr_member *m, const orr_frame *frame, const void *payload)
+{
+    if (frame->bytes > m->text_bytes) {
+        uint8_t *room = orr_realloc(m->text, frame->bytes);
+        if (room == NULL)
+            return false;
+        m->text = room;
+        m->text_bytes = frame->bytes;
+    }
+    memcpy(m->text, payload, frame->bytes);
+    return true;
+}
+
+static void note_epoch(orr_member *m)
+{
+    orr_report *r = &m->report;
+    r->epoch = m->epoch.epoch;
+    r->base = m->epoch.base;
+    r->carried = m->epoch.carried;
+    r->members = (orr_roll){.n = m->epoch.n};
+    for (uint32_t i = 0; i < m->epoch.n; i++)
+        r->members.ids[i] = m->epoch.members[i].id;
+    m->in = true;
+    m->alone_ns = 0;
+    m->said_ready = false;
+}
+
+/* Data of the step after the epoch's, and what is known after it. */
+static void note_position(orr_member *m)
+{
+    orr_report *r = &m->report;
+    const orr_epoch_member *me = orr_member_me(m);
+    const bool whole = me->role == ORR_ROLE_CONTRIBUTOR;
+    r->step = whole ? m->epoch.step : ORR_TEAM_NEVER;
+    r->data = m->epoch.data;
+    r->known = m->epoch.step;
+    r->known_epoch = m->epoch.data.epoch;
+    r->slot = whole ? me->slot : ORR_TEAM_NEVER;
+    r->prepared = false;
+    m->committed = whole ? m->epoch.step : 0;
+}
+
+static bool form_ring(orr_member *m)
+{
+    const char *addresses[ORR_TEAM_REPLICAS], *state;
+    orr_error err;
+    for (uint32_t i = 0; i < m->epoch.n; i++)
+        if (!orr_addresses_of(&m->epoch.members[i].addresses, 0, &addresses[i], &state))
+            return false;
+    m->reduced = 0;
+    return orr_ring_form(m->ring, m->epoch.epoch, m->epoch.step + 1, addresses, m->epoch.n,
+                         m->epoch.you, &err) == ORR_OK;
+}
+
+/* A new step is under way: what was handed in for another one is forgotten. */
+static void begin_step(orr_member *m)
+{
+    m->live = false;
+    m->reduced = 0;
+    m->retries = 0;
+    orr_ring_step(m->ring, m->epoch.step + 1);
+}
+
+/* The sums are there already, or never will be: nothing is reduced here. */
+static void enter_carried(orr_member *m)
+{
+    const bool holds = orr_member_me(m)->role == ORR_ROLE_CONTRIBUTOR;
+    const orr_ready ready = {.digest = m->epoch.digest, .whole = holds};
+    orr_bytes payload = {0};
+    orr_ring_leave(m->ring);
+    m->report.prepared = holds;
+    m->report.digest = m->epoch.digest;
+    if (!holds && m->report.step != m->epoch.step)
+        m->report.step = ORR_TEAM_NEVER;
+    m->report.known = m->epoch.step;
+    m->report.known_epoch = m->epoch.data.epoch;
+    m->said_ready = true;
+    if (orr_write_ready(&payload, &ready))
+        orr_member_send(m, ORR_MESSAGE_READY, m->epoch.step + 1, &payload);
+    orr_array_done(&payload);
+}
+
+/* Does what the owner is at still count? It was told a step, and data or zeros. */
+static bool goes_on(const orr_member *m)
+{
+    const orr_epoch_member *me = orr_member_me(m);
+    if (!m->live || m->turn.step != m->epoch.step + 1)
+        return false;
+    return me->role == ORR_ROLE_HEALING
+               ? m->turn.kind == ORR_TURN_ZEROS
+               : m->turn.kind == ORR_TURN_COMPUTE && m->turn.slot == me->slot;
+}
+
+static void enter_plain(orr_member *m, uint64_t step_before)
+{
+    const bool whole = orr_member_me(m)->role == ORR_ROLE_CONTRIBUTOR;
+    const bool commits = whole && m->report.prepared && step_before != ORR_TEAM_NEVER &&
+                         step_before + 1 == m->epoch.step;
+    const bool stays = !commits && goes_on(m);
+    note_position(m);
+    m->offered = false;
+    if (commits)
+        orr_source_withdraw(m->source);
+    else if (whole && m->phase != ORR_PHASE_UPDATE)
+        m->updated = m->epoch.step;
+    if (whole || m->fetch_key != orr_member_state_key(m))
+        orr_member_forget_healing(m);
+    m->fetching = false; /* from others, perhaps; what has come stays */
+    if (stays) {
+        m->retries++;
+        return;
+    }
+    const uint64_t retries = m->retries;
+    if (commits)
+        m->turn.contributors = m->report.n_slots;
+    begin_step(m);
+    orr_member_decide(m, commits ? ORR_OUTCOME_COMMITTED : ORR_OUTCOME_DROPPED, retries);
+}
+
+bool orr_member_enter(orr_member *m, const orr_frame *frame, const void *payload)
+{
+    orr_epoch epoch;
+    if (!orr_read_epoch(frame, payload, &epoch))
+        return false;
+    if (epoch.epoch <= m->report.epoch)
+        return true;
+    if (!keep_text(m, frame, payload) || !orr_read_epoch(frame, m->text, &m->epoch))
+        return false;
+    const uint64_t before = m->report.step;
+    note_epoch(m);
+    orr_member_tell(m, ORR_TEAM_EPOCH, "%u replicas, %u contribute, after step %llu", m->epoch.n,
+                    orr_epoch_contributors(&m->epoch), (unsigned long long)m->epoch.step);
+    if (m->epoch.carried) {
+        enter_carried(m);
+        return true;
+    }
+    enter_plain(m, before);
+    if (!form_ring(m))
+        return false;
+    orr_member_offer(m);
+    orr_member_next_turn(m);
+    orr_member_try_fetch(m);
+    orr_member_try_ready(m);
+    return true;
+}
+
+/* Of the step that is committed: does the owner have its sums, and the state to put them to? */
+static orr_team_outcome_kind outcome_of(orr_member *m, bool carried, uint64_t contributors)
+{
+    m->turn.contributors = contributors;
+    if (orr_member_me(m)->role == ORR_ROLE_CONTRIBUTOR) {
+        if (carried)
+            orr_source_withdraw(m->source);
+        else
+            orr_member_keep(m);
+        m->offered &= !carried;
+        orr_member_forget_healing(m);
+        return ORR_OUTCOME_COMMITTED;
+    }
+    if (!carried && orr_member_defer(m, contributors))
+        return ORR_OUTCOME_DEFERRED;
+    orr_member_forget_healing(m); /* the state after this step is what it needs now */
+    return ORR_OUTCOME_DROPPED;
+}
+
+static void take_roles(orr_member *m, const orr_commit *commit)
+{
+    for (uint32_t i = 0; i < m->epoch.n; i++) {
+        m->epoch.members[i].role = commit->role[i];
+        m->epoch.members[i].slot = commit->slot[i];
+    }
+    m->epoch.carried = false;
+    m->epoch.n_slots = 0;
+    m->epoch.step++;
+    m->epoch.data.epoch = m->epoch.epoch;
+    m->report.base = m->report.members;
+    m->report.carried = false;
+    m->said_ready = false;
+}
+
+bool orr_member_commit(orr_member *m, const orr_frame *frame, const void *payload)
+{
+    orr_commit commit;
+    uint64_t slots[ORR_TEAM_REPLICAS];
+    if (!orr_read_commit(payload, frame->bytes, &commit))
+        return false;
+    if (!m->in || frame->epoch != m->epoch.epoch || frame->step != m->epoch.step + 1)
+        return frame->epoch <= m->report.epoch;
+    const uint32_t n = orr_epoch_slots(&m->epoch, slots);
+    const bool carried = m->epoch.carried;
+    const bool known = m->committed >= frame->step; /* before the other ranks of the replica did */
+    if (commit.n != m->epoch.n || !orr_team_data_consume(&m->epoch.data, slots, n))
+        return false;
+    take_roles(m, &commit);
+    orr_member_tell(m, ORR_TEAM_COMMIT, "%u contributed", n);
+    const uint64_t retries = m->retries;
+    const bool stays = known && goes_on(m);
+    const orr_team_outcome_kind kind = known ? ORR_OUTCOME_DROPPED : outcome_of(m, carried, n);
+    note_position(m);
+    if (!stays)
+        begin_step(m);
+    if (carried && !form_ring(m))
+        return false;
+    if (!stays)
+        orr_member_decide(m, kind, retries);
+    orr_member_offer(m);
+    orr_member_next_turn(m);
+    orr_member_try_fetch(m);
+    return true;
+}
+
+void orr_member_halt(orr_member *m, const char *why)
+{
+    m->in = false;
+    if (m->alone_ns == 0)
+        m->alone_ns = m->net->now_ns(m->net);
+    orr_ring_leave(m->ring);
+    orr_member_tell(m, ORR_TEAM_HALT, "%s", why);
+}

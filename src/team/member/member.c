@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "team/member/member.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "team/member/parts.h"
+
+/* A member and its coordinator: calling it, hearing it, telling it that one lives. */
+
+void orr_member_tell(orr_member *m, orr_team_event_kind kind, const char *format, ...)
+{
+    char text[2 * ORR_TEAM_WHY];
+    va_list args;
+    if (m->owner.told == NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const orr_team_event event = {.kind = (uint8_t)kind,
+                                  .at_ns = m->net->now_ns(m->net),
+                                  .epoch = m->epoch.epoch,
+                                  .step = m->epoch.step,
+                                  .text = text};
+    m->owner.told(m->owner.ctx, &event);
+}
+
+void orr_member_send(orr_member *m, orr_message_kind kind, uint64_t step, const orr_bytes *payload)
+{
+    orr_message_send(m->net, m->conn, kind, m->epoch.epoch, step, payload);
+}
+
+static void say_leave(orr_member *m)
+{
+    const orr_frame frame = {.kind = ORR_MESSAGE_LEAVE, .epoch = m->epoch.epoch, .op = m->done};
+    if (m->conn != 0)
+        m->net->send(m->net, m->conn, &frame, NULL, false);
+}
+
+static void say_hello(orr_member *m)
+{
+    char addresses[2 * ORR_NET_ADDRESS];
+    orr_bytes payload = {0};
+    const char *ring = orr_ring_address(m->ring), *state = orr_source_address(m->source);
+    const size_t ring_bytes = strlen(ring) + 1, state_bytes = strlen(state) + 1;
+    const bool healed = m->epoch.n > 0 && orr_member_me(m)->role == ORR_ROLE_HEALING;
+    if (healed && orr_member_is_whole(m)) { /* since it said last how far it is */
+        m->report.step = m->epoch.step;
+        m->report.data = m->epoch.data;
+    }
+    memcpy(addresses, ring, ring_bytes);
+    memcpy(addresses + ring_bytes, state, state_bytes);
+    const orr_hello hello = {.fingerprint = m->settings.fingerprint,
+                             .rank = m->settings.rank,
+                             .ranks = m->settings.ranks,
+                             .report = m->report,
+                             .addresses = {addresses, ring_bytes + state_bytes, 1}};
+    if (orr_write_hello(&payload, &hello))
+        orr_member_send(m, ORR_MESSAGE_HELLO, 0, &payload);
+    orr_array_done(&payload);
+    if (m->drains)
+        say_leave(m);
+    if (m->fetched)
+        orr_member_send(m, ORR_MESSAGE_WHOLE, m->fetch_key, NULL);
+}
+
+static void call(orr_member *m, int64_t now)
+{
+    orr_error err;
+    m->call_ns = now + m->times.reconnect_ns;
+    if (m->net->connect(m->net, &m->user, m->coordinator, &m->conn, &err) != ORR_OK) {
+        m->conn = 0;
+        return;
+    }
+    m->heard_ns = now;
+    say_hello(m);
+}
+
+void orr_member_hang_up(orr_member *m, const char *why)
+{
+    if (m->conn != 0)
+        m->net->close(m->net, m->conn, true);
+    m->conn = 0;
+    m->call_ns = m->net->now_ns(m->net) + m->times.reconnect_ns;
+    if (m->alone_ns == 0)
+        m->alone_ns = m->net->now_ns(m->net);
+    orr_member_tell(m, ORR_TEAM_COORDINATOR_LOST, "%s", why);
+}
+
+static void beat(orr_member *m)
+{
+    const orr_ring_progress p = orr_ring_progress_of(m->ring);
+    const uint64_t fetched = orr_taker_progress_of(m->taker).bytes;
+    const orr_heartbeat heartbeat = {p.posted, p.reduced, p.sent, p.received, fetched};
+    orr_bytes payload = {0};
+    if (orr_write_heartbeat(&payload, &heartbeat))
+        orr_member_send(m, ORR_MESSAGE_HEARTBEAT, m->epoch.step + 1, &payload);
+    orr_array_done(&payload);
+}
+
+static void on_woken(void *ctx)
+{
+    orr_member *m = ctx;
+    const int64_t now = m->net->now_ns(m->net);
+    if (m->refused || m->dismissed)
+        return;
+    if (m->conn != 0 && now - m->heard_ns > m->times.fenced_ns)
+        orr_member_hang_up(m, "the coordinator is silent");
+    if (m->conn == 0 && now >= m->call_ns)
+        call(m, now);
+    else if (m->conn != 0)
+        beat(m);
+    const int64_t next = now + (m->conn == 0 ? m->times.reconnect_ns : m->times.heartbeat_ns);
+    m->net->wake_at(m->net, &m->user, next);
+}
+
+static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
+{
+    orr_member *m = ctx;
+    if (conn != m->conn)
+        return;
+    m->conn = 0;
+    orr_member_hang_up(m, orr_net_end_text(why));
+    m->net->wake_at(m->net, &m->user, m->call_ns);
+}
+
+static void *on_place(void *ctx, orr_conn conn, const orr_frame *frame)
+{
+    orr_member *m = ctx;
+    enum { MOST = 1 << 20 };
+    (void)conn;
+    if (frame->bytes <= ORR_NET_ROOM || frame->bytes > MOST)
+        return NULL;
+    if (frame->bytes > m->inbox_bytes) {
+        orr_free(m->inbox);
+        m->inbox = orr_malloc(frame->bytes);
+        m->inbox_bytes = m->inbox != NULL ? frame->bytes : 0;
+    }
+    return m->inbox;
+}
+
+static void hear_refusal(orr_member *m, const orr_complaint *why)
+{
+    m->refused = true;
+    m->net->close(m->net, m->conn, false);
+    m->conn = 0;
+    m->in = false;
+    orr_ring_leave(m->ring);
+    m->owner.refused(m->owner.ctx, why->why);
+}
+
+static void dismiss(orr_member *m)
+{
+    m->dismissed = true;
+    m->in = false;
+    orr_ring_leave(m->ring);
+    orr_member_decide(m, ORR_OUTCOME_DROPPED, 0);
+    orr_member_next_turn(m);
+}
+
+static bool hear(orr_member *m, const orr_frame *frame, const void *payload)
+{
+    orr_complaint why;
+    switch (frame->kind) {
+    case ORR_MESSAGE_ECHO:
+        return true;
+    case ORR_MESSAGE_EPOCH:
+        return orr_member_enter(m, frame, payload);
+    case ORR_MESSAGE_COMMIT:
+        return orr_member_commit(m, frame, payload);
+    case ORR_MESSAGE_HALT:
+    case ORR_MESSAGE_REFUSED:
+        if (!orr_read_fault(payload, frame->bytes, &why))
+            return false;
+        if (frame->kind == ORR_MESSAGE_HALT)
+            orr_member_halt(m, why.why);
+        else
+            hear_refusal(m, &why);
+        return true;
+    case ORR_MESSAGE_DISMISS:
+        dismiss(m);
+        return true;
+    case ORR_MESSAGE_ALL_WHOLE:
+        m->all_fetched |= m->fetched && frame->step == m->fetch_key;
+        orr_member_next_turn(m);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void on_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload)
+{
+    orr_member *m = ctx;
+    if (conn != m->conn)
+        return;
+    m->heard_ns = m->net->now_ns(m->net);
+    if ((frame->bytes > 0 && payload == NULL) || !hear(m, frame, payload))
+        orr_member_hang_up(m, "the coordinator said what nobody understands");
+}
+
+static void on_reduced(void *ctx, uint32_t op)
+{
+    orr_member *m = ctx;
+    (void)op;
+    m->reduced++;
+    orr_member_try_ready(m);
+}
+
+static void on_broken(void *ctx, uint32_t member, const char *why)
+{
+    orr_member *m = ctx;
+    orr_complaint fault = {.about = member};
+    orr_bytes payload = {0};
+    snprintf(fault.why, sizeof fault.why, "%s", why);
+    if (orr_write_fault(&payload, &fault))
+        orr_member_send(m, ORR_MESSAGE_FAULT, 0, &payload);
+    orr_array_done(&payload);
+    orr_member_tell(m, ORR_TEAM_RETRY, "the ring broke at %s: %s",
+                    member < m->epoch.n ? m->epoch.members[member].id.name : "nobody", why);
+}
+
+static orr_status check(const orr_member_settings *s, orr_error *err)
+{
+    if (s->name == NULL || s->name[0] == '\0' || strlen(s->name) >= ORR_TEAM_NAME)
+        return orr_fail(err, ORR_INVALID, "a replica's name has 1 to %d characters",
+                        ORR_TEAM_NAME - 1);
+    if (s->ranks == 0 || s->rank >= s->ranks)
+        return orr_fail(err, ORR_INVALID, "rank %u of %u", s->rank, s->ranks);
+    if (s->coordinator == NULL || strlen(s->coordinator) >= ORR_NET_ADDRESS)
+        return orr_fail(err, ORR_INVALID, "no address of a coordinator");
+    return ORR_OK;
+}
+
+static orr_status open_parts(orr_member *m, orr_error *err)
+{
+    const orr_member_settings *s = &m->settings;
+    orr_net *state = s->state_net != NULL ? s->state_net : m->net;
+    ORR_TRY(orr_team_times_of(s->failure_timeout_ns, &m->times, err));
+    ORR_TRY(orr_ring_new(m->net, s->where, &s->ring,
+                         s->adder != NULL ? s->adder : &orr_ring_adder_host, &m->ring_user,
+                         &m->ring, err));
+    ORR_TRY(orr_source_new(state, s->where, s->spans, s->n_spans, &m->source, err));
+    return orr_taker_new(m->net, s->spans, s->n_spans, 0, &m->taker_user, &m->taker, err);
+}
+
+orr_status orr_member_new(orr_net *net, const orr_member_settings *settings,
+                          const orr_member_user *owner, orr_member **ret, orr_error *err)
+{
+    ORR_TRY(check(settings, err));
+    orr_member *m = orr_calloc(1, sizeof *m);
+    if (m == NULL)
+        return orr_fail_memory(err);
+    m->net = net;
+    m->settings = *settings;
+    m->owner = *owner;
+    m->user = (orr_net_user){
+        .ctx = m, .place = on_place, .frame = on_frame, .closed = on_closed, .woken = on_woken};
+    m->ring_user = (orr_ring_user){.ctx = m, .reduced = on_reduced, .broken = on_broken};
+    m->taker_user =
+        (orr_taker_user){.ctx = m, .whole = orr_member_on_whole, .lost = orr_member_on_lost};
+    snprintf(m->coordinator, sizeof m->coordinator, "%s", settings->coordinator);
+    snprintf(m->report.id.name, sizeof m->report.id.name, "%s", settings->name);
+    m->report.id.incarnation = settings->incarnation;
+    m->report.step = m->updated = settings->step;
+    m->report.data = settings->data;
+    m->report.known = settings->step != ORR_TEAM_NEVER ? settings->step : 0;
+    m->report.known_epoch = settings->data.epoch;
+    m->report.slot = m->fetch_key = ORR_TEAM_NEVER;
+    if (m->settings.catch_up_steps == 0)
+        m->settings.catch_up_steps = 4;
+    const orr_status status = open_parts(m, err);
+    if (status != ORR_OK) {
+        orr_member_free(m);
+        return status;
+    }
+    m->alone_ns = net->now_ns(net);
+    net->wake_at(net, &m->user, m->alone_ns);
+    *ret = m;
+    return ORR_OK;
+}
+
+void orr_member_free(orr_member *m)
+{
+    if (m == NULL)
+        return;
+    m->net->forget(m->net, &m->user);
+    orr_member_forget_healing(m);
+    orr_ring_free(m->ring);
+    orr_taker_free(m->taker);
+    orr_source_free(m->source);
+    orr_array_done(&m->deferred);
+    orr_array_done(&m->reductions);
+    orr_free(m->inbox);
+    orr_free(m->text);
+    orr_free(m);
+}
+
+void orr_member_drain(orr_member *m, bool done)
+{
+    if (m->drains && (m->done || !done))
+        return;
+    m->drains = true;
+    m->done = done;
+    say_leave(m);
+}
+
+void orr_member_position(const orr_member *m, uint64_t *ret_step, orr_team_data *ret)
+{
+    const bool entered = m->epoch.epoch > 0;
+    *ret_step = entered ? m->epoch.step : m->settings.step;
+    *ret = entered ? m->epoch.data : m->settings.data;
+}
+
+int64_t orr_member_alone_ns(const orr_member *m)
+{
+    return m->alone_ns == 0 ? 0 : m->net->now_ns(m->net) - m->alone_ns;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TEAM_MEMBER_H
+#define ORR_TEAM_MEMBER_H
+
+#include <orrery/team.h>
+
+#include "io/net/net.h"
+#include "team/catchup/catchup.h"
+#include "team/ring/ring.h"
+
+/* One rank of a replica in a team: what it knows, what it is told, and what it makes its owner do. It lives in
+ * the callbacks of its net, and calls its owner from there; the owner may call it from those calls, or whenever
+ * the net is not being polled. (Over threads: session.c.)
+ *
+ * The owner does one thing at a time: a turn. COMPUTE, ZEROS: it hands in reductions 0, 1, 2..., says that they
+ * are complete, and is told the outcome; after COMMITTED it updates its state and says so. APPLY: it updates and
+ * says so. LEFT: there is nothing more. A member that leads is given turns; others follow what their leader was
+ * given, so that all ranks of a replica do the same. */
+typedef struct orr_member orr_member;
+typedef struct orr_member_user {
+    void *ctx;
+    void (*turn)(void *ctx, const orr_team_turn *turn);
+    void (*outcome)(void *ctx, const orr_team_outcome *outcome);
+    void (*refused)(void *ctx, const char *why); /* by the coordinator: nothing more will come */
+    void (*told)(void *ctx, const orr_team_event *event); /* or NULL */
+} orr_member_user;
+
+typedef struct orr_member_settings {
+    const char *coordinator; /* or the hub of the replica            */
+    const char *name;
+    uint64_t    incarnation; /* larger at each start                 */
+    uint32_t    rank, ranks; /* of the replica; more than 1: the coordinator is a hub */
+    bool        leads;
+    uint64_t    fingerprint;
+    const char *where;       /* rings and state listen there: "10.0.0.5:0", "10.0.0.5:0|shm" */
+    int64_t     failure_timeout_ns;
+    uint32_t    catch_up_steps;
+    orr_ring_options ring;
+    const orr_ring_adder *adder;  /* NULL: of the host                */
+    uint64_t    step;        /* the state after it is in the spans    */
+    orr_team_data data;
+    const orr_span *spans;   /* copied                               */
+    uint32_t    n_spans;
+    orr_net    *state_net;   /* serves state; NULL: the member's      */
+} orr_member_settings;
+
+/* Errors: of addresses; INVALID: settings that contradict each other. */
+orr_status orr_member_new(orr_net *net, const orr_member_settings *settings,
+                          const orr_member_user *user, orr_member **ret,
+                          orr_error *err) ORR_MUST_CHECK;
+void orr_member_free(orr_member *member); /* NULL is allowed; the others see it die */
+
+/* Of one that does not lead: its leader was given this. */
+void orr_member_follow(orr_member *member, const orr_team_turn *turn);
+/* The next reduction of the turn. NO_MEMORY. */
+orr_status orr_member_reduce(orr_member *member, orr_ring_dtype dtype, const void *in, void *out,
+                             size_t n, orr_error *err) ORR_MUST_CHECK;
+void orr_member_complete(orr_member *member);
+void orr_member_updated(orr_member *member, uint64_t step);
+void orr_member_drain(orr_member *member, bool done);
+/* Committed step, and the data after it, as far as it has heard. */
+void orr_member_position(const orr_member *member, uint64_t *ret_step, orr_team_data *ret);
+/* Time without a team: since it was last in one. 0: it is in one. */
+int64_t orr_member_alone_ns(const orr_member *member);
+
+#endif /* ORR_TEAM_MEMBER_H */

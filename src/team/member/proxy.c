@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "team/member/proxy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "team/member/proxy_parts.h"
+
+/* Between the ranks of a replica and the coordinator: who is here, and what passes. */
+
+static orr_hub_rank *rank_of(orr_hub *h, orr_conn conn)
+{
+    for (uint32_t i = 0; i < h->n; i++)
+        if (h->ranks[i].conn == conn)
+            return &h->ranks[i];
+    return NULL;
+}
+
+/* What was said before is still handed over; ranks call again, and say then how far they are. */
+static void hang_up(orr_hub *h)
+{
+    if (h->up != 0)
+        h->net->close(h->net, h->up, true);
+    h->up = 0;
+    for (uint32_t i = 0; i < h->n; i++) {
+        if (h->ranks[i].conn != 0)
+            h->net->close(h->net, h->ranks[i].conn, true);
+        h->ranks[i] = (orr_hub_rank){.whole_step = ORR_TEAM_NEVER};
+    }
+    h->epoch = h->step = 0;
+    h->carried = h->said_ready = false;
+}
+
+/* One that wants to go takes all with it. */
+static void pass_leave(orr_hub *h)
+{
+    orr_frame frame = {.kind = ORR_MESSAGE_LEAVE, .epoch = h->epoch};
+    bool leaves = false;
+    for (uint32_t i = 0; i < h->n; i++) {
+        leaves |= h->ranks[i].leaves;
+        frame.op |= h->ranks[i].done;
+    }
+    if (leaves && h->up != 0)
+        h->net->send(h->net, h->up, &frame, NULL, false);
+}
+
+static void call(orr_hub *h)
+{
+    orr_bytes payload = {0};
+    orr_error err;
+    if (!orr_hub_write_hello(h, &payload) ||
+        h->net->connect(h->net, &h->user, h->coordinator, &h->up, &err) != ORR_OK) {
+        h->up = 0;
+        hang_up(h);
+    } else {
+        h->heard_ns = h->net->now_ns(h->net);
+        orr_message_send(h->net, h->up, ORR_MESSAGE_HELLO, 0, 0, &payload);
+        pass_leave(h);
+    }
+    orr_array_done(&payload);
+}
+
+static void refuse(orr_hub *h, orr_conn conn, const char *why)
+{
+    orr_complaint fault = {.about = UINT32_MAX};
+    orr_bytes payload = {0};
+    snprintf(fault.why, sizeof fault.why, "%s", why);
+    if (orr_write_fault(&payload, &fault))
+        orr_message_send(h->net, conn, ORR_MESSAGE_REFUSED, 0, 0, &payload);
+    orr_array_done(&payload);
+    h->net->close(h->net, conn, true);
+}
+
+static bool hear_hello(orr_hub *h, orr_conn conn, const orr_frame *frame, const void *payload)
+{
+    orr_hello hello;
+    if (!orr_read_hello(payload, frame->bytes, &hello))
+        return false;
+    if (hello.ranks != h->n || hello.addresses.ranks != 1 ||
+        hello.addresses.bytes > sizeof h->ranks->addresses) {
+        refuse(h, conn, "it is of a replica with another number of ranks");
+        return true;
+    }
+    if (h->dismissed) {
+        orr_message_send(h->net, conn, ORR_MESSAGE_DISMISS, 0, 0, NULL);
+        return true;
+    }
+    if (h->ranks[hello.rank].conn != 0) /* it has come again: all begin again */
+        hang_up(h);
+    orr_hub_rank *rank = &h->ranks[hello.rank];
+    *rank = (orr_hub_rank){.conn = conn,
+                           .hello = true,
+                           .heard_ns = h->net->now_ns(h->net),
+                           .fingerprint = hello.fingerprint,
+                           .report = hello.report,
+                           .address_bytes = hello.addresses.bytes,
+                           .whole_step = ORR_TEAM_NEVER};
+    memcpy(rank->addresses, hello.addresses.text, hello.addresses.bytes);
+    if (orr_hub_joined(h))
+        call(h);
+    return true;
+}
+
+static void pass_ready(orr_hub *h)
+{
+    orr_ready ready;
+    orr_bytes payload = {0};
+    if (h->said_ready || !orr_hub_join_ready(h, &ready))
+        return;
+    h->said_ready = true;
+    if (orr_write_ready(&payload, &ready))
+        orr_message_send(h->net, h->up, ORR_MESSAGE_READY, h->epoch, h->step, &payload);
+    orr_array_done(&payload);
+}
+
+static void pass_whole(orr_hub *h, uint64_t step)
+{
+    for (uint32_t i = 0; i < h->n; i++)
+        if (h->ranks[i].whole_step != step)
+            return;
+    for (uint32_t i = 0; i < h->n; i++)
+        orr_message_send(h->net, h->ranks[i].conn, ORR_MESSAGE_ALL_WHOLE, h->epoch, step, NULL);
+}
+
+static bool hear_rank(orr_hub *h, orr_hub_rank *rank, const orr_frame *frame, const void *payload)
+{
+    orr_complaint fault;
+    orr_bytes copy = {0};
+    switch (frame->kind) {
+    case ORR_MESSAGE_HEARTBEAT:
+        orr_message_send(h->net, rank->conn, ORR_MESSAGE_ECHO, h->epoch, 0, NULL);
+        return orr_read_heartbeat(payload, frame->bytes, &rank->progress);
+    case ORR_MESSAGE_READY:
+        if (!orr_read_ready(payload, frame->bytes, &rank->ready))
+            return false;
+        rank->ready_epoch = frame->epoch;
+        rank->ready_step = frame->step;
+        pass_ready(h);
+        return true;
+    case ORR_MESSAGE_WHOLE:
+        rank->whole_step = frame->step;
+        pass_whole(h, frame->step);
+        return true;
+    case ORR_MESSAGE_FAULT:
+        if (!orr_read_fault(payload, frame->bytes, &fault))
+            return false;
+        if (orr_write_fault(&copy, &fault))
+            orr_message_send(h->net, h->up, ORR_MESSAGE_FAULT, frame->epoch, 0, &copy);
+        orr_array_done(&copy);
+        return true;
+    case ORR_MESSAGE_LEAVE:
+        rank->leaves = true;
+        rank->done |= frame->op == 1;
+        pass_leave(h);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool pass_epoch(orr_hub *h, const orr_frame *frame, const void *payload)
+{
+    orr_epoch epoch;
+    if (!orr_read_epoch(frame, payload, &epoch) || epoch.members[0].addresses.ranks != h->n)
+        return false;
+    h->epoch = epoch.epoch;
+    h->step = epoch.step + 1;
+    h->carried = epoch.carried;
+    h->said_ready = false;
+    for (uint32_t i = 0; i < epoch.n; i++)
+        epoch.members[i].addresses.bytes = 0;
+    for (uint32_t r = 0; r < h->n; r++) {
+        orr_bytes one = {0};
+        for (uint32_t i = 0; i < epoch.n; i++) { /* on to the next pair of texts */
+            orr_addresses *a = &epoch.members[i].addresses;
+            a->text += a->bytes;
+            const size_t ring = strlen(a->text) + 1;
+            *a = (orr_addresses){a->text, ring + strlen(a->text + ring) + 1, 1};
+        }
+        if (orr_write_epoch(&one, &epoch))
+            orr_message_send(h->net, h->ranks[r].conn, ORR_MESSAGE_EPOCH, epoch.epoch, epoch.step,
+                             &one);
+        orr_array_done(&one);
+    }
+    return true;
+}
+
+static bool pass_down(orr_hub *h, const orr_frame *frame, const void *payload)
+{
+    orr_bytes copy = {0};
+    if (frame->kind == ORR_MESSAGE_ECHO)
+        return true;
+    if (frame->kind == ORR_MESSAGE_EPOCH)
+        return pass_epoch(h, frame, payload);
+    if (frame->kind == ORR_MESSAGE_COMMIT) {
+        h->step = frame->step + 1;
+        h->carried = h->said_ready = false;
+    } else if (frame->kind != ORR_MESSAGE_HALT && frame->kind != ORR_MESSAGE_DISMISS &&
+               frame->kind != ORR_MESSAGE_REFUSED) {
+        return false;
+    }
+    h->dismissed |= frame->kind == ORR_MESSAGE_DISMISS;
+    if (frame->bytes > 0 && !orr_array_reserve(&copy, frame->bytes))
+        return false;
+    if (frame->bytes > 0)
+        memcpy(copy.at, payload, frame->bytes);
+    copy.n = frame->bytes;
+    for (uint32_t i = 0; i < h->n; i++)
+        orr_message_send(h->net, h->ranks[i].conn, (orr_message_kind)frame->kind, frame->epoch,
+                         frame->step, &copy);
+    orr_array_done(&copy);
+    return true;
+}
+
+static void *on_place(void *ctx, orr_conn conn, const orr_frame *frame)
+{
+    enum { MOST = 1 << 28 };
+    orr_hub *h = ctx;
+    if (conn != h->up || frame->bytes <= ORR_NET_ROOM || frame->bytes > MOST)
+        return NULL;
+    if (frame->bytes > h->inbox_bytes) {
+        orr_free(h->inbox);
+        h->inbox = orr_malloc(frame->bytes);
+        h->inbox_bytes = h->inbox != NULL ? frame->bytes : 0;
+    }
+    return h->inbox;
+}
+
+static void on_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload)
+{
+    orr_hub *h = ctx;
+    const bool cut = frame->bytes > 0 && payload == NULL;
+    if (conn == h->up) {
+        h->heard_ns = h->net->now_ns(h->net);
+        if (cut || !pass_down(h, frame, payload))
+            hang_up(h);
+        return;
+    }
+    orr_hub_rank *rank = rank_of(h, conn);
+    if (rank != NULL)
+        rank->heard_ns = h->net->now_ns(h->net);
+    if (rank == NULL
+            ? cut || frame->kind != ORR_MESSAGE_HELLO || !hear_hello(h, conn, frame, payload)
+            : cut || !hear_rank(h, rank, frame, payload)) {
+        if (rank == NULL)
+            h->net->close(h->net, conn, false);
+        else
+            hang_up(h);
+    }
+}
+
+static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
+{
+    orr_hub *h = ctx;
+    orr_hub_rank *rank = rank_of(h, conn);
+    (void)why;
+    if (conn == h->up)
+        h->up = 0;
+    else if (rank != NULL)
+        rank->conn = 0;
+    else
+        return;
+    hang_up(h);
+}
+
+static void on_accepted(void *ctx, orr_conn conn)
+{
+    (void)ctx;
+    (void)conn; /* it says which rank it is */
+}
+
+static bool all_heard(const orr_hub *h, int64_t now)
+{
+    for (uint32_t i = 0; i < h->n; i++)
+        if (now - h->ranks[i].heard_ns > h->times.silent_ns)
+            return false;
+    return now - h->heard_ns <= h->times.fenced_ns;
+}
+
+static void on_woken(void *ctx)
+{
+    orr_hub *h = ctx;
+    const int64_t now = h->net->now_ns(h->net);
+    orr_heartbeat heartbeat;
+    orr_bytes payload = {0};
+    if (h->up != 0 && !all_heard(h, now))
+        hang_up(h);
+    if (h->up != 0) {
+        orr_hub_join_heartbeat(h, &heartbeat);
+        if (orr_write_heartbeat(&payload, &heartbeat))
+            orr_message_send(h->net, h->up, ORR_MESSAGE_HEARTBEAT, h->epoch, h->step, &payload);
+    }
+    orr_array_done(&payload);
+    h->net->wake_at(h->net, &h->user, now + h->times.heartbeat_ns);
+}
+
+orr_status orr_hub_new(orr_net *net, const orr_hub_settings *settings, orr_hub **ret,
+                       orr_error *err)
+{
+    orr_hub *h = orr_calloc(1, sizeof *h);
+    orr_status status;
+    if (h == NULL)
+        return orr_fail_memory(err);
+    h->net = net;
+    h->n = settings->ranks;
+    h->user = (orr_net_user){.ctx = h,
+                             .accepted = on_accepted,
+                             .place = on_place,
+                             .frame = on_frame,
+                             .closed = on_closed,
+                             .woken = on_woken};
+    snprintf(h->coordinator, sizeof h->coordinator, "%s", settings->coordinator);
+    h->ranks = orr_calloc(h->n, sizeof *h->ranks);
+    ORR_TRY_OUT(status, h->ranks != NULL ? ORR_OK : orr_fail_memory(err));
+    ORR_TRY_OUT(status, orr_team_times_of(settings->failure_timeout_ns, &h->times, err));
+    ORR_TRY_OUT(status, net->listen(net, &h->user, settings->where, h->address, err));
+    hang_up(h);
+    net->wake_at(net, &h->user, net->now_ns(net) + h->times.heartbeat_ns);
+    *ret = h;
+out:
+    if (status != ORR_OK)
+        orr_hub_free(h);
+    return status;
+}
+
+void orr_hub_free(orr_hub *h)
+{
+    if (h == NULL)
+        return;
+    h->net->forget(h->net, &h->user);
+    orr_free(h->ranks);
+    orr_free(h->inbox);
+    orr_free(h);
+}
+
+const char *orr_hub_address(const orr_hub *h)
+{
+    return h->address;
+}

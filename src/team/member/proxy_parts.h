@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TEAM_HUB_PARTS_H
+#define ORR_TEAM_HUB_PARTS_H
+
+#include "team/member/proxy.h"
+#include "team/protocol/message.h"
+#include "team/protocol/timeouts.h"
+
+/* What the files hub*.c share. */
+
+typedef struct orr_hub_rank {
+    orr_conn  conn;         /* 0: not here                              */
+    bool      hello, leaves, done;
+    int64_t   heard_ns;
+    uint64_t  fingerprint;
+    orr_report report;      /* as in its hello                          */
+    char      addresses[2 * ORR_NET_ADDRESS];
+    size_t    address_bytes;
+    uint64_t  ready_epoch, ready_step;
+    orr_ready ready;
+    uint64_t  whole_step;   /* the state after it is there; NEVER       */
+    orr_heartbeat progress;
+} orr_hub_rank;
+
+struct orr_hub {
+    orr_net *net;
+    orr_net_user user;
+    orr_team_times times;
+    char      coordinator[ORR_NET_ADDRESS], address[ORR_NET_ADDRESS];
+    uint32_t  n;
+    orr_conn  up;
+    int64_t   heard_ns;
+    bool      carried, said_ready; /* carried: the epoch is */
+    bool      dismissed;    /* a rank that has not heard it yet is told when it calls */
+    uint64_t  epoch, step;  /* the step under way */
+    uint8_t  *inbox;
+    size_t    inbox_bytes;
+    orr_hub_rank *ranks;    /* shape (n) */
+};
+
+/* What all ranks have said, as one (hub_join.c). */
+bool orr_hub_joined(const orr_hub *hub);               /* hello */
+bool orr_hub_write_hello(const orr_hub *hub, orr_bytes *to);
+bool orr_hub_join_ready(const orr_hub *hub, orr_ready *ret); /* false: not all are */
+void orr_hub_join_heartbeat(const orr_hub *hub, orr_heartbeat *ret);
+
+#endif /* ORR_TEAM_HUB_PARTS_H */

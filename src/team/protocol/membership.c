@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "team/protocol/roster.h"
+
+/* What a coordinator remembers of the last epoch, and whether those who are here may go on from it.
+ */
+
+static const orr_roll *roll_of(const orr_memory *memory, int which)
+{
+    return which == 0 ? &memory->record.members : &memory->record.base;
+}
+
+void orr_memory_refresh(orr_memory *memory, const orr_candidate *candidates, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const orr_report *r = candidates[i].report;
+        if (r->epoch <= memory->record.epoch)
+            continue;
+        if (!memory->anew) { /* of a team before this one, of which nobody knew: only its number
+                                counts */
+            memory->record.epoch = r->epoch;
+            continue;
+        }
+        memory->record = (orr_record){.epoch = r->epoch, .members = r->members, .base = r->base};
+        memset(memory->gone, 0, sizeof memory->gone);
+        memset(memory->dead, 0, sizeof memory->dead);
+        memory->lost = memory->anew = true;
+    }
+    for (uint32_t i = 0; i < n && memory->anew; i++) {
+        const orr_report *r = candidates[i].report;
+        if (r->known_epoch > memory->epoch ||
+            (r->known_epoch == memory->epoch && r->known > memory->step)) {
+            memory->step = r->known;
+            memory->epoch = r->known_epoch;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        orr_memory_arrived(memory, &candidates[i].report->id);
+}
+
+void orr_memory_arrived(orr_memory *memory, const orr_member_id *id)
+{
+    for (int which = 0; which < 2; which++) {
+        const orr_roll *roll = roll_of(memory, which);
+        for (uint32_t i = 0; i < roll->n; i++)
+            if (strcmp(roll->ids[i].name, id->name) == 0)
+                memory->gone[which][i] = memory->dead[which][i] =
+                    roll->ids[i].incarnation != id->incarnation;
+    }
+}
+
+void orr_memory_gone(orr_memory *memory, const orr_member_id *id)
+{
+    for (int which = 0; which < 2; which++) {
+        const orr_roll *roll = roll_of(memory, which);
+        for (uint32_t i = 0; i < roll->n; i++)
+            memory->gone[which][i] |= orr_member_same(&roll->ids[i], id);
+    }
+}
+
+bool orr_memory_is_stale(const orr_memory *memory, const orr_report *report)
+{
+    const orr_roll *base = &memory->record.base;
+    for (uint32_t i = 0; i < base->n && !memory->anew; i++)
+        if (orr_member_same(&base->ids[i], &report->id))
+            return report->epoch < memory->epoch;
+    return false;
+}
+
+void orr_memory_left(orr_memory *memory, const orr_member_id *id)
+{
+    orr_roll *base = &memory->record.base;
+    uint32_t n = 0;
+    orr_memory_gone(memory, id);
+    for (uint32_t i = 0; i < base->n; i++) {
+        if (orr_member_same(&base->ids[i], id))
+            continue;
+        base->ids[n] = base->ids[i];
+        memory->gone[1][n] = memory->gone[1][i];
+        memory->dead[1][n++] = memory->dead[1][i];
+    }
+    base->n = n;
+}
+
+static void list_members(const orr_epoch *epoch, orr_roll *ret)
+{
+    *ret = (orr_roll){.n = epoch->n};
+    for (uint32_t i = 0; i < epoch->n; i++)
+        ret->ids[i] = epoch->members[i].id;
+}
+
+void orr_memory_formed(orr_memory *memory, const orr_epoch *epoch)
+{
+    const bool first = memory->record.members.n == 0;
+    const bool was_committed = epoch->carried && memory->step == epoch->step + 1;
+    memory->record.epoch = epoch->epoch;
+    if (!was_committed) { /* what is carried may be: then who has it is no stranger */
+        memory->step = epoch->step;
+        memory->epoch = epoch->data.epoch;
+    }
+    memory->waited = false;
+    memory->lost &= !first; /* nobody had been in any: nothing is lost */
+    if (memory->lost)       /* until a commit both rolls count, as they were reported */
+        return;
+    list_members(epoch, &memory->record.members);
+    memset(memory->gone[0], 0, sizeof memory->gone[0]);
+    memset(memory->dead[0], 0, sizeof memory->dead[0]);
+    if (memory->record.base.n == 0) { /* the first: all are its members */
+        memory->record.base = memory->record.members;
+        memset(memory->gone[1], 0, sizeof memory->gone[1]);
+        memset(memory->dead[1], 0, sizeof memory->dead[1]);
+    }
+}
+
+void orr_memory_committed(orr_memory *memory, const orr_epoch *epoch)
+{
+    if (memory->anew || memory->lost) {
+        list_members(epoch, &memory->record.members);
+        memset(memory->gone, 0, sizeof memory->gone);
+        memset(memory->dead, 0, sizeof memory->dead);
+    }
+    memory->record.base = memory->record.members;
+    memcpy(memory->gone[1], memory->gone[0], sizeof memory->gone[1]);
+    memcpy(memory->dead[1], memory->dead[0], sizeof memory->dead[1]);
+    memory->step = epoch->step;
+    memory->epoch = epoch->data.epoch;
+    memory->lost = memory->anew = false;
+}
+
+static orr_quorum count(const orr_memory *memory, int which, const orr_candidate *candidates,
+                        uint32_t n)
+{
+    orr_quorum q = {.told = true};
+    const orr_roll *roll = roll_of(memory, which);
+    for (uint32_t i = 0; i < roll->n; i++) {
+        bool here = false;
+        for (uint32_t j = 0; j < n; j++)
+            here |= orr_member_same(&candidates[j].report->id, &roll->ids[i]);
+        q.living += here || !memory->gone[which][i];
+        q.told &= here || memory->dead[which][i];
+        q.here += here;
+    }
+    q.all = q.here == q.living;
+    if (memory->lost) /* deaths that are known do not help: who knows what they had heard */
+        q.enough = 2 * q.here > roll->n || roll->n == 0 || (memory->waited && q.told);
+    else
+        q.enough = 2 * q.here >= q.living;
+    return q;
+}
+
+orr_quorum orr_roster_quorum(const orr_memory *memory, const orr_candidate *candidates, uint32_t n)
+{
+    orr_quorum q = count(memory, 1, candidates, n);
+    const orr_quorum last = count(memory, 0, candidates, n);
+    if (memory->lost)
+        q.enough &= last.enough;
+    q.all &= last.all;
+    q.told &= last.told;
+    return q;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "team/protocol/roster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Who is in the next epoch, after which step, in which role, with which data. */
+
+/* Has the state after some step that the others have too, or will have. */
+static bool has_state(const orr_report *r)
+{
+    return r->step != ORR_TEAM_NEVER;
+}
+
+/* A state that this coordinator never saw committed: of a branch that was given up while its owner
+ * was away. */
+static bool is_foreign(const orr_memory *memory, const orr_report *r)
+{
+    return !memory->anew &&
+           (r->step > memory->step || (r->step == memory->step && r->data.epoch != memory->epoch));
+}
+
+/* Of two branches, one that begins anew takes the later epoch's: the team had gone on with that. */
+static bool is_further(const orr_memory *memory, const orr_report *a, const orr_report *b)
+{
+    const bool later = a->data.epoch > b->data.epoch, same = a->data.epoch == b->data.epoch;
+    if (memory->anew)
+        return later || (same && a->step > b->step);
+    return a->step > b->step || (a->step == b->step && later);
+}
+
+/* The furthest state that anybody has; NULL: nobody has one. */
+static const orr_report *furthest(const orr_memory *memory, const orr_candidate *candidates,
+                                  uint32_t n)
+{
+    const orr_report *best = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const orr_report *r = candidates[i].report;
+        if (has_state(r) && !is_foreign(memory, r) && (best == NULL || is_further(memory, r, best)))
+            best = r;
+    }
+    return best;
+}
+
+/* One that is prepared for the step after this one: if all who have the state are, with the same
+ * sums. */
+static const orr_report *all_prepared(const orr_candidate *candidates, uint32_t n,
+                                      const orr_report *best)
+{
+    const orr_report *one = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const orr_report *r = candidates[i].report;
+        if (r->step != best->step || r->data.epoch != best->data.epoch)
+            continue;
+        if (!r->prepared || (one != NULL && one->digest != r->digest))
+            return NULL;
+        one = r;
+    }
+    return one;
+}
+
+/* The one of the latest epoch that is prepared for the step after this one, with a whole state or
+ * without. */
+static const orr_report *latest_prepared(const orr_candidate *candidates, uint32_t n, uint64_t step)
+{
+    const orr_report *one = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const orr_report *r = candidates[i].report;
+        if (r->prepared && r->known == step && (one == NULL || r->epoch > one->epoch))
+            one = r;
+    }
+    return one;
+}
+
+/* Somebody has entered an epoch into which the step was carried: others may have committed it
+ * there. */
+static const orr_report *latest_carried(const orr_candidate *candidates, uint32_t n, uint64_t step)
+{
+    const orr_report *one = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const orr_report *r = candidates[i].report;
+        if (r->carried && r->known == step && (one == NULL || r->epoch > one->epoch))
+            one = r;
+    }
+    return one;
+}
+
+/* Who has the state, and the sums that were prepared in this epoch, or have this digest. */
+static const orr_report *holder(const orr_candidate *candidates, uint32_t n, uint64_t step,
+                                const uint64_t *epoch, const uint64_t *digest)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const orr_report *r = candidates[i].report;
+        if (r->prepared && r->step == step && (epoch == NULL || r->epoch == *epoch) &&
+            (digest == NULL || r->digest == *digest))
+            return r;
+    }
+    return NULL;
+}
+
+/* Sums that the next epoch must carry, since somebody may have committed them; `ret_must`: without
+ * them it cannot be. */
+static const orr_report *must_carry(const orr_memory *memory, const orr_candidate *candidates,
+                                    uint32_t n, const orr_report *best, bool told, bool *ret_must)
+{
+    const orr_report *carried = latest_carried(candidates, n, best->step);
+    const orr_report *latest = latest_prepared(candidates, n, best->step);
+    *ret_must = true;
+    if (best->step < memory->step)
+        return best->step + 1 == memory->step
+                   ? holder(candidates, n, best->step, &memory->epoch, NULL)
+                   : NULL;
+    if (carried != NULL)
+        return holder(candidates, n, best->step, NULL, &carried->digest);
+    if (memory->anew && !told && latest != NULL)
+        return holder(candidates, n, best->step, &latest->epoch, NULL);
+    *ret_must = false;
+    return NULL;
+}
+
+/* The committed step of the next epoch, the data after it, and whether the next one is carried
+ * over. */
+static bool settle_step(const orr_memory *memory, const orr_candidate *candidates, uint32_t n,
+                        orr_epoch *ret, char why[ORR_TEAM_WHY])
+{
+    const orr_report *best = furthest(memory, candidates, n);
+    const bool told =
+        memory->waited || (!memory->lost && orr_roster_quorum(memory, candidates, n).told);
+    bool must;
+    if (best == NULL) {
+        snprintf(why, ORR_TEAM_WHY, "no replica has a whole state: begin from a checkpoint");
+        return false;
+    }
+    const orr_report *sums = must_carry(memory, candidates, n, best, told, &must);
+    if (sums == NULL && must && !told) {
+        snprintf(why, ORR_TEAM_WHY, "who may have committed step %llu is not here",
+                 (unsigned long long)best->step + 1);
+        return false;
+    }
+    if (sums == NULL)
+        sums = all_prepared(candidates, n, best);
+    ret->step = best->step;
+    ret->data = best->data;
+    if (sums == NULL)
+        return true;
+    ret->carried = true;
+    ret->digest = sums->digest;
+    ret->n_slots = sums->n_slots;
+    memcpy(ret->slots, sums->slots, sums->n_slots * sizeof *ret->slots);
+    return true;
+}
+
+/* Has what the epoch goes on from: the state after its step, or, carried, that and the next sums.
+ */
+static bool is_up_to_date(const orr_report *r, const orr_epoch *epoch)
+{
+    if (!has_state(r))
+        return false;
+    if (r->step == epoch->step && r->data.epoch == epoch->data.epoch)
+        return !epoch->carried || (r->prepared && r->digest == epoch->digest);
+    return !epoch->carried && r->step + 1 == epoch->step && r->prepared &&
+           r->epoch == epoch->data.epoch;
+}
+
+static int by_name(const void *a_, const void *b_)
+{
+    const orr_candidate *a = a_, *b = b_;
+    return strcmp(a->report->id.name, b->report->id.name);
+}
+
+static bool is_held(const orr_epoch *epoch, uint64_t slot)
+{
+    for (uint32_t i = 0; i < epoch->n; i++)
+        if (epoch->members[i].role == ORR_ROLE_CONTRIBUTOR && epoch->members[i].slot == slot)
+            return true;
+    return false;
+}
+
+/* Of those that nobody holds: what came back first, then what was never given out. */
+static uint64_t free_slot(const orr_epoch *epoch)
+{
+    for (uint32_t i = 0; i < epoch->data.n; i++)
+        if (!is_held(epoch, epoch->data.returned[i]))
+            return epoch->data.returned[i];
+    uint64_t slot = epoch->data.next;
+    while (is_held(epoch, slot))
+        slot++;
+    return slot;
+}
+
+static void assign_slots(orr_epoch *epoch)
+{
+    for (uint32_t i = 0; i < epoch->n && !epoch->carried; i++)
+        if (epoch->members[i].role == ORR_ROLE_CONTRIBUTOR &&
+            epoch->members[i].slot == ORR_TEAM_NEVER)
+            epoch->members[i].slot = free_slot(epoch);
+}
+
+/* Gradients that are there already keep their slot; of two that hold the same one, who was in the
+ * later epoch. */
+static void keep_slots(orr_epoch *epoch, const orr_candidate *sorted)
+{
+    uint64_t in[ORR_TEAM_REPLICAS];
+    for (uint32_t i = 0; i < epoch->n; i++) {
+        const orr_report *r = sorted[i].report;
+        orr_epoch_member *m = &epoch->members[i];
+        in[i] = r->epoch;
+        m->slot = ORR_TEAM_NEVER;
+        if (epoch->carried || m->role != ORR_ROLE_CONTRIBUTOR || r->step != epoch->step ||
+            r->slot == ORR_TEAM_NEVER || !orr_team_data_open(&epoch->data, r->slot))
+            continue;
+        for (uint32_t j = 0; j <= i; j++) {
+            if (j == i)
+                m->slot = r->slot;
+            else if (epoch->members[j].slot == r->slot && in[j] >= in[i])
+                break;
+            else if (epoch->members[j].slot == r->slot)
+                epoch->members[j].slot = ORR_TEAM_NEVER;
+        }
+    }
+}
+
+/* Who stays; and those who are leaving, as long as nobody else has the state. */
+static uint32_t admit(const orr_candidate *candidates, uint32_t n, const orr_epoch *epoch,
+                      orr_candidate *ret)
+{
+    uint32_t taken = 0;
+    bool whole = false;
+    for (uint32_t i = 0; i < n; i++)
+        whole |= !candidates[i].leaving && is_up_to_date(candidates[i].report, epoch);
+    for (uint32_t i = 0; i < n; i++)
+        if (!candidates[i].leaving || (!whole && is_up_to_date(candidates[i].report, epoch)))
+            ret[taken++] = candidates[i];
+    return taken;
+}
+
+bool orr_roster_decide(const orr_memory *memory, const orr_candidate *candidates, uint32_t n,
+                       orr_epoch *ret, char why[ORR_TEAM_WHY])
+{
+    orr_candidate sorted[ORR_TEAM_REPLICAS];
+    *ret = (orr_epoch){.epoch = memory->record.epoch + 1, .you = UINT32_MAX};
+    if (memory->lost) /* also where nobody knows of an epoch: there may have been some */
+        ret->epoch += memory->jump;
+    if (n > ORR_TEAM_REPLICAS) {
+        snprintf(why, ORR_TEAM_WHY, "%u replicas, of at most %d", n, ORR_TEAM_REPLICAS);
+        return false;
+    }
+    if (!settle_step(memory, candidates, n, ret, why))
+        return false;
+    ret->base = memory->record.base;
+    ret->n = admit(candidates, n, ret, sorted);
+    qsort(sorted, ret->n, sizeof *sorted, by_name);
+    for (uint32_t i = 0; i < ret->n; i++) {
+        orr_epoch_member *m = &ret->members[i];
+        m->id = sorted[i].report->id;
+        m->role = is_up_to_date(sorted[i].report, ret) ? ORR_ROLE_CONTRIBUTOR : ORR_ROLE_HEALING;
+    }
+    keep_slots(ret, sorted);
+    assign_slots(ret);
+    return true;
+}
+
+bool orr_roster_advance(orr_epoch *epoch, const bool *whole)
+{
+    uint64_t slots[ORR_TEAM_REPLICAS];
+    const uint32_t n = orr_epoch_slots(epoch, slots);
+    if (!orr_team_data_consume(&epoch->data, slots, n))
+        return false;
+    epoch->step++;
+    epoch->data.epoch = epoch->epoch;
+    epoch->carried = false;
+    epoch->n_slots = 0;
+    for (uint32_t i = 0; i < epoch->n; i++) {
+        epoch->members[i].role = whole[i] ? ORR_ROLE_CONTRIBUTOR : ORR_ROLE_HEALING;
+        epoch->members[i].slot = ORR_TEAM_NEVER;
+    }
+    assign_slots(epoch);
+    return true;
+}
+
+uint32_t orr_epoch_slots(const orr_epoch *epoch, uint64_t ret[ORR_TEAM_REPLICAS])
+{
+    uint32_t n = 0;
+    if (epoch->carried) {
+        memcpy(ret, epoch->slots, epoch->n_slots * sizeof *ret);
+        return epoch->n_slots;
+    }
+    for (uint32_t i = 0; i < epoch->n; i++)
+        if (epoch->members[i].role == ORR_ROLE_CONTRIBUTOR)
+            ret[n++] = epoch->members[i].slot;
+    return n;
+}
+
+uint32_t orr_epoch_contributors(const orr_epoch *epoch)
+{
+    uint64_t slots[ORR_TEAM_REPLICAS];
+    return orr_epoch_slots(epoch, slots);
+}

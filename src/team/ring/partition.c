@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "team/ring/parts.h"
+
+/* Numbers of a whole partition. */
+static size_t whole(const orr_ring *ring, const orr_ring_op *op)
+{
+    return (size_t)ring->n * (ring->options.chunk_bytes / orr_ring_size_of(op->dtype));
+}
+
+orr_status orr_ring_cut_one(orr_ring *ring, orr_ring_op *op, orr_error *err)
+{
+    const size_t each = whole(ring, op);
+    const size_t partitions = op->n / each + (op->n % each != 0);
+    if (partitions > UINT32_MAX - ring->end)
+        return orr_fail(err, ORR_LIMIT, "a step of more than 2^32 partitions; use larger chunks");
+    op->first = ring->end;
+    op->partitions = (uint32_t)partitions;
+    op->both_ways = op->n * orr_ring_size_of(op->dtype) <= ring->options.small_bytes;
+    ring->end += op->partitions;
+    return ORR_OK;
+}
+
+orr_status orr_ring_cut(orr_ring *ring, orr_error *err)
+{
+    ring->end = 0;
+    for (size_t i = 0; i < ring->ops.n; i++)
+        ORR_TRY(orr_ring_cut_one(ring, &ring->ops.at[i], err));
+    return ORR_OK;
+}
+
+/* Shards of a partition differ by one number at most: the first ones have it. */
+orr_ring_shard orr_ring_shard_of(const orr_ring *ring, const orr_ring_op *op, uint32_t partition,
+                                 uint32_t shard)
+{
+    const size_t size = orr_ring_size_of(op->dtype), each = whole(ring, op);
+    const size_t begin = partition * each;
+    const size_t here = op->n - begin < each ? op->n - begin : each;
+    const size_t n = here / ring->n, more = here % ring->n;
+    const size_t at = begin + shard * n + (shard < more ? shard : more);
+    const size_t numbers = n + (shard < more);
+    return (orr_ring_shard){.at = at * size, .bytes = numbers * size, .n = numbers};
+}

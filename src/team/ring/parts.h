@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TEAM_RING_PARTS_H
+#define ORR_TEAM_RING_PARTS_H
+
+#include "base/array.h"
+#include "team/ring/ring.h"
+
+/* What the files of the ring share.
+ *
+ * Partitions of all operations of a step are numbered through, g; g goes on stream g mod streams.
+ * Cursors over them, in this order:
+ *
+ *   first     lowest that is not complete: all received, all sent
+ *   granted   the left neighbour may send for those below
+ *   opened    those in [first, opened) have a seat; at most `window` of them
+ *   end       posted
+ *
+ * In a partition, turn t of 2(N-1) sends shard me - t to the right and receives shard me - 1 - t
+ * from the left: turns below N-1 are reduce-scatter, the others all-gather. Turn t may be sent when
+ * turn t-1 has been received. The all-gather both ways has ceil((N-1)/2) turns to the right, and
+ * floor((N-1)/2) to the left: turn t sends shard me + 1 + t, and receives shard me + 2 + t from the
+ * right.
+ *
+ * Why nothing that is still queued from `out` is ever overwritten in an attempt: a shard is written
+ * twice. First as a partial sum, before it is sent (turn 0 sends from `in`, or zeros put there
+ * first). Then with the final one, which its owner made from what the right neighbour got from
+ * here: so the whole of the partial sum has left this member's memory. What is final is sent on,
+ * and not written again. A neighbour that pretends is found out by the turns it must keep to, or
+ * sends sums that differ and so another digest. */
+enum {
+    /* kinds of frames */
+    ORR_RING_HELLO = 0x80, /* the first on a connection: epoch, from, lane */
+    ORR_RING_CREDIT, /* to the left: partition: `granted`; round: chunks taken in the attempt */
+    ORR_RING_CHUNK,
+    /* lane: the stream, and this towards the left neighbour */
+    ORR_RING_LEFTWARD = 0x100,
+    ORR_RING_HELD = 32, /* connections not yet of this epoch, at most */
+    ORR_RING_STREAMS = 16
+};
+
+/* One connection of a stream to a neighbour. */
+typedef struct orr_ring_link {
+    orr_conn conn; /* 0: none                                      */
+    uint64_t sent; /* bytes of payloads kept                       */
+    uint64_t mark; /* of `sent`, that is to be handed over         */
+    void *scratch; /* of the left: chunk_bytes, when they are large */
+} orr_ring_link;
+
+/* A connection that somebody else made. */
+typedef struct orr_ring_held {
+    orr_conn conn;
+    uint64_t epoch; /* 0: it has not said */
+    uint32_t from;
+    uint16_t lane;
+} orr_ring_held;
+
+typedef struct orr_ring_op {
+    const char *in;
+    char *out;
+    size_t n;
+    orr_ring_dtype dtype;
+    bool both_ways;             /* its all-gather             */
+    uint32_t first, partitions; /* its first, of the step's   */
+} orr_ring_op;
+
+/* The seat of a partition under way. Turns, as above. */
+typedef struct orr_ring_part {
+    uint32_t op, partition; /* of the operation */
+    uint16_t received, sent;
+    uint16_t back_received, back_sent;
+} orr_ring_part;
+
+typedef enum orr_ring_state {
+    ORR_RING_OUT, /* of every team                                   */
+    ORR_RING_LIVE,
+    ORR_RING_QUIET /* broken: what comes is dropped, nothing is sent  */
+} orr_ring_state;
+
+static const uint32_t ORR_RING_NONE = UINT32_MAX; /* nobody, nothing */
+
+struct orr_ring {
+    orr_net *net;
+    orr_net_user net_user;
+    orr_ring_options options;
+    orr_ring_adder adder;
+    orr_ring_user user;
+    char address[ORR_NET_ADDRESS];
+
+    /* the team */
+    orr_ring_state state;
+    uint64_t changes; /* of what is under way: a callback may have made one */
+    uint64_t epoch, step;
+    uint32_t n, me;
+    orr_ring_link *right, *left;       /* shape (streams): made here, and accepted */
+    orr_ring_held held[ORR_RING_HELD]; /* the oldest first */
+    uint32_t n_held;
+
+    /* the step */
+    orr_array(orr_ring_op) ops;
+    orr_ring_part *parts; /* shape (window): g is at g mod window */
+    uint64_t *hashes;     /* of final chunks: shape (window, n)   */
+    uint32_t first, granted, opened, end;
+    uint32_t open_op; /* of `opened` */
+    /* Operations: those below `reduced` are told of, those below `done` are complete; for those
+     * below `marked` it is known behind what they must wait until it is handed over. */
+    uint32_t reduced, marked, done;
+    uint64_t digest;
+
+    /* the attempt */
+    uint64_t credit_step;
+    uint32_t credit;      /* partitions of credit_step that the right neighbour has granted  */
+    uint32_t acked, told; /* chunks: taken, as the right neighbour said and as the left was told */
+    uint64_t sent, received;         /* frames of chunks */
+    uint32_t sent_right, taken_left; /* of them, what flow control counts */
+};
+
+/* ring_shard.c: how an operation is cut. */
+typedef struct orr_ring_shard {
+    size_t at, bytes; /* in `in` and `out` */
+    size_t n;         /* numbers           */
+} orr_ring_shard;
+static inline size_t orr_ring_size_of(orr_ring_dtype dtype)
+{
+    return dtype == ORR_RING_FP64 ? 8 : 4;
+}
+/* Partitions of all that is posted, numbered from 0. LIMIT: more than 32 bits. */
+orr_status orr_ring_cut(orr_ring *ring, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_ring_cut_one(orr_ring *ring, orr_ring_op *op, orr_error *err) ORR_MUST_CHECK;
+orr_ring_shard orr_ring_shard_of(const orr_ring *ring, const orr_ring_op *op, uint32_t partition,
+                                 uint32_t shard);
+
+/* ring_links.c: who is connected. */
+void orr_ring_close_links(orr_ring *ring, uint32_t member); /* NONE: of all */
+orr_status orr_ring_connect(orr_ring *ring, const char *right, orr_error *err) ORR_MUST_CHECK;
+void orr_ring_adopt(orr_ring *ring); /* those held, that are the left neighbour's of this epoch */
+void orr_ring_accepted(void *ctx, orr_conn conn);
+void orr_ring_closed(void *ctx, orr_conn conn, orr_net_end why);
+/* On a connection that is no neighbour's yet. */
+void orr_ring_introduced(orr_ring *ring, orr_conn conn, const orr_frame *frame);
+/* NULL: no neighbour's. */
+orr_ring_link *orr_ring_link_of(orr_ring *ring, orr_conn conn, bool *ret_left);
+/* Ends the attempt, and says so; nothing may be done after it. */
+void orr_ring_break(orr_ring *ring, uint32_t member, const char *why);
+static inline uint32_t orr_ring_right(const orr_ring *ring)
+{
+    return (ring->me + 1) % ring->n;
+}
+static inline uint32_t orr_ring_left(const orr_ring *ring)
+{
+    return (ring->me + ring->n - 1) % ring->n;
+}
+
+/* ring_flow.c: what may be sent, by whom, when; and what is complete. */
+void orr_ring_flow(orr_ring *ring);    /* after a post or a change: opens, grants, sends */
+void orr_ring_restart(orr_ring *ring); /* all cursors at the beginning                   */
+const char *orr_ring_credited(orr_ring *ring,
+                              const orr_frame *frame); /* NULL, or what is wrong with it */
+void orr_ring_took(orr_ring *ring, uint32_t g);        /* a chunk of this partition */
+void orr_ring_complete(orr_ring *ring);                /* moves `done`, when `first` has moved */
+void orr_ring_tell(
+    orr_ring *ring); /* reduced(), of what is handed over; nothing may be done after it */
+
+/* ring_turns.c: the chunks themselves. */
+void *orr_ring_place(void *ctx, orr_conn conn, const orr_frame *frame);
+void orr_ring_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload);
+void orr_ring_send_turn(orr_ring *ring, uint32_t g); /* to the right, the next one */
+void orr_ring_send_back(orr_ring *ring, uint32_t g);
+void orr_ring_alone(orr_ring *ring); /* a ring of one */
+static inline orr_ring_part *orr_ring_part_of(const orr_ring *ring, uint32_t g)
+{
+    return &ring->parts[g % ring->options.window];
+}
+static inline uint64_t *orr_ring_hash_of(const orr_ring *ring, uint32_t g, uint32_t shard)
+{
+    return &ring->hashes[(size_t)(g % ring->options.window) * ring->n + shard];
+}
+/* How many turns there are. */
+static inline uint32_t orr_ring_turns(const orr_ring *ring, const orr_ring_op *op)
+{
+    const uint32_t hops = ring->n - 1;
+    return hops + (op->both_ways ? (hops + 1) / 2 : hops);
+}
+static inline uint32_t orr_ring_back_turns(const orr_ring *ring, const orr_ring_op *op)
+{
+    return op->both_ways ? (ring->n - 1) / 2 : 0;
+}
+
+#endif /* ORR_TEAM_RING_PARTS_H */
