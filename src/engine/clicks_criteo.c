@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "engine/clicks.h"
 #include "model/arch/dlrm.h"
-#include "weights/mapped.h"
+#include "weights/mapped_file.h"
 
 /* Files of Criteo's. Where every so many lines begin is kept; those between are looked for. */
 enum { NUMBERS = 13, VALUES = 26, STRIDE = 64, FIELD_CHARS = 32 };

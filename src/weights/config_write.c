@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "io/json/writer.h"
-#include "weights/names.h"
+#include "weights/tensor_names.h"
 
 static void put_rope(orr_json_writer *w, const orr_model *m)
 {

@@ -5,7 +5,7 @@
 #include "base/path.h"
 #include "model/spec/spec.h"
 #include "weights/gguf_model.h"
-#include "weights/names.h"
+#include "weights/tensor_names.h"
 
 static bool has_head(const orr_model *model, const orr_weights *weights, orr_arena *arena)
 {

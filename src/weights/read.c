@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "kernel/format/row.h"
-#include "weights/recipe.h"
+#include "weights/mapping.h"
 #include "weights/store.h"
 
 /* A recipe with the tensors that it is of, all there and of the right shape. */

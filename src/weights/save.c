@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "weights/gguf_model.h"
-#include "weights/gguf_tokenizer.h"
-#include "weights/names.h"
+#include "weights/gguf_tokenizer_write.h"
+#include "weights/tensor_names.h"
 #include "weights/write.h"
 
 static bool ends_with(const char *text, const char *end)

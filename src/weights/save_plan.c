@@ -9,7 +9,7 @@
 #include "kernel/format/row.h"
 #include "model/module/module.h"
 #include "weights/gguf_model.h"
-#include "weights/names.h"
+#include "weights/tensor_names.h"
 #include "weights/write.h"
 
 typedef struct parameter {

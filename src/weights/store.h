@@ -5,7 +5,7 @@
 #include <orrery/weights.h>
 
 #include "base/array.h"
-#include "weights/mapped.h"
+#include "weights/mapped_file.h"
 
 /* What readers of formats fill. */
 

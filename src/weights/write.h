@@ -3,7 +3,7 @@
 #define ORR_WEIGHTS_WRITE_H
 
 #include "io/stream/output.h"
-#include "weights/recipe.h"
+#include "weights/mapping.h"
 #include "weights/store.h"
 
 /* The bytes of tensor i: as many as its dims say. */

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "kernel/format/row.h"
 #include "model/module/module.h"
-#include "weights/recipe.h"
+#include "weights/mapping.h"
 
 static float number_at(const orr_weights *w, const char *name, int64_t i)
 {

@@ -2,7 +2,7 @@
 #include "files.h"
 
 #include "text/tokenizer_build.h"
-#include "weights/gguf_tokenizer.h"
+#include "weights/gguf_tokenizer_write.h"
 
 static const char *const texts[] = {
     "hello",        "hello hello world", " hell he", "shell\n\nllo",

@@ -2,7 +2,7 @@
 #ifndef ORR_WEIGHTS_NAMES_H
 #define ORR_WEIGHTS_NAMES_H
 
-#include "weights/recipe.h"
+#include "weights/mapping.h"
 
 /* Architectures that differ in the names of their tensors: Hugging Face's name and GGUF's. */
 #define ORR_ARCHITECTURE_MAP(X)                                                                    \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "weights/recipe.h"
+#include "weights/mapping.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of Llama 4's vision encoder (transformers, models/llama4/modeling_llama4.py). Places:
  * 0 patches, 1 to n its layers, n + 1 what leads into the model. */
-#include "weights/names.h"
+#include "weights/tensor_names.h"
 
 #include <string.h>
 

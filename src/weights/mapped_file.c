@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "weights/mapped.h"
+#include "weights/mapped_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

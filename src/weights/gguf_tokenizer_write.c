@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "text/tokenizer_build.h"
 #include "weights/gguf.h"
-#include "weights/gguf_tokenizer.h"
+#include "weights/gguf_tokenizer_write.h"
 
 #define KEY(name) "tokenizer.ggml." name
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "weights/names.h"
+#include "weights/tensor_names.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of a layer by the names that they have on tapes. */
-#include "weights/names.h"
+#include "weights/tensor_names.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of tensors: transformers, models/<model>/modeling_<model>.py (as they are written to
  * files), and llama.cpp, gguf-py/gguf/constants.py. */
-#include "weights/names.h"
+#include "weights/tensor_names.h"
 
 #include <string.h>
 
