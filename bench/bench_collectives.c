@@ -11,8 +11,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "engine/communicator.h"
-#include "engine/ranks.h"
+#include "engine/ranks/communicator.h"
+#include "engine/ranks/launch.h"
 
 enum { LARGEST = 128 << 20, ROUNDS_MIN = 11, ROUNDS_MAX = 2001, WARM = 3, RANKS_MAX = 64 };
 static const size_t sizes[] = {8,         1 << 10,  8 << 10,  64 << 10, 256 << 10,

@@ -78,7 +78,7 @@ typedef struct orr_train_options {
     int64_t  record_steps; /* so many of the last steps are recorded */
     const char *record;    /* folder that gets a trace of each rank: rank0.et, ...; NULL: none */
     bool     check;        /* every output of every call is looked at for NaN */
-    uint32_t ranks_kind;   /* orr_ranks_kind of src/engine/ranks.h */
+    uint32_t ranks_kind;   /* orr_ranks_kind of src/engine/ranks/launch.h */
     const orr_train_team *team; /* NULL: this is the whole job */
     void (*told)(void *ctx, const orr_train_step *step);     /* on rank 0, after each step */
     bool (*stopped)(void *ctx);                              /* asked on rank 0 before each step */

@@ -10,7 +10,7 @@
 #include "cli/model_files.h"
 #include "cli/reports.h"
 #include "cli/stop.h"
-#include "engine/ranks.h"
+#include "engine/ranks/launch.h"
 
 /* On a machine of few cores: what a step has where nothing is said. */
 enum { STEPS_DEFAULT = 100, SEQ_DEFAULT = 256, RECORDED_DEFAULT = 3 };

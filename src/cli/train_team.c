@@ -5,7 +5,7 @@
 #include "base/units.h"
 #include "cli/reports.h"
 #include "cli/train.h"
-#include "engine/ranks.h"
+#include "engine/ranks/launch.h"
 
 /* What --team and --replicas ask of a run of training. */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/parallel_for.h"
-#include "engine/step.h"
+#include "engine/step/step.h"
 #include "measure/play.h"
 #include "measure/price.h"
 

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/parallel_for.h"
-#include "engine/train_parts.h"
+#include "engine/train/trainer.h"
 #include "measure/timing.h"
 
 enum { CACHE_UNKNOWN = 8 << 20, CACHE_LEVELS = 8, PIECES = 64, ROUNDS = 7 };

@@ -4,7 +4,7 @@
 
 #include <orrery/plan.h>
 
-#include "engine/program.h"
+#include "engine/run/program.h"
 
 /* Programs of all ranks of a plan in time: each lane its calls in order, each call after what it waits for, a
  * collective when all its members are there. Where ranks and threads leave no core over, a rank's lanes share

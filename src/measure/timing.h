@@ -4,7 +4,7 @@
 
 #include <orrery/measure.h>
 
-#include "engine/program.h"
+#include "engine/run/program.h"
 
 /* One call of an operator, timed as programs run it. */
 typedef struct orr_timed_call {

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/ranks.h"
-#include "engine/communicator.h"
+#include "engine/ranks/launch.h"
+#include "engine/ranks/communicator.h"
 #include "measure/machine.h"
 #include "measure/timing.h"
 

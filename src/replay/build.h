@@ -5,7 +5,7 @@
 #include <orrery/replay.h>
 
 #include "base/array.h"
-#include "engine/program.h"
+#include "engine/run/program.h"
 #include "replay/arguments.h"
 #include "trace/common/idmap.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/parallel_for.h"
-#include "engine/ranks.h"
+#include "engine/ranks/launch.h"
 #include "replay/counters.h"
 #include "replay/program.h"
 

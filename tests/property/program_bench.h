@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/program.h"
+#include "engine/run/program.h"
 #include "naive_run.h"
 
 /* Programs run by the naive kernels: tapes whose numbers are made fp64, so that a program gives the very

@@ -2,7 +2,7 @@
 #include "gradient_cases.h"
 #include "program_bench.h"
 
-#include "engine/program_build.h"
+#include "engine/run/program_state.h"
 
 /* Programs against the naive interpreter, to the last bit: tapes of every operator with its gradient,
  * and random tapes full of views, in one lane and in several, on one rank and on groups. What each call reads is looked at right

@@ -15,7 +15,7 @@
 #include <orrery/weights.h>
 
 #include "base/alloc.h"
-#include "engine/program.h"
+#include "engine/run/program.h"
 #include "io/yaml/yaml.h"
 #include "model/module/module.h"
 #include "model/spec/spec.h"

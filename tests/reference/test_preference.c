@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "engine/train_parts.h"
+#include "engine/train/trainer.h"
 #include "io/yaml/yaml.h"
 
 enum { STEPS = 3, PAIRS = 2, TOKENS = 12, DEADLINE_S = 60 };

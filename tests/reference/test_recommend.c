@@ -14,8 +14,8 @@
 #include <orrery/weights.h>
 
 #include "base/alloc.h"
-#include "engine/clicks.h"
-#include "engine/ranks.h"
+#include "engine/data/clicks.h"
+#include "engine/ranks/launch.h"
 #include "io/yaml/yaml.h"
 #include "model/arch/dlrm.h"
 

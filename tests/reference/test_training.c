@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "engine/owned.h"
-#include "engine/train_parts.h"
+#include "engine/step/shard_runs.h"
+#include "engine/train/trainer.h"
 #include "io/yaml/yaml.h"
 #include "weights/store.h"
 

@@ -4,7 +4,7 @@
 
 #include "../../property/program_bench.h"
 
-#include "engine/program_build.h"
+#include "engine/run/program_state.h"
 
 /* Tapes of a few calls over small numbers: 0, 1, 2, ... */
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "engine/step.h"
+#include "engine/step/step.h"
 
 #include "../io/folder.h"
 

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/philox.h"
-#include "engine/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 
 /* A tensor (4, 6) whose columns two ranks have a half of each, and one (5) that both have. */
 enum { ROWS = 4, COLUMNS = 3, N = ROWS * COLUMNS, OTHER = 5 };

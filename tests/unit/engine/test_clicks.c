@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
-#include "engine/clicks.h"
+#include "engine/data/clicks.h"
 
 static void auc_is_the_share_of_pairs_in_order(void **state)
 {

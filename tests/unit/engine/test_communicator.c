@@ -15,8 +15,8 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
-#include "engine/communicator.h"
-#include "engine/sums.h"
+#include "engine/ranks/communicator.h"
+#include "engine/ranks/reduction.h"
 #include "kernel/format/row.h"
 
 /* Ranks are threads of one process over shared memory. Every rank can make every other's numbers

@@ -5,7 +5,7 @@
 #include <orrery/analysis.h>
 #include <orrery/trace.h>
 
-#include "engine/recorder.h"
+#include "engine/record/recorder.h"
 #include "program_fixture.h"
 
 /* A program of a product, its gradient's way and, in a lane of its own, an all-reduce of rank 0 of two,

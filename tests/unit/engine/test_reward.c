@@ -2,7 +2,7 @@
 #include "post_training.h"
 
 #include "base/alloc.h"
-#include "engine/reward.h"
+#include "engine/train/reward.h"
 
 static void rewards_are_what_they_say(void **state)
 {

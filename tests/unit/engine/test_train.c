@@ -8,8 +8,8 @@
 
 #include <orrery/engine.h>
 
-#include "engine/data.h"
-#include "engine/rate.h"
+#include "engine/data/dataset.h"
+#include "engine/train/learning_rate.h"
 
 static void rates_go_up_and_down(void **state)
 {

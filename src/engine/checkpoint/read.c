@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/data/dataset.h"
+#include "engine/step/shard_runs.h"
+
+/* Reading checkpoints. */
+
+static const char *fact(const orr_weights *file, const char *key)
+{
+    for (uint32_t i = 0; i < file->n_metadata; i++)
+        if (strcmp(file->metadata[i].key, key) == 0)
+            return file->metadata[i].value;
+    return NULL;
+}
+
+static orr_status read_latest(const char *folder, char ret[64], orr_error *err)
+{
+    orr_arena *arena = orr_arena_new(0, 0);
+    char path[4096];
+    const char *text;
+    size_t len;
+    if (arena == NULL)
+        return orr_fail_memory(err);
+    snprintf(path, sizeof path, "%s/latest", folder);
+    orr_status status = orr_data_read(path, arena, &text, &len, err);
+    if (status == ORR_IO)
+        status = orr_fail(err, ORR_NOT_FOUND, "%s: there is no checkpoint to go on from", folder);
+    if (status == ORR_OK) {
+        const size_t n = strcspn(text, "\n");
+        if (strncmp(text, "step-", 5) != 0 || n >= 64 || memchr(text, '/', n) != NULL)
+            status = orr_fail(err, ORR_PARSE, "%s does not name a checkpoint", path);
+        else
+            snprintf(ret, 64, "%.*s", (int)n, text);
+    }
+    orr_arena_free(arena);
+    return status;
+}
+
+static orr_status open_file(const char *folder, const char *step, uint32_t rank, orr_weights **ret,
+                            orr_error *err)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s/rank-%05u.safetensors", folder, step, rank);
+    return orr_weights_open(path, ret, err);
+}
+
+/* Numbers with spaces between. */
+typedef struct scanner {
+    const char *at;
+    bool failed;
+} scanner;
+
+static int64_t next(scanner *s)
+{
+    char *end;
+    const long long value = strtoll(s->at, &end, 10);
+    s->failed |= end == s->at || value < 0;
+    s->at = end;
+    return s->failed ? 0 : value;
+}
+
+/* Checkpoints that do not say it have trained one batch a step, from the first. */
+static bool read_position(orr_checkpoint *c, const orr_weights *first)
+{
+    const char *text = fact(first, "next"), *returned = fact(first, "returned");
+    const char *epoch = fact(first, "epoch");
+    scanner s = {.at = text};
+    c->data = (orr_team_data){.next = (uint64_t)c->step};
+    if (text == NULL || returned == NULL)
+        return true;
+    c->data.next = (uint64_t)next(&s);
+    for (s.at = returned; *s.at != '\0' && !s.failed; c->data.n++) {
+        if (c->data.n == ORR_TEAM_RETURNED)
+            return false;
+        const uint64_t slot = (uint64_t)next(&s);
+        const uint32_t n = c->data.n;
+        if (slot >= c->data.next || (n > 0 && slot <= c->data.returned[n - 1]))
+            return false;
+        c->data.returned[n] = slot;
+    }
+    s.at = epoch;
+    c->data.epoch = epoch != NULL && !s.failed ? (uint64_t)next(&s) : 0;
+    return !s.failed;
+}
+
+static orr_status read_facts(orr_checkpoint *c, const orr_weights *first, const char *folder,
+                             orr_error *err)
+{
+    const char *format = fact(first, "format"), *step = fact(first, "step");
+    const char *seed = fact(first, "seed"), *ranks = fact(first, "ranks");
+    c->plan = fact(first, "plan");
+    c->model = fact(first, "model");
+    if (format == NULL || strcmp(format, "orrery.checkpoint/1") != 0 || step == NULL ||
+        seed == NULL || ranks == NULL || c->plan == NULL || c->model == NULL)
+        return orr_fail(err, ORR_INVALID, "%s: not a checkpoint of training", folder);
+    c->step = strtoll(step, NULL, 10);
+    c->seed = strtoull(seed, NULL, 10);
+    if (c->step < 0 || !read_position(c, first))
+        return orr_fail(err, ORR_INVALID, "%s: the checkpoint does not say which data come next",
+                        folder);
+    const unsigned long n = strtoul(ranks, NULL, 10);
+    if (n < 1 || n > 1u << 20)
+        return orr_fail(err, ORR_INVALID, "%s: a checkpoint of %lu ranks", folder, n);
+    c->ranks = (uint32_t)n;
+    return ORR_OK;
+}
+
+orr_status orr_checkpoint_open(const char *folder, orr_checkpoint **ret, orr_error *err)
+{
+    char step[64];
+    orr_weights *first = NULL;
+    orr_status status;
+    ORR_TRY(read_latest(folder, step, err));
+    orr_checkpoint *c = orr_calloc(1, sizeof *c);
+    if (c == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY_OUT(status, open_file(folder, step, 0, &first, err));
+    status = read_facts(c, first, folder, err);
+    c->files = status == ORR_OK ? orr_calloc(c->ranks, sizeof *c->files) : NULL;
+    if (c->files == NULL) {
+        orr_weights_close(first);
+        status = status == ORR_OK ? orr_fail_memory(err) : status;
+        goto out;
+    }
+    c->files[0] = first;
+    for (uint32_t r = 1; r < c->ranks; r++)
+        ORR_TRY_OUT(status, open_file(folder, step, r, &c->files[r], err));
+    *ret = c;
+out:
+    if (status != ORR_OK)
+        orr_checkpoint_close(c);
+    return status;
+}
+
+void orr_checkpoint_close(orr_checkpoint *c)
+{
+    if (c == NULL)
+        return;
+    for (uint32_t r = 0; r < c->ranks && c->files != NULL; r++)
+        orr_weights_close(c->files[r]);
+    orr_free(c->files);
+    orr_free(c);
+}
+
+/* Which part of a parameter a file has, as checkpoint.c writes it. */
+typedef struct part_text {
+    orr_ownership own;
+    orr_type type;
+    int64_t begin, n;
+} part_text;
+
+static bool scan_dim(scanner *s, part_text *p, uint32_t d)
+{
+    orr_share *share = &p->own.by[d];
+    share->n = (uint32_t)next(s);
+    if (share->n > ORR_SHARE_PIECES)
+        return false;
+    for (uint32_t i = 0; i < share->n; i++) {
+        share->piece[i].whole = next(s);
+        share->piece[i].own = next(s);
+        share->piece[i].count = next(s);
+        if (share->piece[i].own > p->type.dim[d] - share->piece[i].count ||
+            share->piece[i].whole > p->own.whole.dim[d] - share->piece[i].count)
+            return false;
+    }
+    return true;
+}
+
+static bool scan_part(const char *text, part_text *ret)
+{
+    scanner s = {.at = text};
+    part_text p = {.type.dtype = ORR_DTYPE_FP32, .own.whole.dtype = ORR_DTYPE_FP32};
+    const int64_t rank = next(&s);
+    if (s.failed || rank > ORR_TYPE_DIMS)
+        return false;
+    p.type.rank = p.own.whole.rank = (uint8_t)rank;
+    for (uint32_t d = 0; d < rank; d++)
+        p.own.whole.dim[d] = next(&s);
+    for (uint32_t d = 0; d < rank; d++)
+        p.type.dim[d] = next(&s);
+    for (uint32_t d = 0; d < rank; d++)
+        if (!scan_dim(&s, &p, d))
+            return false;
+    p.begin = next(&s);
+    p.n = next(&s);
+    const int64_t all = orr_type_elements(&p.type);
+    *ret = p;
+    return !s.failed && all >= 0 && p.begin <= all && p.n <= all - p.begin;
+}
+
+typedef struct filling {
+    const float *from;
+    float *to;
+    int64_t begin;
+} filling;
+
+static void put_run(void *ctx, int64_t own, int64_t whole, int64_t n)
+{
+    const filling *f = ctx;
+    memcpy(f->to + whole, f->from + (own - f->begin), (size_t)n * sizeof(float));
+}
+
+static orr_status add_part(const orr_weights *file, const char *parameter, const char *part,
+                           float *ret, int64_t elements, bool *ret_any, orr_error *err)
+{
+    char key[ORR_PARAMETER_TEXT + 16];
+    part_text p;
+    snprintf(key, sizeof key, "own.%s", parameter);
+    const char *text = fact(file, key);
+    if (text == NULL)
+        return ORR_OK;
+    if (!scan_part(text, &p))
+        return orr_fail(err, ORR_INVALID, "%s: '%s' is '%s'", file->path, key, text);
+    if (orr_type_elements(&p.own.whole) != elements)
+        return orr_fail(err, ORR_INVALID, "%s: %s has %lld numbers and should have %lld",
+                        file->path, parameter, (long long)orr_type_elements(&p.own.whole),
+                        (long long)elements);
+    snprintf(key, sizeof key, "%s/%s", parameter, part);
+    const orr_weight *tensor = orr_weights_find(file, key);
+    *ret_any = true;
+    if (p.n == 0 || tensor == NULL)
+        return ORR_OK;
+    if (tensor->bytes != p.n * (int64_t)sizeof(float))
+        return orr_fail(err, ORR_INVALID, "%s: %s has %lld bytes and should have %lld", file->path,
+                        key, (long long)tensor->bytes, (long long)p.n * 4);
+    filling f = {tensor->data, ret, p.begin};
+    orr_owned_runs(&p.own, &p.type, p.begin, p.n, put_run, &f);
+    return ORR_OK;
+}
+
+orr_status orr_checkpoint_whole(const orr_checkpoint *c, const char *parameter, const char *part,
+                                float *ret, int64_t elements, orr_error *err)
+{
+    bool any = false;
+    memset(ret, 0, (size_t)elements * sizeof *ret);
+    for (uint32_t r = 0; r < c->ranks; r++)
+        ORR_TRY(add_part(c->files[r], parameter, part, ret, elements, &any, err));
+    return any ? ORR_OK
+               : orr_fail(err, ORR_INVALID, "the checkpoint has no parameter %s", parameter);
+}
+
+static void get_run(void *ctx, int64_t own, int64_t whole, int64_t n)
+{
+    const filling *f = ctx;
+    memcpy(f->to + (own - f->begin), f->from + whole, (size_t)n * sizeof(float));
+}
+
+/* One part of one parameter, from wherever its numbers are. */
+static orr_status restore_cut(const orr_checkpoint *c, const orr_parameter *p, const char *name,
+                              const char *part, float *to, orr_error *err)
+{
+    const int64_t elements = orr_type_elements(&p->own.whole);
+    float *whole = orr_malloc((size_t)elements * sizeof *whole);
+    if (whole == NULL)
+        return orr_fail_memory(err);
+    const orr_status status = orr_checkpoint_whole(c, name, part, whole, elements, err);
+    filling f = {whole, to, p->shard_begin};
+    if (status == ORR_OK)
+        orr_owned_runs(&p->own, &p->type, p->shard_begin, p->shard_n, get_run, &f);
+    orr_free(whole);
+    return status;
+}
+
+static orr_status restore_same(const orr_weights *file, const orr_parameter *p, const char *name,
+                               const char *part, float *to, orr_error *err)
+{
+    char key[ORR_PARAMETER_TEXT + 16];
+    snprintf(key, sizeof key, "%s/%s", name, part);
+    const orr_weight *tensor = orr_weights_find(file, key);
+    if (tensor == NULL || tensor->bytes != p->shard_n * (int64_t)sizeof(float))
+        return orr_fail(err, ORR_INVALID, "%s: %s is not there, or not of %lld numbers", file->path,
+                        key, (long long)p->shard_n);
+    memcpy(to, tensor->data, (size_t)tensor->bytes);
+    return ORR_OK;
+}
+
+orr_status orr_checkpoint_restore(const orr_checkpoint *c, const orr_checkpoint_facts *facts,
+                                  const orr_parameter *parameters, uint32_t n, orr_error *err)
+{
+    static const char *const parts[] = {"master", "mean", "square"};
+    const bool same = c->ranks == facts->ranks && strcmp(c->plan, facts->plan) == 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const orr_parameter *p = &parameters[i];
+        float *const to[] = {p->master, p->m, p->v};
+        char name[ORR_PARAMETER_TEXT];
+        orr_parameter_text(p->place, p->name, p->nth, name);
+        for (int part = 0; part < 3; part++) {
+            if (p->shard_n == 0 || to[part] == NULL)
+                continue;
+            ORR_TRY(same ? restore_same(c->files[facts->rank], p, name, parts[part], to[part], err)
+                         : restore_cut(c, p, name, parts[part], to[part], err));
+        }
+    }
+    return ORR_OK;
+}

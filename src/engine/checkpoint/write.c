@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/checkpoint/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "io/stream/output.h"
+
+/* Writing checkpoints. */
+
+static const char *const PARTS[] = {"master", "mean", "square"};
+enum { N_PARTS = 3, FACTS = 10, OWN_TEXT = 2048, NUMBER_TEXT = 24 };
+
+struct orr_checkpointer {
+    char *folder;
+    orr_checkpoint_facts facts;
+    const orr_parameter *parameters;
+    uint32_t n;
+    orr_arena *arena;    /* of names and metadata */
+    orr_weight *tensors; /* shape (n_tensors)     */
+    const float **from;  /* shape (n_tensors)     */
+    uint32_t n_tensors;
+    orr_metadata *metadata; /* shape (n_metadata); of the position first */
+    uint32_t n_metadata;
+    float *copy; /* all numbers */
+    size_t copy_bytes;
+    int64_t step; /* that is written now */
+    char step_text[NUMBER_TEXT], next_text[NUMBER_TEXT], epoch_text[NUMBER_TEXT];
+    char returned_text[ORR_TEAM_RETURNED * NUMBER_TEXT];
+    pthread_t thread;
+    bool running;
+    orr_status status;
+    orr_error error;
+    _Atomic int64_t written;
+};
+
+const char *orr_parameter_text(uint32_t place, const char *name, uint32_t nth,
+                               char ret[ORR_PARAMETER_TEXT])
+{
+    snprintf(ret, ORR_PARAMETER_TEXT, "%u.%s.%u", place, name, nth);
+    return ret;
+}
+
+static const float *part_of(const orr_parameter *p, int part)
+{
+    return part == 0 ? p->master : part == 1 ? p->m : p->v;
+}
+
+/* Numbers with spaces between: rank, whole dims, own dims; for each dim the number of pieces, and
+ * their whole, own, count; the shard's first and count. */
+static void own_text(const orr_parameter *p, char ret[OWN_TEXT])
+{
+    size_t at = (size_t)snprintf(ret, OWN_TEXT, "%u", p->type.rank);
+#define PUT(value)                                                                                 \
+    at += (size_t)snprintf(ret + at, at < OWN_TEXT ? OWN_TEXT - at : 0, " %lld", (long long)(value))
+    for (uint32_t d = 0; d < p->type.rank; d++)
+        PUT(p->own.whole.dim[d]);
+    for (uint32_t d = 0; d < p->type.rank; d++)
+        PUT(p->type.dim[d]);
+    for (uint32_t d = 0; d < p->type.rank; d++) {
+        PUT(p->own.by[d].n);
+        for (uint32_t i = 0; i < p->own.by[d].n; i++) {
+            PUT(p->own.by[d].piece[i].whole);
+            PUT(p->own.by[d].piece[i].own);
+            PUT(p->own.by[d].piece[i].count);
+        }
+    }
+    PUT(p->shard_begin);
+    PUT(p->shard_n);
+#undef PUT
+}
+
+static bool add_metadata(orr_checkpointer *c, const char *key, const char *value)
+{
+    orr_metadata *m = &c->metadata[c->n_metadata++];
+    *m = (orr_metadata){key, value};
+    return key != NULL && value != NULL;
+}
+
+static bool describe(orr_checkpointer *c)
+{
+    orr_arena *a = c->arena;
+    bool there =
+        add_metadata(c, "step", c->step_text) && add_metadata(c, "next", c->next_text) &&
+        add_metadata(c, "returned", c->returned_text) &&
+        add_metadata(c, "epoch", c->epoch_text) &&
+        add_metadata(c, "format", "orrery.checkpoint/1") &&
+        add_metadata(c, "seed", orr_arena_printf(a, "%llu", (unsigned long long)c->facts.seed)) &&
+        add_metadata(c, "model", c->facts.model) && add_metadata(c, "plan", c->facts.plan) &&
+        add_metadata(c, "rank", orr_arena_printf(a, "%u", c->facts.rank)) &&
+        add_metadata(c, "ranks", orr_arena_printf(a, "%u", c->facts.ranks));
+    for (uint32_t i = 0; i < c->n && there; i++) {
+        char name[ORR_PARAMETER_TEXT], own[OWN_TEXT];
+        const orr_parameter *p = &c->parameters[i];
+        orr_parameter_text(p->place, p->name, p->nth, name);
+        own_text(p, own);
+        there =
+            add_metadata(c, orr_arena_printf(a, "own.%s", name), orr_arena_printf(a, "%s", own));
+    }
+    return there;
+}
+
+static bool list_tensors(orr_checkpointer *c, int64_t *ret_numbers)
+{
+    int64_t numbers = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const orr_parameter *p = &c->parameters[i];
+        char name[ORR_PARAMETER_TEXT];
+        orr_parameter_text(p->place, p->name, p->nth, name);
+        for (int part = 0; part < N_PARTS; part++) {
+            if (p->shard_n == 0 || part_of(p, part) == NULL)
+                continue;
+            c->from[c->n_tensors] = part_of(p, part);
+            orr_weight *t = &c->tensors[c->n_tensors++];
+            *t = (orr_weight){.name = orr_arena_printf(c->arena, "%s/%s", name, PARTS[part]),
+                              .format = ORR_ROWS_FP32,
+                              .rank = 1,
+                              .dim = {p->shard_n},
+                              .bytes = p->shard_n * (int64_t)sizeof(float)};
+            numbers += p->shard_n;
+            if (t->name == NULL)
+                return false;
+        }
+    }
+    *ret_numbers = numbers;
+    return true;
+}
+
+static bool prepare(orr_checkpointer *c)
+{
+    int64_t numbers;
+    c->tensors = orr_arena_array(c->arena, orr_weight, (size_t)c->n * N_PARTS + 1);
+    c->from = orr_arena_array(c->arena, const float *, (size_t)c->n *N_PARTS + 1);
+    c->metadata = orr_arena_array(c->arena, orr_metadata, (size_t)c->n + FACTS);
+    if (c->tensors == NULL || c->from == NULL || c->metadata == NULL || !describe(c) ||
+        !list_tensors(c, &numbers))
+        return false;
+    c->copy_bytes = (size_t)numbers * sizeof(float) + 64;
+    c->copy = orr_malloc_aligned(c->copy_bytes);
+    return c->copy != NULL;
+}
+
+orr_status orr_checkpointer_new(const char *folder, const orr_checkpoint_facts *facts,
+                                const orr_parameter *parameters, uint32_t n, orr_checkpointer **ret,
+                                orr_error *err)
+{
+    orr_arena *arena = orr_arena_new(0, 0);
+    orr_checkpointer *c = arena != NULL ? orr_arena_one(arena, orr_checkpointer) : NULL;
+    if (c == NULL) {
+        orr_arena_free(arena);
+        return orr_fail_memory(err);
+    }
+    *c = (orr_checkpointer){.facts = *facts, .parameters = parameters, .n = n, .arena = arena};
+    c->folder = orr_arena_printf(arena, "%s", folder);
+    if (c->folder == NULL || !prepare(c)) {
+        orr_checkpointer_free(c);
+        return orr_fail_memory(err);
+    }
+    *ret = c;
+    return ORR_OK;
+}
+
+static orr_status make_folder(const char *path, orr_error *err)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return ORR_OK;
+    return orr_fail(err, ORR_IO, "%s: %s", path, strerror(errno));
+}
+
+static orr_status write_file(orr_checkpointer *c, orr_error *err)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/step-%08lld", c->folder, (long long)c->step);
+    ORR_TRY(make_folder(c->folder, err));
+    ORR_TRY(make_folder(path, err));
+    snprintf(path, sizeof path, "%s/step-%08lld/rank-%05u.safetensors", c->folder,
+             (long long)c->step, c->facts.rank);
+    const orr_weight_source source = {.tensors = c->tensors,
+                                      .n = c->n_tensors,
+                                      .metadata = c->metadata,
+                                      .n_metadata = c->n_metadata};
+    return orr_safetensors_write(&source, path, 0, err);
+}
+
+static void *run(void *ctx)
+{
+    orr_checkpointer *c = ctx;
+    c->status = write_file(c, &c->error);
+    if (c->status == ORR_OK)
+        atomic_store(&c->written, c->step);
+    return NULL;
+}
+
+orr_status orr_checkpointer_wait(orr_checkpointer *c, orr_error *err)
+{
+    if (c->running)
+        pthread_join(c->thread, NULL);
+    c->running = false;
+    if (c->status != ORR_OK && err != NULL)
+        *err = c->error;
+    return c->status;
+}
+
+static void tell_position(orr_checkpointer *c, int64_t step, const orr_team_data *data)
+{
+    size_t at = 0;
+    c->step = step;
+    snprintf(c->step_text, sizeof c->step_text, "%lld", (long long)step);
+    snprintf(c->next_text, sizeof c->next_text, "%llu", (unsigned long long)data->next);
+    snprintf(c->epoch_text, sizeof c->epoch_text, "%llu", (unsigned long long)data->epoch);
+    c->returned_text[0] = '\0';
+    for (uint32_t i = 0; i < data->n; i++)
+        at += (size_t)snprintf(c->returned_text + at, sizeof c->returned_text - at, "%s%llu",
+                               i > 0 ? " " : "", (unsigned long long)data->returned[i]);
+}
+
+orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, const orr_team_data *data,
+                                 orr_error *err)
+{
+    ORR_TRY(orr_checkpointer_wait(c, err));
+    float *at = c->copy;
+    for (uint32_t i = 0; i < c->n_tensors; i++) {
+        memcpy(at, c->from[i], (size_t)c->tensors[i].bytes);
+        c->tensors[i].data = at;
+        at += c->tensors[i].dim[0];
+    }
+    tell_position(c, step, data);
+    if (pthread_create(&c->thread, NULL, run, c) == 0)
+        c->running = true;
+    else
+        run(c); /* then training waits */
+    return ORR_OK;
+}
+
+int64_t orr_checkpointer_written(orr_checkpointer *c)
+{
+    return atomic_load(&c->written);
+}
+
+void orr_checkpointer_free(orr_checkpointer *c)
+{
+    if (c == NULL)
+        return;
+    if (c->running)
+        pthread_join(c->thread, NULL);
+    orr_free(c->copy);
+    orr_arena_free(c->arena);
+}
+
+int64_t orr_checkpointer_bytes(const orr_checkpointer *c)
+{
+    return c != NULL ? (int64_t)c->copy_bytes : 0;
+}
+
+static void remove_step(const char *folder, const char *name)
+{
+    char path[4096], file[4096 + 256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    DIR *step = opendir(path);
+    if (step == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(step)) != NULL;) {
+        snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+        if (entry->d_name[0] != '.' || strstr(entry->d_name, ".safetensors") != NULL)
+            unlink(file);
+    }
+    closedir(step);
+    rmdir(path);
+}
+
+static int64_t step_of(const char *name)
+{
+    return strncmp(name, "step-", 5) == 0 ? strtoll(name + 5, NULL, 10) : -1;
+}
+
+/* What is older than the one before this. Nothing depends on it: failures are let pass. */
+static void remove_older(const char *folder, int64_t step)
+{
+    DIR *all = opendir(folder);
+    int64_t before = -1;
+    if (all == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(all)) != NULL;) {
+        const int64_t at = step_of(entry->d_name);
+        before = at < step && at > before ? at : before;
+    }
+    rewinddir(all);
+    for (struct dirent *entry; (entry = readdir(all)) != NULL;) {
+        const int64_t at = step_of(entry->d_name);
+        if (at >= 0 && at < before)
+            remove_step(folder, entry->d_name);
+    }
+    closedir(all);
+}
+
+orr_status orr_checkpoint_commit(const char *folder, int64_t step, orr_error *err)
+{
+    char path[4096];
+    orr_output *out;
+    snprintf(path, sizeof path, "%s/latest", folder);
+    ORR_TRY(orr_output_open(path, &out, err));
+    orr_output_printf(out, "step-%08lld\n", (long long)step);
+    const orr_status status = orr_output_finish(out, err);
+    orr_output_close(out);
+    if (status == ORR_OK)
+        remove_older(folder, step);
+    return status;
+}
+
+void orr_checkpoint_remove(const char *folder)
+{
+    char path[4096];
+    DIR *all = opendir(folder);
+    if (all == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(all)) != NULL;)
+        if (step_of(entry->d_name) >= 0)
+            remove_step(folder, entry->d_name);
+    closedir(all);
+    snprintf(path, sizeof path, "%s/latest", folder);
+    unlink(path);
+    rmdir(folder);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "engine/data/jsonl.h"
+
+/* Conversations to learn answers from; pairs of them; prompts that wait for answers. */
+
+/* Token i is followed by i + 1, which counts where it is the assistant's. What is behind the end is
+ * padding. */
+static bool counts(const orr_talk *t, int64_t i)
+{
+    return i + 1 < t->n && t->targets[i + 1];
+}
+
+static void write_talk(const orr_talk *t, int64_t tokens, const orr_sample *ret)
+{
+    for (int64_t i = 0; i < tokens; i++) {
+        ret->tokens[i] = i < t->n ? t->tokens[i] : 0;
+        ret->targets[i] = i + 1 < t->n ? t->tokens[i + 1] : 0;
+        ret->weights[i] = counts(t, i) ? 1 : 0;
+    }
+}
+
+static int64_t count_talk(const orr_talk *t, int64_t tokens)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < tokens; i++)
+        n += counts(t, i);
+    return n;
+}
+
+static void fill(const orr_batches *self, uint64_t index, const orr_sample *ret)
+{
+    write_talk((const orr_talk *)self->ctx + index, self->tokens, ret);
+}
+
+static int64_t counted(const orr_batches *self, uint64_t index)
+{
+    return count_talk((const orr_talk *)self->ctx + index, self->tokens);
+}
+
+static void fill_pair(const orr_batches *self, uint64_t index, const orr_sample *ret)
+{
+    const orr_talk *pair = (const orr_talk *)self->ctx + 2 * index;
+    const int64_t n = self->tokens / 2;
+    const orr_sample other = {ret->tokens + n, ret->targets + n, ret->weights + n};
+    write_talk(&pair[0], n, ret);
+    write_talk(&pair[1], n, &other);
+}
+
+static int64_t count_pair(const orr_batches *self, uint64_t index)
+{
+    const orr_talk *pair = (const orr_talk *)self->ctx + 2 * index;
+    return count_talk(&pair[0], self->tokens / 2) + count_talk(&pair[1], self->tokens / 2);
+}
+
+static void fill_prompt(const orr_batches *self, uint64_t index, const orr_sample *ret)
+{
+    const orr_talk *t = (const orr_talk *)self->ctx + index;
+    for (int64_t i = 0; i < self->tokens; i++) {
+        ret->tokens[i] = i < t->n ? t->tokens[i] : 0;
+        ret->targets[i] = 0;
+        ret->weights[i] = i < t->n ? 1 : 0;
+    }
+}
+
+static int64_t count_prompt(const orr_batches *self, uint64_t index)
+{
+    return ((const orr_talk *)self->ctx + index)->n;
+}
+
+static orr_status finish_prompts(const orr_talks *from, orr_batches *b, const char *path,
+                                 orr_error *err)
+{
+    orr_talk *talks = orr_arena_array(b->arena, orr_talk, from->n);
+    if (talks == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < from->n; i++)
+        if (from->at[i].n > 0 && from->at[i].n < b->tokens)
+            talks[b->n++] = from->at[i];
+    if (b->n == 0)
+        return orr_fail(err, ORR_INVALID, "%s: no prompt of less than %lld tokens", path,
+                        (long long)b->tokens);
+    b->ctx = talks;
+    b->fill = fill_prompt;
+    b->counted = count_prompt;
+    return ORR_OK;
+}
+
+/* Pairs of which both answers are there at all. */
+static orr_status finish_pairs(const orr_talks *from, orr_batches *b, const char *path,
+                               orr_error *err)
+{
+    const int64_t tokens = b->tokens;
+    orr_talk *talks = orr_arena_array(b->arena, orr_talk, from->n);
+    if (talks == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i + 1 < from->n; i += 2)
+        if (count_talk(&from->at[i], tokens) > 0 && count_talk(&from->at[i + 1], tokens) > 0)
+            memcpy(&talks[2 * b->n++], &from->at[i], 2 * sizeof *talks);
+    if (b->n == 0)
+        return orr_fail(err, ORR_INVALID,
+                        "%s: no pair has two answers within the first %lld tokens", path,
+                        (long long)tokens);
+    b->ctx = talks;
+    b->tokens = 2 * tokens;
+    b->fill = fill_pair;
+    b->counted = count_pair;
+    return ORR_OK;
+}
+
+static orr_status finish(const orr_talks *from, orr_batches *b, const char *path, orr_error *err)
+{
+    uint64_t learned = 0;
+    orr_talk *talks = orr_arena_array(b->arena, orr_talk, from->n);
+    if (talks == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < from->n; i++) { /* what is cut before any answer teaches nothing */
+        talks[learned] = from->at[i];
+        b->ctx = talks;
+        learned += counted(b, learned) > 0;
+    }
+    if (learned == 0)
+        return orr_fail(err, ORR_INVALID,
+                        "%s: no conversation has an answer within its first %lld tokens", path,
+                        (long long)b->tokens);
+    b->n = learned;
+    b->fill = fill;
+    b->counted = counted;
+    return ORR_OK;
+}
+
+static orr_status finish_all(const orr_talks *from, orr_lines_of lines, orr_batches *b,
+                             const char *path, orr_error *err)
+{
+    switch (lines) {
+    case ORR_LINES_PAIRS:
+        return finish_pairs(from, b, path, err);
+    case ORR_LINES_PROMPTS:
+        return finish_prompts(from, b, path, err);
+    default:
+        return finish(from, b, path, err);
+    }
+}
+
+static orr_status read_batches(const orr_data_options *options, orr_lines_of lines,
+                               orr_batches **ret, orr_error *err)
+{
+    static const char *const names[] = {"talk", "pairs", "prompts"};
+    orr_batches *b;
+    orr_talks talks = {0};
+    ORR_TRY(orr_batches_new(names[lines], options, &b, err));
+    orr_status status = orr_lines_read(options, lines, b->arena, &talks, err);
+    if (status == ORR_OK)
+        status = finish_all(&talks, lines, b, options->path, err);
+    orr_array_done(&talks);
+    if (status == ORR_OK)
+        *ret = b;
+    else
+        orr_batches_free(b);
+    return status;
+}
+
+orr_status orr_batches_talk(const orr_data_options *options, orr_batches **ret, orr_error *err)
+{
+    return read_batches(options, ORR_LINES_TALKS, ret, err);
+}
+
+orr_status orr_batches_pairs(const orr_data_options *options, orr_batches **ret, orr_error *err)
+{
+    return read_batches(options, ORR_LINES_PAIRS, ret, err);
+}
+
+orr_status orr_batches_prompts(const orr_data_options *options, orr_batches **ret, orr_error *err)
+{
+    return read_batches(options, ORR_LINES_PROMPTS, ret, err);
+}

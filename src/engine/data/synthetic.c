@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/data/dataset.h"
+
+#include <math.h>
+
+#include "base/philox.h"
+
+/* A token is followed by 3 t + 1 (modulo the vocabulary) nine times of ten, else by any. */
+#define FOLLOWS 0.9
+
+static void fill(const orr_batches *self, uint64_t index, const orr_sample *ret)
+{
+    const uint64_t vocab = *(const uint32_t *)self->ctx;
+    orr_random random = orr_random_of(self->seed, index);
+    uint64_t token = orr_random_below(&random, vocab);
+    for (int64_t i = 0; i < self->tokens; i++) {
+        ret->tokens[i] = (int64_t)token;
+        token = orr_random_unit(&random) < FOLLOWS ? (3 * token + 1) % vocab
+                                                   : orr_random_below(&random, vocab);
+        ret->targets[i] = (int64_t)token;
+        ret->weights[i] = 1;
+    }
+}
+
+static int64_t counted(const orr_batches *self, uint64_t index)
+{
+    (void)index;
+    return self->tokens;
+}
+
+orr_status orr_batches_synthetic(const orr_data_options *options, orr_batches **ret, orr_error *err)
+{
+    orr_batches *b;
+    ORR_TRY(orr_batches_new("synthetic", options, &b, err));
+    uint32_t *vocab = orr_arena_one(b->arena, uint32_t);
+    if (vocab == NULL) {
+        orr_batches_free(b);
+        return orr_fail_memory(err);
+    }
+    *vocab = options->vocab;
+    b->ctx = vocab;
+    b->fill = fill;
+    b->counted = counted;
+    *ret = b;
+    return ORR_OK;
+}
+
+/* The entropy of what follows: of one token that has FOLLOWS and its share of the rest, and of all
+ * others. */
+double orr_synthetic_floor(uint32_t vocab)
+{
+    const double rest = (1 - FOLLOWS) / vocab, first = FOLLOWS + rest;
+    return -first * log(first) - (vocab - 1) * rest * log(rest);
+}

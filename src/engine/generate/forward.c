@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tokens through a model that serves: caches filled, rows out, logits of them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/generate/generator.h"
+#include "kernel/format/row.h"
+
+static orr_status execute(orr_generator *g, orr_program *program, orr_error *err)
+{
+    orr_program_run run = {0};
+    if (g->recorder != NULL)
+        orr_recorder_run(g->recorder, program, &run.start_ns, &run.end_ns);
+    return orr_program_execute(program, &run, err);
+}
+
+static void bind_caches(orr_generator *g, const orr_body *body, uint32_t slot)
+{
+    for (size_t i = 0; i < body->caches.n; i++) {
+        const orr_served_cache *c = &body->caches.at[i];
+        char *base = c->values ? g->values[c->place] : g->keys[c->place];
+        orr_program_bind(body->served.program, c->value, base + slot * g->cache_bytes[c->place]);
+    }
+}
+
+/* Learned positions stop where their table ends: the caller has checked. */
+static void set_positions(orr_generator *g, const orr_feed *feed)
+{
+    for (int64_t b = 0; b < feed->samples; b++)
+        for (int64_t t = 0; t < feed->tokens; t++)
+            g->positions[b * feed->tokens + t] = feed->first[b] + t;
+}
+
+orr_status orr_serve_feed(orr_generator *g, const orr_feed *feed, orr_error *err)
+{
+    orr_body *body;
+    ORR_TRY(orr_serve_body(g, feed->samples, feed->tokens, feed->tiles, &body, err));
+    orr_program *program = body->served.program;
+    bind_caches(g, body, feed->slot);
+    if (body->ids != ORR_NONE)
+        orr_program_bind(program, body->ids, (void *)feed->ids);
+    if (body->positions != ORR_NONE) {
+        set_positions(g, feed);
+        orr_program_bind(program, body->positions, g->positions);
+    }
+    if (body->pixels != ORR_NONE)
+        orr_program_bind(program, body->pixels, (void *)feed->pixels);
+    orr_program_first(program, feed->first);
+    ORR_TRY(execute(g, program, err));
+    return g->options.record_experts ? orr_serve_note_experts(g, body, feed, err) : ORR_OK;
+}
+
+/* Rows of the head's input lie one behind another: rows apart are copied together. */
+static void gather_rows(orr_generator *g, int64_t row, int64_t step, int64_t rows, size_t bytes)
+{
+    char *hidden = g->hidden;
+    if (step == 1 && row == 0)
+        return;
+    for (int64_t i = 0; i < rows; i++)
+        memmove(hidden + (size_t)i * bytes, hidden + (size_t)(row + i * step) * bytes, bytes);
+}
+
+orr_status orr_serve_logits(orr_generator *g, int64_t row, int64_t step, int64_t rows,
+                            orr_error *err)
+{
+    orr_head *head;
+    ORR_TRY(orr_serve_head(g, rows, &head, err));
+    const orr_tape *tape = &head->served.tape;
+    const orr_type *type = &tape->values[head->in].type, *out = &tape->values[head->out].type;
+    const size_t bytes = (size_t)(orr_type_bytes(type) / rows);
+    if (step == 1)
+        orr_program_bind(head->served.program, head->in, (char *)g->hidden + (size_t)row * bytes);
+    else {
+        gather_rows(g, row, step, rows, bytes);
+        orr_program_bind(head->served.program, head->in, g->hidden);
+    }
+    ORR_TRY(execute(g, head->served.program, err));
+    orr_numbers_read((orr_dtype)out->dtype, orr_program_data(head->served.program, head->out),
+                     rows * g->model.vocab, g->logits);
+    return ORR_OK;
+}
+
+static orr_status check_tokens(const orr_generator *g, const orr_prompt *p, orr_error *err)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->tokens[i] < 0 || (uint32_t)p->tokens[i] >= g->model.vocab + g->model.extra_tokens)
+            return orr_fail(err, ORR_INVALID, "token %d: the model has %u", p->tokens[i],
+                            g->model.vocab);
+    if ((int64_t)p->n > g->capacity)
+        return orr_fail(err, ORR_INVALID, "a prompt of %zu tokens: there is room for %lld", p->n,
+                        (long long)g->capacity);
+    if (g->model.positions > 0 && p->n > g->model.positions)
+        return orr_fail(err, ORR_INVALID, "a prompt of %zu tokens: the model has %u positions",
+                        p->n, g->model.positions);
+    if (p->pixels != NULL && g->model.vision.layers == 0)
+        return orr_fail(err, ORR_INVALID, "%s does not see pictures", g->model.name);
+    return ORR_OK;
+}
+
+/* A prompt with pictures goes in at once: all of them are put into its one run. */
+orr_status orr_serve_prompt(orr_generator *g, uint32_t slot, const orr_prompt *prompt,
+                            orr_chunk_visit *each, void *ctx, orr_error *err)
+{
+    const int64_t n = (int64_t)prompt->n, tiles = prompt->pixels != NULL ? prompt->tiles : 0;
+    ORR_TRY(check_tokens(g, prompt, err));
+    if (tiles > 0 && n > ORR_CHUNK_TOKENS)
+        return orr_fail(err, ORR_LIMIT, "a prompt with pictures of %lld tokens: at most %d",
+                        (long long)n, ORR_CHUNK_TOKENS);
+    for (int64_t at = 0; at < n; at += ORR_CHUNK_TOKENS) {
+        const int64_t some = n - at < ORR_CHUNK_TOKENS ? n - at : ORR_CHUNK_TOKENS;
+        for (int64_t i = 0; i < some; i++)
+            g->ids[i] = prompt->tokens[at + i];
+        const orr_feed feed = {.slot = slot,
+                               .samples = 1,
+                               .tokens = some,
+                               .ids = g->ids,
+                               .first = &at,
+                               .pixels = prompt->pixels,
+                               .tiles = tiles,
+                               .phase = 'p'};
+        ORR_TRY(orr_serve_feed(g, &feed, err));
+        if (each != NULL)
+            ORR_TRY(each(ctx, g, at, some, err));
+    }
+    return ORR_OK;
+}
+
+static int64_t chosen(const orr_tape *tape, const orr_served_choice *c, int64_t i)
+{
+    return tape->values[c->indices].type.dtype == ORR_DTYPE_INT64 ? ((const int64_t *)c->data)[i]
+                                                                  : ((const int32_t *)c->data)[i];
+}
+
+static orr_status put(orr_generator *g, const char *text, int n, orr_error *err)
+{
+    if (!orr_array_reserve(&g->experts, (size_t)n))
+        return orr_fail_memory(err);
+    memcpy(g->experts.at + g->experts.n, text, (size_t)n);
+    g->experts.n += (size_t)n;
+    return ORR_OK;
+}
+
+orr_status orr_serve_note_experts(orr_generator *g, const orr_body *body, const orr_feed *feed,
+                                  orr_error *err)
+{
+    const int64_t k = g->model.moe.top_k;
+    char text[64];
+    for (int64_t row = 0; row < feed->samples * feed->tokens; row++) {
+        const int64_t b = row / feed->tokens, t = row % feed->tokens;
+        ORR_TRY(put(g, text,
+                    snprintf(text, sizeof text, "%llu,%c,%lld",
+                             (unsigned long long)(g->requests + feed->slot + (uint64_t)b),
+                             feed->phase, (long long)(feed->first[b] + t)),
+                    err));
+        for (size_t i = 0; i < body->choices.n; i++)
+            for (int64_t e = 0; e < k; e++)
+                ORR_TRY(put(g, text,
+                            snprintf(text, sizeof text, "%c%lld", e == 0 ? ',' : ';',
+                                     (long long)chosen(&body->served.tape, &body->choices.at[i],
+                                                       row * k + e)),
+                            err));
+        ORR_TRY(put(g, "\n", 1, err));
+    }
+    return ORR_OK;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights of a model that serves: in place in the mapped file where they lie there as products want
+ * them. */
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+#include "base/philox.h"
+#include "engine/generate/generator.h"
+#include "kernel/format/row.h"
+#include "model/memory/memory.h"
+
+/* USE_TURNED: a product with the weights the other way round, as a tied head has the embedding's.
+ */
+typedef enum weight_use { USE_WHOLE, USE_PRODUCT, USE_EXPERTS, USE_TURNED, USE_TABLE } weight_use;
+
+/* How the first call that reads a parameter does so. */
+static weight_use use_of(const orr_tape *tape, orr_value value)
+{
+    for (uint32_t c = 0; c < tape->n_calls; c++) {
+        const orr_tape_call *call = &tape->calls[c];
+        const bool experts = call->op == ORR_OP_GROUPED_MATMUL;
+        if (experts && call->in[1] == value && !call->args.transpose_b)
+            return USE_EXPERTS;
+        if (call->op == ORR_OP_MATMUL && call->in[1] == value)
+            return call->args.transpose_b ? USE_TURNED : USE_PRODUCT;
+        if (call->op == ORR_OP_EMBEDDING && call->in[0] == value)
+            return USE_TABLE;
+    }
+    return USE_WHOLE;
+}
+
+/* Rows that there are, and numbers of each. */
+typedef struct shape {
+    int64_t rows, columns;
+} shape;
+static shape shape_of(const orr_type *type, weight_use use)
+{
+    const int r = type->rank;
+    if (use == USE_TABLE || use == USE_TURNED || r < 2)
+        return (shape){r == 2 ? type->dim[0] : 1, type->dim[r - 1]};
+    const int64_t n = orr_type_elements(type), k = type->dim[r - 2];
+    return (shape){k > 0 ? n / k : 0, k};
+}
+
+/* Every token reads all weights: pages of 2 MiB, where the system has them, are read faster. */
+enum { LARGE_PAGE = 2 << 20, LINE = 64 };
+static void ask_for_large_pages(char *data, size_t bytes)
+{
+    const size_t before = (LARGE_PAGE - (uintptr_t)data % LARGE_PAGE) % LARGE_PAGE;
+    if (bytes >= before + LARGE_PAGE)
+        (void)madvise(data + before, (bytes - before) / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
+}
+
+void *orr_serve_hold(orr_generator *g, size_t n, size_t bytes)
+{
+    size_t all;
+    if (!orr_mul_size(n, bytes, &all) || !orr_add_size(all, LINE, &all) ||
+        !orr_array_reserve(&g->held, 1))
+        return NULL;
+    char *data = orr_calloc(1, all);
+    if (data == NULL)
+        return NULL;
+    (void)orr_array_push(&g->held, (void *)data);
+    ask_for_large_pages(data, all);
+    return data + (LINE - (uintptr_t)data % LINE) % LINE;
+}
+
+static orr_status allocate(orr_generator *g, size_t bytes, void *ret, orr_error *err)
+{
+    void **data = ret;
+    *data = orr_serve_hold(g, 1, bytes);
+    return *data != NULL ? ORR_OK : orr_fail_memory(err);
+}
+
+static orr_status one_piece(orr_generator *g, orr_rows *rows, const void *data, int64_t n,
+                            orr_error *err)
+{
+    orr_row_piece *piece = orr_arena_one(g->arena, orr_row_piece);
+    if (piece == NULL)
+        return orr_fail_memory(err);
+    *piece = (orr_row_piece){.data = data, .count = n};
+    rows->pieces = piece;
+    rows->n_pieces = 1;
+    return ORR_OK;
+}
+
+/* The same rows in another format. */
+static orr_status convert(orr_generator *g, orr_row_format format, int64_t n, orr_rows *rows,
+                          orr_error *err)
+{
+    const int64_t bytes = orr_row_format_bytes(format, rows->columns);
+    float *room = NULL;
+    char *data = NULL;
+    if (bytes < 0)
+        return orr_fail(err, ORR_INVALID, "rows of %lld numbers have no whole blocks of %s",
+                        (long long)rows->columns, orr_row_format_name(format));
+    ORR_TRY(allocate(g, (size_t)(n * bytes), &data, err));
+    ORR_TRY(allocate(g, (size_t)rows->columns * sizeof *room, &room, err));
+    for (int64_t i = 0; i < n; i++) {
+        orr_row_read((orr_row_format)rows->format, orr_row_at(rows, i), rows->columns, room);
+        orr_row_write(format, room, rows->columns, data + i * bytes);
+    }
+    rows->format = (uint8_t)format;
+    rows->row_bytes = bytes;
+    return one_piece(g, rows, data, n, err);
+}
+
+/* Small numbers, the same few thousand over and over: for measuring. */
+enum { DRAWN = 8192 };
+static orr_status draw(orr_generator *g, shape s, orr_rows *rows, orr_error *err)
+{
+    orr_random random = orr_random_of(g->options.seed, (uint64_t)s.rows * 31 + (uint64_t)s.columns);
+    const int64_t n = s.rows * s.columns;
+    uint16_t *data = NULL;
+    ORR_TRY(allocate(g, (size_t)n * sizeof *data, &data, err));
+    const double scale = 1 / sqrt((double)s.columns);
+    for (int64_t i = 0; i < n; i++)
+        data[i] = i < DRAWN ? orr_to_bf16((float)((orr_random_unit(&random) - 0.5) * 2 * scale))
+                            : data[i % DRAWN];
+    *rows = (orr_rows){.format = ORR_ROWS_BF16, .columns = s.columns, .row_bytes = s.columns * 2};
+    return one_piece(g, rows, data, s.rows, err);
+}
+
+static orr_status bind_rows(orr_generator *g, const orr_weight_key *key, const orr_type *type,
+                            weight_use use, orr_served_weight *w, orr_error *err)
+{
+    const shape s = shape_of(type, use);
+    const orr_row_format format = g->options.format;
+    if (g->options.weights != NULL)
+        ORR_TRY(orr_weights_rows(g->options.weights, &g->model, key, g->arena, &w->rows, err));
+    else
+        ORR_TRY(draw(g, s, &w->rows, err));
+    if (use != USE_TABLE && format < ORR_ROW_FORMATS && w->rows.format != format)
+        ORR_TRY(convert(g, format, s.rows, &w->rows, err));
+    w->read_bytes = use == USE_TABLE ? w->rows.row_bytes : s.rows * w->rows.row_bytes;
+    if (use == USE_EXPERTS) /* those that a token goes to */
+        w->read_bytes = w->read_bytes / g->model.moe.experts * g->model.moe.top_k;
+    if (key->module == ORR_MODULE_VISION)
+        w->read_bytes = 0;
+    w->binding.rows = &w->rows; /* the array moves: set again when all are there */
+    return ORR_OK;
+}
+
+static orr_status bind_whole(orr_generator *g, const orr_weight_key *key, const orr_type *type,
+                             orr_served_weight *w, orr_error *err)
+{
+    const int64_t n = orr_type_elements(type);
+    float *numbers = NULL;
+    void *data = NULL;
+    ORR_TRY(allocate(g, (size_t)n * sizeof *numbers, &numbers, err));
+    ORR_TRY(allocate(g, (size_t)orr_type_bytes(type), &data, err));
+    if (g->options.weights != NULL)
+        ORR_TRY(orr_weights_read(g->options.weights, &g->model, key, type, numbers, err));
+    else
+        for (int64_t i = 0; i < n; i++)
+            numbers[i] = 1;
+    orr_numbers_write((orr_dtype)type->dtype, numbers, n, data);
+    w->binding.data = data;
+    w->read_bytes = orr_type_bytes(type);
+    return ORR_OK;
+}
+
+/* Which layer of the model, or place of the vision encoder, a place of the row is. */
+static uint32_t layer_of(const orr_module_row *row, uint32_t place)
+{
+    const uint8_t kind = row->modules[row->module_of[place]].kind;
+    const bool vision = kind == ORR_MODULE_VISION;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < place; i++) {
+        const uint8_t other = row->modules[row->module_of[i]].kind;
+        n += vision ? other == ORR_MODULE_VISION : orr_module_is_layer(other);
+    }
+    return n;
+}
+
+static orr_status bind_place(orr_generator *g, const orr_module_row *row, uint32_t place,
+                             orr_error *err)
+{
+    const orr_module *module = &row->modules[row->module_of[place]];
+    const orr_tape *tape = module->tape;
+    for (orr_value v = 0; v < tape->n_values; v++) {
+        const orr_tape_value *value = &tape->values[v];
+        if (value->role != ORR_VALUE_PARAMETER)
+            continue;
+        uint32_t nth = 0;
+        for (orr_value u = 0; u < v; u++)
+            nth += tape->values[u].role == ORR_VALUE_PARAMETER &&
+                   strcmp(tape->values[u].name, value->name) == 0;
+        const orr_weight_key key = {
+            .module = module->kind, .layer = layer_of(row, place), .name = value->name, .nth = nth};
+        orr_served_weight w = {.place = place, .nth = nth, .name = value->name};
+        const weight_use use = use_of(tape, v);
+        ORR_TRY(use == USE_WHOLE ? bind_whole(g, &key, &value->type, &w, err)
+                                 : bind_rows(g, &key, &value->type, use, &w, err));
+        if (!orr_array_push(&g->weights, w))
+            return orr_fail_memory(err);
+    }
+    return ORR_OK;
+}
+
+orr_status orr_serve_bind_weights(orr_generator *g, orr_error *err)
+{
+    const int64_t tiles = g->model.vision.layers > 0 ? g->model.vision.tiles : 0;
+    orr_module_row row;
+    ORR_TRY(orr_serve_modules(g, 1, 1, tiles, g->arena, &row, err));
+    g->n_places = row.n;
+    for (uint32_t place = 0; place < row.n; place++)
+        ORR_TRY(bind_place(g, &row, place, err));
+    for (size_t i = 0; i < g->weights.n; i++)
+        if (g->weights.at[i].binding.rows != NULL)
+            g->weights.at[i].binding.rows = &g->weights.at[i].rows;
+    return ORR_OK;
+}
+
+const orr_binding *orr_serve_weight(const orr_generator *g, uint32_t place, const char *name,
+                                    uint32_t nth)
+{
+    for (size_t i = 0; i < g->weights.n; i++) {
+        const orr_served_weight *w = &g->weights.at[i];
+        if (w->place == place && w->nth == nth && strcmp(w->name, name) == 0)
+            return &w->binding;
+    }
+    return NULL;
+}
+
+int64_t orr_generator_read_bytes(const orr_generator *g, int64_t tokens)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < g->weights.n; i++)
+        bytes += g->weights.at[i].read_bytes;
+    for (uint32_t p = 0; p < g->n_places; p++)
+        if (g->keys[p] != NULL)
+            bytes += (int64_t)(2 * g->cache_bytes[p] / (size_t)g->capacity) * tokens;
+    return bytes;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_ENGINE_RANKS_FORKED_H
+#define ORR_ENGINE_RANKS_FORKED_H
+
+#include "engine/ranks/launch.h"
+
+enum { ORR_RANKS_MAX = 4096 };
+
+/* n - 1 processes beside this one; see orr_ranks_run(). */
+orr_status orr_ranks_fork(uint32_t n, bool tcp, int64_t deadline_ns, orr_ranks_body *body,
+                          void *ctx, orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_ENGINE_RANKS_FORKED_H */

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/ranks/reduction.h"
+
+#include <string.h>
+
+#include "kernel/format/row.h"
+
+/* Loops of plain C, compiled for the vectors of the CPU at hand. Only sums, each number on its own,
+ * so that every width gives the same bits. */
+#if defined __x86_64__
+#  define WIDER __attribute__((target("avx2")))
+#endif
+
+enum { BLOCK = 2048 }; /* numbers whose sums stay in the nearest cache */
+
+static inline __attribute__((always_inline)) void widen_bf16(const uint16_t *from, int64_t n,
+                                                             float *to)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = orr_of_bf16(from[i]);
+}
+
+static inline __attribute__((always_inline)) void add_bf16(const uint16_t *from, int64_t n,
+                                                           float *to)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] += orr_of_bf16(from[i]);
+}
+
+/* orr_to_bf16() without its branch, for vectors. */
+static inline __attribute__((always_inline)) void narrow_bf16(const float *from, int64_t n,
+                                                              uint16_t *to)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof bits);
+        const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16,
+                       not_a_number = bits >> 16 | 0x40;
+        to[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? not_a_number : rounded);
+    }
+}
+
+/* The first two at once, since most groups are pairs. */
+#define SUM_IN_PLACE(T, A)                                                                         \
+    do {                                                                                           \
+        T *sums = out;                                                                             \
+        const T *first = parts[0], *second = parts[1];                                             \
+        T held[BLOCK];                                                                             \
+        for (int64_t from = 0; from < n; from += BLOCK) {                                          \
+            const int64_t m = n - from < BLOCK ? n - from : BLOCK;                                 \
+            for (int64_t i = 0; i < m; i++)                                                        \
+                held[i] = (T)((A)first[from + i] + (A)second[from + i]);                           \
+            for (uint32_t p = 2; p < n_parts; p++) {                                               \
+                const T *next = (const T *)parts[p] + from;                                        \
+                for (int64_t i = 0; i < m; i++)                                                    \
+                    held[i] = (T)((A)held[i] + (A)next[i]);                                        \
+            }                                                                                      \
+            memcpy(sums + from, held, (size_t)m * sizeof(T));                                      \
+        }                                                                                          \
+    } while (0)
+
+static inline __attribute__((always_inline)) void sum_bf16(const void *const *parts,
+                                                           uint32_t n_parts, int64_t n, void *out)
+{
+    float held[BLOCK];
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        const int64_t m = n - from < BLOCK ? n - from : BLOCK;
+        widen_bf16((const uint16_t *)parts[0] + from, m, held);
+        for (uint32_t p = 1; p < n_parts; p++)
+            add_bf16((const uint16_t *)parts[p] + from, m, held);
+        narrow_bf16(held, m, (uint16_t *)out + from);
+    }
+}
+
+static inline __attribute__((always_inline)) void sum_fp16(const void *const *parts,
+                                                           uint32_t n_parts, int64_t n, void *out)
+{
+    float held[BLOCK], next[BLOCK];
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        const int64_t m = n - from < BLOCK ? n - from : BLOCK;
+        orr_numbers_read(ORR_DTYPE_FP16, (const uint16_t *)parts[0] + from, m, held);
+        for (uint32_t p = 1; p < n_parts; p++) {
+            orr_numbers_read(ORR_DTYPE_FP16, (const uint16_t *)parts[p] + from, m, next);
+            for (int64_t i = 0; i < m; i++)
+                held[i] += next[i];
+        }
+        orr_numbers_write(ORR_DTYPE_FP16, held, m, (uint16_t *)out + from);
+    }
+}
+
+static inline __attribute__((always_inline)) void sum(orr_dtype dtype, const void *const *parts,
+                                                      uint32_t n_parts, int64_t n, void *out)
+{
+    switch (dtype) {
+    case ORR_DTYPE_FP32:
+    case ORR_DTYPE_TF32: SUM_IN_PLACE(float, float); break;
+    case ORR_DTYPE_FP64: SUM_IN_PLACE(double, double); break;
+    case ORR_DTYPE_INT64: SUM_IN_PLACE(int64_t, uint64_t); break;
+    case ORR_DTYPE_INT32: SUM_IN_PLACE(int32_t, uint32_t); break;
+    case ORR_DTYPE_INT8: SUM_IN_PLACE(int8_t, uint8_t); break;
+    case ORR_DTYPE_BF16: sum_bf16(parts, n_parts, n, out); break;
+    case ORR_DTYPE_FP16: sum_fp16(parts, n_parts, n, out); break;
+    default: break;
+    }
+}
+
+#ifdef WIDER
+WIDER static void sum_wider(orr_dtype dtype, const void *const *parts, uint32_t n_parts, int64_t n,
+                            void *out)
+{
+    sum(dtype, parts, n_parts, n, out);
+}
+#endif
+
+bool orr_sums_can(orr_dtype dtype)
+{
+    return dtype != ORR_DTYPE_FP8 && dtype != ORR_DTYPE_FP4 && dtype < ORR_DTYPES;
+}
+
+void orr_sums_make(orr_dtype dtype, const void *const *parts, uint32_t n_parts, int64_t n,
+                   void *out)
+{
+    if (n_parts == 1) {
+        memmove(out, parts[0], (size_t)n * (size_t)orr_dtype_bytes(dtype));
+        return;
+    }
+#ifdef WIDER
+    if (__builtin_cpu_supports("avx2")) {
+        sum_wider(dtype, parts, n_parts, n, out);
+        return;
+    }
+#endif
+    sum(dtype, parts, n_parts, n, out);
+}

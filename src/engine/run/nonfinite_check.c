@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/run/program_state.h"
+
+/* Numbers that are none, looked for in what a call gave. Asked for by who searches the first of them:
+ * it reads all outputs again. */
+
+/* Bits of the exponent, all of which are set in what is not finite; and of the fraction. */
+static bool is_odd(uint64_t bits, uint64_t exponent, uint64_t fraction, bool lowest_allowed,
+                   bool *ret_nan)
+{
+    if ((bits & exponent) != exponent)
+        return false;
+    *ret_nan = (bits & fraction) != 0;
+    const bool negative = (bits & (exponent | fraction)) != bits;
+    return !(lowest_allowed && !*ret_nan && negative);
+}
+
+static bool odd_at(const char *at, uint8_t dtype, bool lowest_allowed, bool *ret_nan)
+{
+    uint64_t wide;
+    uint32_t bits;
+    uint16_t half;
+    switch (dtype) {
+    case ORR_DTYPE_FP64:
+        memcpy(&wide, at, sizeof wide);
+        return is_odd(wide, UINT64_C(0x7ff) << 52, (UINT64_C(1) << 52) - 1, lowest_allowed,
+                      ret_nan);
+    case ORR_DTYPE_FP32:
+    case ORR_DTYPE_TF32:
+        memcpy(&bits, at, sizeof bits);
+        return is_odd(bits, 0x7f800000, 0x7fffff, lowest_allowed, ret_nan);
+    case ORR_DTYPE_BF16:
+        memcpy(&half, at, sizeof half);
+        return is_odd(half, 0x7f80, 0x7f, lowest_allowed, ret_nan);
+    case ORR_DTYPE_FP16:
+        memcpy(&half, at, sizeof half);
+        return is_odd(half, 0x7c00, 0x3ff, lowest_allowed, ret_nan);
+    default:
+        return false;
+    }
+}
+
+static bool is_looked_at(uint8_t dtype)
+{
+    return dtype == ORR_DTYPE_FP64 || dtype == ORR_DTYPE_FP32 || dtype == ORR_DTYPE_TF32 ||
+           dtype == ORR_DTYPE_BF16 || dtype == ORR_DTYPE_FP16;
+}
+
+static bool find_odd(const orr_operand *o, bool lowest_allowed, bool *ret_nan)
+{
+    const int64_t bytes = orr_element_bits(o->type.dtype) / 8, n = orr_type_elements(&o->type);
+    int64_t at[ORR_TYPE_DIMS] = {0}, offset = 0;
+    if (o->data == NULL || !is_looked_at(o->type.dtype))
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        if (odd_at((const char *)o->data + offset * bytes, o->type.dtype, lowest_allowed, ret_nan))
+            return true;
+        for (int d = o->type.rank - 1; d >= 0; d--) {
+            offset += o->stride[d];
+            if (++at[d] < o->type.dim[d])
+                break;
+            offset -= at[d] * o->stride[d];
+            at[d] = 0;
+        }
+    }
+    return false;
+}
+
+/* "layer 3 / mlp_norm" is the mlp_norm of layer 3. */
+static orr_status tell(const orr_program *p, uint32_t call, bool nan, orr_error *err)
+{
+    const char *label = orr_program_label(p, call), *what = nan ? "NaN" : "an infinity";
+    const char *cut = strstr(label, " / ");
+    if (cut == NULL)
+        return orr_fail(err, ORR_INVALID, "%s made %s", label, what);
+    return orr_fail(err, ORR_INVALID, "%s of %.*s made %s", cut + 3, (int)(cut - label), label,
+                    what);
+}
+
+orr_status orr_program_check(const orr_program *p, uint32_t call, orr_error *err)
+{
+    const orr_action *action = &p->actions[call];
+    const orr_tape_call *of = &p->tape->calls[call];
+    const orr_operand *in = &p->operands[action->operands], *out = in + action->n_in;
+    const bool updates = orr_op_of((orr_op)of->op)->family == ORR_OP_FAMILY_OPTIMIZER;
+    bool nan = false;
+    if (p->device || action->deed == ORR_DEED_NOTHING || action->deed == ORR_DEED_EMULATE)
+        return ORR_OK;
+    if (updates && action->n_in > 0 && find_odd(&in[0], false, &nan))
+        return tell(p, call, nan, err);
+    for (uint32_t k = 0; k < action->n_out; k++)
+        /* The logsumexp of a query that sees no key is minus infinity, and means it. */
+        if (find_odd(&out[k], k == 1, &nan))
+            return tell(p, call, nan, err);
+    return ORR_OK;
+}

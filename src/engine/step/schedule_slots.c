@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/step/tape_writer.h"
+
+#include <string.h>
+
+#include "op/tape/tape.h"
+
+/* The turns of a stage: the calls of its modules once more for each, forward from the first place
+ * to the last, backward from the last to the first. */
+
+typedef struct turn_in {
+    uint32_t k, first, n; /* virtual stage, its places */
+    bool forward;
+    bool last; /* gives gradients of weights, for the last time */
+} turn_in;
+
+static turn_in turn_of(const orr_step_writer *w, uint32_t i)
+{
+    const orr_engine_step *step = w->step;
+    const orr_turn *turn = &step->schedule.turns[i];
+    const uint32_t k = orr_schedule_virtual_at(&step->schedule.spec, step->stage, turn->chunk);
+    return (turn_in){.k = k,
+                     .first = step->map.first[k],
+                     .n = step->map.first[k + 1] - step->map.first[k],
+                     .forward = turn->phase == ORR_TURN_FORWARD,
+                     .last = w->last_turn[turn->chunk] == i};
+}
+
+static uint32_t place_at(const turn_in *t, uint32_t i)
+{
+    return t->forward ? t->first + i : t->first + t->n - 1 - i;
+}
+
+/* The loss of each token: what the last forward call of this name gives; or the call's input. */
+orr_value orr_step_of_loss(const orr_module *module, bool input)
+{
+    for (uint32_t c = module->tape->n_calls; c-- > 0;) {
+        const orr_tape_call *call = &module->tape->calls[c];
+        if (call->pass == ORR_PASS_FORWARD && strcmp(call->name, "loss") == 0)
+            return input ? call->in[0] : call->out[0];
+    }
+    return ORR_NONE;
+}
+
+static void *slot_data(const orr_step_writer *w, const orr_module *module, orr_value value)
+{
+    const orr_engine_step *step = w->step;
+    const orr_tape_value *v = &module->tape->values[value];
+    for (uint32_t i = 0; i < step->n_slots; i++)
+        if (strcmp(step->slots[i].name, v->name) == 0 &&
+            memcmp(&step->slots[i].type, &v->type, sizeof v->type) == 0)
+            return step->slots[i].data + w->turn.micro_batch * step->slots[i].bytes;
+    return NULL;
+}
+
+/* What a module is given beside weights and what other modules give it. */
+static void map_inputs(orr_step_writer *w, const orr_module *module, orr_value *map)
+{
+    for (uint32_t v = 0; v < module->tape->n_values; v++) {
+        const orr_tape_value *value = &module->tape->values[v];
+        if (value->made_by != ORR_NONE || map[v] != ORR_NONE)
+            continue;
+        void *data = NULL;
+        if (value->role == ORR_VALUE_INPUT)
+            data = slot_data(w, module, v);
+        else if (value->role == ORR_VALUE_GRADIENT && v != module->grad_out && w->step->seed)
+            data = w->step->seed + w->turn.micro_batch * w->step->loss_n;
+        else
+            continue;
+        if (data == NULL) {
+            orr_step_note(w, orr_fail(w->err, ORR_UNSUPPORTED,
+                                      "the %s takes '%s', which training does not give it",
+                                      module->name, value->name));
+            return;
+        }
+        map[v] = orr_step_value(w, (orr_value_role)value->role, &value->type, value->name, data);
+    }
+}
+
+static orr_value *open_map(orr_step_writer *w, uint32_t place)
+{
+    const orr_module *module = w->step->at_place[place];
+    orr_value **map = &w->maps[orr_step_at(w, w->turn.micro_batch, place)];
+    if (*map != NULL)
+        return *map;
+    *map = orr_arena_array(w->scratch, orr_value, module->tape->n_values);
+    if (*map == NULL) {
+        orr_step_note(w, orr_fail_memory(w->err));
+        return NULL;
+    }
+    memset(*map, 0xff, module->tape->n_values * sizeof **map);
+    return *map;
+}
+
+static void map_weights(orr_step_writer *w, uint32_t place, const orr_value *weights,
+                        orr_value *map)
+{
+    const orr_engine_step *step = w->step;
+    for (uint32_t i = step->first_of[place]; i < step->first_of[place + 1]; i++)
+        if (weights[i - step->first_of[place]] != ORR_NONE)
+            map[step->parameters[i].value] = weights[i - step->first_of[place]];
+}
+
+/* Layers are counted from 0. */
+static uint32_t layer_of(const orr_engine_step *step, uint32_t place)
+{
+    uint32_t layer = 0;
+    for (uint32_t p = 0; p < place; p++)
+        layer += orr_step_is_layer(&step->row.modules[step->row.module_of[p]]);
+    return layer;
+}
+
+/* "layer 3 / qkv": of the recording. Once for all micro-batches. */
+static const char *label_of(orr_step_writer *w, uint32_t place, uint32_t call)
+{
+    const orr_module *module = w->step->at_place[place];
+    const char *name = module->tape->calls[call].name;
+    if (w->labels[place] == NULL)
+        w->labels[place] = orr_arena_array(w->scratch, const char *, module->tape->n_calls);
+    if (w->labels[place] == NULL)
+        return NULL;
+    if (w->labels[place][call] == NULL)
+        w->labels[place][call] =
+            orr_step_is_layer(module)
+                ? orr_arena_printf(w->step->arena, "%s %u / %s", module->name,
+                                   layer_of(w->step, place), name)
+                : orr_arena_printf(w->step->arena, "%s / %s", module->name, name);
+    return w->labels[place][call];
+}
+
+static uint32_t parameter_of(const orr_engine_step *step, uint32_t place, orr_value value)
+{
+    for (uint32_t i = step->first_of[place]; i < step->first_of[place + 1]; i++)
+        if (step->parameters[i].value == value)
+            return i;
+    return ORR_NONE;
+}
+
+static orr_value new_output(orr_step_writer *w, const orr_module *module, orr_value v)
+{
+    const orr_tape_value *value = &module->tape->values[v];
+    void *data = NULL;
+    if (module->kind == ORR_MODULE_HEAD || module->kind == ORR_MODULE_BODY)
+        if (v == orr_step_of_loss(module, false))
+            data = w->step->loss + w->turn.micro_batch * w->step->loss_n;
+    if (w->step->logits != NULL && v == orr_step_of_loss(module, true))
+        data = w->step->logits + w->turn.micro_batch * w->step->loss_n;
+    if (w->step->scored != NULL && !w->trains && module->kind == ORR_MODULE_HEAD &&
+        v == orr_step_of_loss(module, true))
+        data = w->step->scored + w->turn.micro_batch * orr_type_bytes(&value->type);
+    return orr_step_value(w, (orr_value_role)value->role, &value->type, value->name, data);
+}
+
+static void write_call(orr_step_writer *w, uint32_t place, uint32_t c, orr_value *map)
+{
+    const orr_module *module = w->step->at_place[place];
+    orr_tape_call call = module->tape->calls[c];
+    for (uint32_t i = 0; i < call.n_in; i++)
+        if (call.in[i] != ORR_NONE)
+            call.in[i] = map[call.in[i]];
+    for (uint32_t o = 0; o < call.n_out; o++)
+        call.out[o] = map[call.out[o]] = new_output(w, module, call.out[o]);
+    const bool collective = orr_op_of((orr_op)call.op)->family == ORR_OP_FAMILY_COLLECTIVE;
+    const uint8_t lane = collective && call.args.members > 1
+                             ? orr_step_lane_of(&w->step->plan, call.args.axis)
+                             : (uint8_t)ORR_LANE_COMPUTE;
+    const uint32_t at = orr_step_call(w, &call, lane, label_of(w, place, c));
+    for (uint32_t o = 0; o < call.n_out && at != ORR_NONE; o++) {
+        const orr_tape_value *value = &module->tape->values[module->tape->calls[c].out[o]];
+        if (value->role == ORR_VALUE_PARAMETER_GRADIENT)
+            orr_step_gradient(w, parameter_of(w->step, place, value->of), at, o);
+    }
+}
+
+/* What comes from the module before, or behind: of this stage, or of another. */
+static orr_value given(orr_step_writer *w, const turn_in *t, uint32_t place, bool back)
+{
+    const uint32_t micro_batch = w->turn.micro_batch;
+    const uint32_t other = back ? place + 1 : place - 1;
+    const bool inside = back ? place + 1 < t->first + t->n : place > t->first;
+    if (!inside) {
+        const orr_value came = orr_step_received(w, back ? t->k : t->k - 1, back, micro_batch);
+        if (came != ORR_NONE)
+            return came;
+    }
+    return w->ends[back][orr_step_at(w, micro_batch, other)];
+}
+
+static void map_ends(orr_step_writer *w, const turn_in *t, uint32_t place, orr_value *map)
+{
+    const orr_module *module = w->step->at_place[place];
+    if (t->forward && module->in != ORR_NONE && place > 0)
+        map[module->in] = given(w, t, place, false);
+    if (!t->forward && module->grad_out != ORR_NONE && map[module->grad_out] == ORR_NONE)
+        map[module->grad_out] = given(w, t, place, true);
+}
+
+/* Derivatives of losses are asked for right before the first call that reads them. */
+static void ask_objective(orr_step_writer *w, const turn_in *t, const orr_module *module,
+                          uint32_t first)
+{
+    const bool here = module->kind == ORR_MODULE_HEAD || module->kind == ORR_MODULE_BODY;
+    if (w->step->seedings == NULL || !here || t->forward || w->turn.phase == ORR_TURN_WEIGHT ||
+        !orr_step_writes(w) || first >= w->to->tape.n_calls)
+        return;
+    w->to->calls.at[first].before = orr_step_ask_objective;
+    w->to->calls.at[first].hook_ctx = &w->step->seedings[w->turn.micro_batch];
+}
+
+static void write_module(orr_step_writer *w, const turn_in *t, uint32_t place, orr_value *map)
+{
+    const orr_module *module = w->step->at_place[place];
+    const size_t at = orr_step_at(w, w->turn.micro_batch, place);
+    const uint32_t first = w->to->tape.n_calls;
+    map_ends(w, t, place, map);
+    map_inputs(w, module, map);
+    for (uint32_t c = 0; c < module->tape->n_calls && orr_step_writes(w); c++)
+        if (orr_step_is_of(module->tape->calls[c].pass, w->turn.phase))
+            write_call(w, place, c, map);
+    ask_objective(w, t, module, first);
+    if (t->forward && module->out != ORR_NONE)
+        w->ends[0][at] = map[module->out];
+    if (!t->forward && module->grad_in != ORR_NONE)
+        w->ends[1][at] = map[module->grad_in];
+}
+
+/* What is no layer stays gathered from its forward to its backward pass, and so does all where
+ * nothing is dropped. */
+static bool gathers_again(const orr_step_writer *w, const turn_in *t, uint32_t place)
+{
+    return t->forward ||
+           (orr_step_is_layer(w->step->at_place[place]) && w->step->plan.reshard == ORR_SWITCH_ON);
+}
+
+enum { AHEAD_MOST = 64 };
+
+/* Weights of the modules up to `ahead` of the i-th set out; those of the i-th are mapped. */
+static void bring_weights(orr_step_writer *w, const turn_in *t, uint32_t i,
+                          orr_value *waiting[AHEAD_MOST], uint32_t *sent)
+{
+    orr_engine_step *step = w->step;
+    const uint32_t asked = step->plan.zero < 3 ? 0 : step->plan.prefetch;
+    const uint32_t ahead = asked < AHEAD_MOST ? asked : AHEAD_MOST - 1;
+    for (; *sent < t->n && *sent <= i + ahead && orr_step_writes(w); (*sent)++) {
+        const uint32_t place = place_at(t, *sent);
+        const uint32_t n = step->first_of[place + 1] - step->first_of[place];
+        orr_value *weights = orr_arena_array(w->scratch, orr_value, n);
+        if (weights == NULL) {
+            orr_step_note(w, orr_fail_memory(w->err));
+            return;
+        }
+        memset(weights, 0xff, n * sizeof *weights);
+        if (t->forward)
+            orr_step_weights(w, place, weights);
+        if (w->turn.phase != ORR_TURN_WEIGHT && gathers_again(w, t, place))
+            orr_step_gather(w, place, w->turn.phase, weights);
+        waiting[*sent % AHEAD_MOST] = weights;
+    }
+}
+
+static void write_turn(orr_step_writer *w, uint32_t turn)
+{
+    const turn_in t = turn_of(w, turn);
+    orr_value *waiting[AHEAD_MOST];
+    uint32_t sent = 0;
+    w->turn = w->step->schedule.turns[turn];
+    const bool gives = w->turn.phase == ORR_TURN_BACKWARD || w->turn.phase == ORR_TURN_WEIGHT;
+    for (uint32_t i = 0; i < t.n && orr_step_writes(w); i++) {
+        const uint32_t place = place_at(&t, i);
+        orr_value *map = open_map(w, place);
+        bring_weights(w, &t, i, waiting, &sent);
+        if (!orr_step_writes(w))
+            return;
+        map_weights(w, place, waiting[i % AHEAD_MOST], map);
+        write_module(w, &t, place, map);
+        if (gives)
+            orr_step_gradients_end(w, place, t.last);
+    }
+    if (!orr_step_writes(w) || w->turn.phase == ORR_TURN_WEIGHT)
+        return;
+    const size_t end = orr_step_at(w, w->turn.micro_batch, place_at(&t, t.n - 1));
+    if (t.forward && t.first + t.n < w->step->row.n)
+        orr_step_send(w, t.k, false, w->ends[0][end]);
+    if (!t.forward && t.k > 0)
+        orr_step_send(w, t.k - 1, true, w->ends[1][end]);
+}
+
+static void find_last_turns(orr_step_writer *w)
+{
+    const orr_schedule_plan *schedule = &w->step->schedule;
+    for (uint32_t i = schedule->first[w->step->stage]; i < schedule->first[w->step->stage + 1];
+         i++) {
+        const orr_turn *turn = &schedule->turns[i];
+        if (turn->phase == ORR_TURN_BACKWARD || turn->phase == ORR_TURN_WEIGHT)
+            w->last_turn[turn->chunk] = i;
+    }
+}
+
+static void count_places(orr_step_writer *w)
+{
+    orr_engine_step *step = w->step;
+    for (uint32_t place = 0; place < step->row.n; place++)
+        for (uint32_t b = 0; b < step->n_buckets; b++)
+            for (uint32_t i = step->first_of[place]; i < step->first_of[place + 1]; i++)
+                if (step->parameters[i].bucket == b) {
+                    step->buckets[b].waiting++;
+                    break;
+                }
+}
+
+static bool runs(const orr_step_writer *w, const orr_turn *turn)
+{
+    return w->trains || turn->phase == ORR_TURN_FORWARD;
+}
+
+void orr_step_turns(orr_step_writer *w)
+{
+    const orr_schedule_plan *schedule = &w->step->schedule;
+    const uint32_t first = schedule->first[w->step->stage];
+    const uint32_t end = schedule->first[w->step->stage + 1];
+    uint32_t posted = first;
+    find_last_turns(w);
+    count_places(w);
+    orr_step_list_messages(w);
+    for (uint32_t i = first; i < end && orr_step_writes(w); i++) {
+        if (!runs(w, &schedule->turns[i]))
+            continue;
+        for (; posted < end && posted <= i + 1; posted++)
+            if (runs(w, &schedule->turns[posted]))
+                orr_step_post(w, &schedule->turns[posted]);
+        write_turn(w, i);
+    }
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "engine/step/tape_writer.h"
+
+/* Running a step: forward and backward, what all ranks agree on, then the update. */
+
+static orr_step_slot *slot_named(orr_engine_step *step, const char *name)
+{
+    for (uint32_t i = 0; i < step->n_slots; i++)
+        if (strcmp(step->slots[i].name, name) == 0)
+            return &step->slots[i];
+    return NULL;
+}
+
+void *orr_engine_step_input(orr_engine_step *step, const char *name, uint32_t micro_batch,
+                            orr_type *ret_type)
+{
+    const orr_step_slot *slot = slot_named(step, name);
+    if (slot == NULL)
+        return NULL;
+    if (ret_type != NULL)
+        *ret_type = slot->type;
+    return slot->data + micro_batch * slot->bytes;
+}
+
+static void fill(orr_engine_step *step, const char *name, uint32_t micro_batch, const void *from)
+{
+    const orr_step_slot *slot = slot_named(step, name);
+    if (slot != NULL && from != NULL)
+        memcpy(slot->data + micro_batch * slot->bytes, from, (size_t)orr_type_bytes(&slot->type));
+}
+
+static void fill_inputs(orr_engine_step *step, const orr_step_inputs *inputs)
+{
+    for (uint32_t i = 0; i < step->plan.micro_batches; i++) {
+        fill(step, "tokens", i, inputs[i].tokens);
+        fill(step, "targets", i, inputs[i].targets);
+        fill(step, "positions", i, inputs[i].positions);
+        if (step->seed != NULL && inputs[i].weights != NULL)
+            memcpy(step->seed + i * step->loss_n, inputs[i].weights,
+                   (size_t)step->loss_n * sizeof *step->seed);
+    }
+}
+
+static orr_status execute(orr_step_program *p, orr_step_range range, bool check, int64_t *start_ns,
+                          int64_t *end_ns, orr_error *err)
+{
+    if (range.to <= range.from)
+        return ORR_OK;
+    const orr_program_run run = {
+        .start_ns = start_ns, .end_ns = end_ns, .check = check, .from = range.from, .to = range.to};
+    return orr_program_execute(p->program, &run, err);
+}
+
+/* Each token once: slices of tensors have the same. */
+static void count_losses(const orr_engine_step *step, const orr_step_inputs *inputs,
+                         orr_step_tally *t)
+{
+    if (step->loss == NULL || step->at.at[ORR_AXIS_TP] != 0)
+        return;
+    for (uint32_t i = 0; i < step->plan.micro_batches; i++)
+        for (int64_t j = 0; j < step->loss_n && inputs[i].weights != NULL; j++) {
+            const double weight = inputs[i].weights[j];
+            t->tokens += weight != 0;
+            t->weight += weight;
+            if (weight != 0)
+                t->loss += weight * step->loss[i * step->loss_n + j];
+        }
+}
+
+/* In the order of ranks: the same bits on all of them. */
+static orr_status agree(const orr_engine_step *step, orr_step_tally *t, orr_error *err)
+{
+    const uint32_t n = (uint32_t)orr_plan_ranks(&step->plan);
+    if (n == 1)
+        return ORR_OK;
+    orr_step_tally *all = orr_malloc(n * sizeof *all), sum = {0};
+    if (all == NULL)
+        return orr_fail_memory(err);
+    const orr_status status =
+        orr_all_gather(step->world, t, all, sizeof *t / sizeof(double), ORR_DTYPE_FP64, err);
+    for (uint32_t r = 0; r < n && status == ORR_OK; r++) {
+        sum.loss += all[r].loss;
+        sum.weight += all[r].weight;
+        sum.tokens += all[r].tokens;
+        sum.squares += all[r].squares;
+        for (int i = 0; i < ORR_STEP_TOLD; i++)
+            sum.told[i] += all[r].told[i];
+    }
+    orr_free(all);
+    if (status == ORR_OK)
+        *t = sum;
+    return status;
+}
+
+static bool is_finite(const orr_step_tally *t)
+{
+    return isfinite(t->loss) && isfinite(t->squares);
+}
+
+/* Once more, looking at what every call makes; in a team it may be another replica's. */
+static orr_status find_culprit(orr_engine_step *step, orr_error *err)
+{
+    orr_status status = ORR_OK;
+    step->searches = true;
+    if (step->begin_ns != 0)
+        status = execute(&step->train, step->train.train, true, NULL, NULL, err);
+    step->searches = false;
+    return status != ORR_OK ? status : orr_fail(err, ORR_INVALID, "the loss is not finite");
+}
+
+static orr_status update_all(orr_engine_step *step, const orr_update *update, double scale,
+                             orr_error *err)
+{
+    orr_step_program *p = &step->train;
+    int64_t *start_ns = step->start_ns, *end_ns = step->end_ns;
+    orr_update now = *update;
+    now.gradient_scale = (update->gradient_scale != 0 ? update->gradient_scale : 1) * scale;
+    orr_program_update(p->program, &now);
+    ORR_TRY(execute(p, p->decays, false, start_ns, end_ns, err));
+    now.decay = 0;
+    ORR_TRY(execute(p, p->plain, false, start_ns, end_ns, err));
+    orr_step_table_settle(step);
+    return execute(p, p->gather, false, start_ns, end_ns, err);
+}
+
+orr_status orr_engine_step_compute(orr_engine_step *step, const orr_step_inputs *inputs,
+                                   orr_recorder *recorder, orr_error *err)
+{
+    step->begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
+    step->start_ns = step->end_ns = NULL;
+    step->tally = (orr_step_tally){0};
+    fill_inputs(step, inputs);
+    if (recorder != NULL)
+        orr_recorder_run(recorder, step->train.program, &step->start_ns, &step->end_ns);
+    ORR_TRY(execute(&step->train, step->train.train, step->source.check, step->start_ns,
+                    step->end_ns, err));
+    count_losses(step, inputs, &step->tally);
+    return orr_step_share_tally(step, &step->tally, err);
+}
+
+orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update, double clip,
+                                 uint64_t contributors, orr_step_result *ret, orr_error *err)
+{
+    const int64_t now_ns = orr_clock_now_ns(&orr_clock_monotonic);
+    const int64_t begin_ns = step->begin_ns != 0 ? step->begin_ns : now_ns;
+    const double each = 1 / (double)contributors;
+    orr_step_tally t = step->source.team != NULL ? step->summed : step->tally;
+    t.squares = orr_step_gradient_squares(step);
+    ORR_TRY(agree(step, &t, err));
+    if (!is_finite(&t))
+        return find_culprit(step, err);
+    const double norm = sqrt(t.squares) * each, most = clip > 0 && norm > clip ? clip / norm : 1;
+    ORR_TRY(update_all(step, update, most * each, err));
+    step->begin_ns = 0;
+    step->start_ns = step->end_ns = NULL;
+    *ret = (orr_step_result){.loss = t.weight != 0 ? t.loss / t.weight : t.loss,
+                             .gradient_norm = norm,
+                             .tokens = (int64_t)t.tokens,
+                             .step_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns};
+    memcpy(ret->told, t.told, sizeof t.told);
+    return ORR_OK;
+}
+
+orr_status orr_engine_step_run(orr_engine_step *step, const orr_step_inputs *inputs,
+                               const orr_update *update, double clip, orr_recorder *recorder,
+                               orr_step_result *ret, orr_error *err)
+{
+    ORR_TRY(orr_engine_step_compute(step, inputs, recorder, err));
+    return orr_engine_step_apply(step, update, clip, 1, ret, err);
+}
+
+double *orr_engine_step_told(orr_engine_step *step)
+{
+    return step->tally.told;
+}
+
+uint32_t orr_engine_step_calls(const orr_engine_step *step)
+{
+    return step->train.tape.n_calls;
+}
+
+orr_communicator *orr_engine_step_world(const orr_engine_step *step)
+{
+    return step->world;
+}
+
+orr_status orr_step_ask_objective(void *ctx, uint32_t call, orr_error *err)
+{
+    const orr_step_seeding *s = ctx;
+    const orr_step_source *source = &s->step->source;
+    const int64_t at = s->micro_batch * s->step->loss_n;
+    (void)call;
+    return source->objective(source->objective_ctx, s->micro_batch, s->step->loss + at,
+                             s->step->loss_n, s->step->seed + at, err);
+}
+
+orr_status orr_engine_step_score(orr_engine_step *step, const orr_step_inputs *inputs,
+                                 float *ret_loss, orr_error *err)
+{
+    if (step->score.program == NULL)
+        ORR_TRY(orr_step_make_program(step, false, err));
+    fill_inputs(step, inputs);
+    ORR_TRY(execute(&step->score, step->score.train, step->source.check, NULL, NULL, err));
+    ORR_TRY(execute(&step->score, step->score.gather, false, NULL, NULL, err));
+    if (step->loss != NULL && ret_loss != NULL)
+        memcpy(ret_loss, step->loss,
+               (size_t)step->loss_n * step->plan.micro_batches * sizeof *ret_loss);
+    return ORR_OK;
+}
+
+orr_status orr_engine_step_keep_logits(orr_engine_step *step, const void **ret, orr_type *ret_type,
+                                       orr_error *err)
+{
+    const uint32_t last = step->row.n - 1;
+    const orr_module *head = step->at_place[last];
+    if (head == NULL) {
+        *ret = NULL;
+        return ORR_OK;
+    }
+    *ret_type = head->tape->values[orr_step_of_loss(head, true)].type;
+    const size_t bytes = (size_t)orr_type_bytes(ret_type) * step->plan.micro_batches;
+    ORR_TRY(orr_step_hold(step, bytes, &step->memory.buffers, &step->scored, err));
+    step->memory.total += (int64_t)bytes;
+    *ret = step->scored;
+    return ORR_OK;
+}
+
+orr_parameter *orr_engine_step_parameters(orr_engine_step *step, uint32_t *ret_n)
+{
+    *ret_n = step->n_shown;
+    return step->shown;
+}
+
+const float *orr_engine_step_logits(const orr_engine_step *step)
+{
+    return step->logits;
+}
+
+orr_step_memory orr_engine_step_memory_of(const orr_engine_step *step)
+{
+    return step->memory;
+}
+
+static uint32_t to_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return bits >> 16 | 0x40;
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to the nearest, ties to even */
+}
+
+orr_status orr_engine_step_changed(orr_engine_step *step, orr_error *err)
+{
+    for (uint32_t i = 0; i < step->n_buckets; i++) {
+        const orr_bucket *b = &step->buckets[i];
+        uint16_t *copy = b->copy;
+        for (int64_t k = 0; copy != NULL && k < b->shard_n; k++)
+            copy[k] = (uint16_t)to_bf16(b->master[k]);
+    }
+    return execute(&step->train, step->train.gather, false, NULL, NULL, err);
+}
+
+void orr_engine_step_window(const orr_engine_step *step, orr_step_window *ret)
+{
+    *ret = (orr_step_window){.samples = step->plan.micro_batch};
+    for (uint32_t i = 0; i < step->n_slots; i++) {
+        const orr_step_slot *slot = &step->slots[i];
+        if (strcmp(slot->name, "tokens") != 0 && strcmp(slot->name, "targets") != 0)
+            continue; /* both are the same ones */
+        ret->samples = slot->type.dim[0];
+        ret->tokens = slot->type.dim[1];
+        ret->share = slot->own.by[1];
+        ret->head = step->loss != NULL;
+    }
+}

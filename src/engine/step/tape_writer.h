@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_ENGINE_STEP_WRITE_H
+#define ORR_ENGINE_STEP_WRITE_H
+
+#include "engine/step/step_state.h"
+
+/* The tape of a step in the making: the turns of a stage, each the calls of its modules once more,
+ * with values of their own. The first failure stays in `status`, and nothing is written after it.
+ */
+
+/* Lanes beside compute, communication and copies. One of sends and one of receives for each
+ * neighbour, in the order of the sender. */
+enum {
+    ORR_STEP_LANE_CP = ORR_LANE_COPY + 1,
+    ORR_STEP_LANE_EP,
+    ORR_STEP_LANE_SEND, /* to the next stage, to the one before */
+    ORR_STEP_LANE_RECV = ORR_STEP_LANE_SEND + 2,
+    ORR_STEP_LANES = ORR_STEP_LANE_RECV + 2
+};
+
+typedef struct orr_step_message {
+    uint32_t boundary, micro_batch;
+    bool back, posted;
+    uint8_t lane;
+    uint32_t peer;   /* stage */
+    orr_value value; /* of what is received */
+} orr_step_message;
+
+typedef struct orr_step_writer {
+    orr_engine_step *step;
+    orr_step_program *to;
+    bool trains;
+    orr_arena *scratch;
+    orr_status status;
+    orr_error *err;
+    orr_turn turn;        /* that is written now */
+    orr_value **maps;     /* shape (micro-batches, row.n): values of a module's tape in the step's;
+                           * NULL: not begun */
+    orr_value *ends[2];   /* shape (micro-batches, row.n): what came out of a place, and the
+                           * gradient of what went into it */
+    const char ***labels; /* shape (row.n)(calls of the module) */
+    orr_step_message *messages; /* that come, in the order of their senders */
+    uint32_t n_messages;
+    uint32_t *last_turn; /* shape (chunks): the last that gives gradients of weights */
+    orr_value *pending;  /* shape (micro-batches, n_parameters): gradients that are not in a
+                          * bucket yet; ORR_NONE */
+    orr_value *sums;     /* shape (n_parameters): what is bound to their buffers */
+} orr_step_writer;
+
+static inline bool orr_step_writes(const orr_step_writer *w)
+{
+    return w->status == ORR_OK;
+}
+static inline void orr_step_note(orr_step_writer *w, orr_status status)
+{
+    if (w->status == ORR_OK)
+        w->status = status;
+}
+static inline size_t orr_step_at(const orr_step_writer *w, uint32_t micro_batch, uint32_t place)
+{
+    return (size_t)micro_batch * w->step->row.n + place;
+}
+
+/* A value; `data`: where it lies, or NULL: the program says. */
+orr_value orr_step_value(orr_step_writer *w, orr_value_role role, const orr_type *type,
+                         const char *name, void *data);
+/* A call that has been filled in, on a lane: its number. */
+uint32_t orr_step_call(orr_step_writer *w, const orr_tape_call *call, uint8_t lane,
+                       const char *label);
+/* One operator with one output of this type, or none (NULL). */
+typedef struct orr_step_op {
+    orr_op op;
+    uint8_t pass, lane;
+    const orr_op_args *args; /* NULL: all 0 */
+    uint32_t n_in;
+    orr_value in[ORR_CALL_IN];
+    const orr_type *out;
+    void *data; /* of the output */
+    const char *name;
+} orr_step_op;
+orr_value orr_step_apply(orr_step_writer *w, const orr_step_op *op);
+/* The call written last. */
+static inline uint32_t orr_step_last(const orr_step_writer *w)
+{
+    return w->to->tape.n_calls - 1;
+}
+/* A call waits for another beside what it reads. ORR_NONE: for none. */
+void orr_step_wait(orr_step_writer *w, uint32_t call, uint32_t on);
+/* Parts of a flat value; dims of a part. */
+orr_value orr_step_slice(orr_step_writer *w, orr_value flat, int64_t begin, int64_t count);
+orr_value orr_step_view(orr_step_writer *w, orr_value value, const orr_type *type);
+
+static inline orr_type orr_step_flat(orr_dtype dtype, int64_t n)
+{
+    return (orr_type){.dtype = (uint8_t)dtype, .rank = 1, .dim = {n}};
+}
+
+/* Which calls of a module a phase of a turn runs. */
+static inline bool orr_step_is_of(uint8_t pass, uint8_t phase)
+{
+    switch (phase) {
+    case ORR_TURN_FORWARD:
+        return pass == ORR_PASS_FORWARD;
+    case ORR_TURN_INPUT:
+        return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT;
+    case ORR_TURN_WEIGHT:
+        return pass == ORR_PASS_WEIGHT;
+    default:
+        return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT || pass == ORR_PASS_WEIGHT;
+    }
+}
+
+/* Weights (step_gather.c). */
+void orr_step_first_gathers(orr_step_writer *w);
+void orr_step_last_gathers(orr_step_writer *w);
+/* Is a place's bucket gathered each time that it is used? */
+bool orr_step_gathers(const orr_engine_step *step, const orr_bucket *bucket);
+/* Sets out the gathers of a place; *ret, shape (parameters of the place): views of what comes. */
+void orr_step_gather(orr_step_writer *w, uint32_t place, uint8_t phase, orr_value *ret);
+/* Weights of a place that nothing gathers while it runs: into ret as above. */
+void orr_step_weights(orr_step_writer *w, uint32_t place, orr_value *ret);
+
+/* Gradients (step_gradients.c). Output `o` of a call is a gradient of a parameter. */
+void orr_step_gradient(orr_step_writer *w, uint32_t parameter, uint32_t call, uint32_t o);
+/* All gradients of a place are there for this turn; `last`: of this step. */
+void orr_step_gradients_end(orr_step_writer *w, uint32_t place, bool last);
+/* The same of a table, and its update (step_tables.c). */
+void orr_step_table_gradient(orr_step_writer *w, uint32_t call, uint32_t o);
+void orr_step_table_update(orr_step_writer *w);
+/* To the team, if there is one: what is whole when a bucket has been reduced, and what only the
+ * tail makes whole (step_team.c). */
+void orr_step_share_early(orr_step_writer *w, orr_bucket *b);
+void orr_step_share_late(orr_step_writer *w, orr_bucket *b);
+/* What gradients lack when all turns are over (step_tail.c). */
+void orr_step_tail(orr_step_writer *w);
+/* The optimizer: parameters that decay, then the others. */
+void orr_step_update(orr_step_writer *w);
+
+/* Between stages (step_messages.c). */
+void orr_step_list_messages(orr_step_writer *w);
+/* Posts what the turn will need. */
+void orr_step_post(orr_step_writer *w, const orr_turn *turn);
+orr_value orr_step_received(orr_step_writer *w, uint32_t boundary, bool back, uint32_t micro_batch);
+void orr_step_send(orr_step_writer *w, uint32_t boundary, bool back, orr_value value);
+
+/* The loss of each token of a module, or what it is of; ORR_NONE: it has none. */
+orr_value orr_step_of_loss(const orr_module *module, bool input);
+/* One turn (step_turns.c). */
+void orr_step_turns(orr_step_writer *w);
+
+#endif /* ORR_ENGINE_STEP_WRITE_H */

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <xxhash.h>
+
+#include "engine/train/trainer.h"
+
+/* What replicas of one job have in common: all that decides which numbers come out, in one number.
+ * Paths differ from machine to machine; what is in the files does not. */
+
+static uint64_t of_text(uint64_t so_far, const char *text)
+{
+    return text == NULL ? so_far : XXH3_64bits_withSeed(text, strlen(text), so_far + 1);
+}
+
+static uint64_t of_name(uint64_t so_far, const char *path)
+{
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    return of_text(so_far, slash != NULL ? slash + 1 : path);
+}
+
+static uint64_t of_numbers(uint64_t so_far, const double *numbers, size_t bytes)
+{
+    return XXH3_64bits_withSeed(numbers, bytes, so_far);
+}
+
+static uint64_t of_model(uint64_t so_far, const orr_model *m)
+{
+    const double shape[] = {
+        m->kind,       m->layers,      m->hidden, m->ffn,        m->heads,       m->kv_heads,
+        m->head_dim,   m->vocab,       m->norm,   m->activation, m->position,    m->norm_epsilon,
+        m->rope_theta, m->rope_factor, m->tied,   m->qkv_bias,   m->output_bias, m->mlp_bias,
+        m->head_bias,  m->sinks,       m->chunk,  m->sliding,    m->moe.experts, m->moe.top_k};
+    return of_numbers(of_text(so_far, m->name), shape, sizeof shape);
+}
+
+static uint64_t of_schedule(uint64_t so_far, const orr_training *t)
+{
+    const orr_train_options *o = t->options;
+    const double numbers[] = {t->workload.task,  (double)o->steps,       t->rate.most,
+                              t->rate.least,     (double)t->rate.warmup, t->rate.schedule,
+                              t->clip,           t->update.beta1,        t->update.beta2,
+                              t->update.epsilon, t->update.decay,        o->sgd,
+                              o->team->replicas, o->team->rate};
+    return of_numbers(so_far, numbers, sizeof numbers);
+}
+
+/* The first samples tell a file, and a tokenizer, from another. */
+static uint64_t of_data(uint64_t so_far, const orr_trainer *t)
+{
+    enum { SAMPLES = 4 };
+    orr_batches *b = t->training->batches;
+    const size_t n = (size_t)b->tokens;
+    const double about[] = {(double)b->tokens, (double)b->n};
+    so_far = of_numbers(of_text(so_far, b->name), about, sizeof about);
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        orr_batches_fill(b, i, &t->sample);
+        so_far = XXH3_64bits_withSeed(t->sample.tokens, n * sizeof *t->sample.tokens, so_far);
+        so_far = XXH3_64bits_withSeed(t->sample.targets, n * sizeof *t->sample.targets, so_far);
+    }
+    return so_far;
+}
+
+uint64_t orr_train_fingerprint(const orr_trainer *t)
+{
+    const orr_training *training = t->training;
+    uint64_t job = of_text(training->options->seed, training->plan_text);
+    job = of_model(job, training->model);
+    job = of_schedule(job, training);
+    job = of_name(job, training->options->init);
+    return of_data(job, t);
+}
+
+static uint64_t of_spans(const orr_trainer *t)
+{
+    uint32_t n;
+    const orr_team_span *spans = orr_engine_step_state(t->step, &n);
+    uint64_t digest = 0;
+    for (uint32_t i = 0; i < n; i++)
+        digest = XXH3_64bits_withSeed(spans[i].data, spans[i].bytes, digest);
+    return digest;
+}
+
+orr_status orr_train_digest(const orr_trainer *t, uint64_t *ret, orr_error *err)
+{
+    const uint32_t ranks = t->transport->ranks;
+    const uint64_t mine = of_spans(t);
+    uint64_t *all = orr_arena_array(t->arena, uint64_t, ranks);
+    if (all == NULL)
+        return orr_fail_memory(err);
+    all[0] = mine;
+    if (ranks > 1)
+        ORR_TRY(
+            orr_all_gather(orr_engine_step_world(t->step), &mine, all, 1, ORR_DTYPE_INT64, err));
+    *ret = orr_train_is_whole(t) ? XXH3_64bits(all, ranks * sizeof *all) : 0;
+    return ORR_OK;
+}

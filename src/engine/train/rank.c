@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/parallel_for.h"
+#include "engine/train/trainer.h"
+#include "team/protocol/message.h"
+
+/* One rank of a training, from its first step to its last. */
+
+static int threads_of(const orr_trainer *t)
+{
+    const orr_train_options *o = t->training->options;
+    const int each = orr_core_count() / (int)t->transport->ranks;
+    return o->threads > 0 ? o->threads : each > 1 ? each : 1;
+}
+
+static orr_status make_step(orr_trainer *t, orr_error *err)
+{
+    const orr_training *training = t->training;
+    orr_step_source source = {.model = training->model,
+                              .plan = &training->plan,
+                              .workload = &training->workload,
+                              .transport = t->transport,
+                              .seed = training->options->seed,
+                              .check = training->options->check,
+                              .sgd = training->options->sgd,
+                              .objective = training->task->objective,
+                              .objective_ctx = t,
+                              .team = orr_train_seat(t)};
+    ORR_TRY(orr_backend_cpu(&source.backend, err));
+    ORR_TRY(orr_workers_new(threads_of(t), &t->workers, err));
+    source.workers = t->workers;
+    return orr_engine_step_make(&source, &t->step, err);
+}
+
+static orr_status restore(orr_trainer *t, const orr_checkpoint *checkpoint, orr_error *err)
+{
+    const uint64_t seed = t->training->options->seed;
+    uint32_t n;
+    const orr_parameter *parameters = orr_engine_step_parameters(t->step, &n);
+    if (checkpoint->seed != seed)
+        return orr_fail(err, ORR_INVALID,
+                        "the checkpoint was begun with seed %llu, not %llu: the data would differ",
+                        (unsigned long long)checkpoint->seed, (unsigned long long)seed);
+    ORR_TRY(orr_checkpoint_restore(checkpoint, &t->facts, parameters, n, err));
+    t->made = t->committed = t->saved = checkpoint->step;
+    t->data = checkpoint->data;
+    return ORR_OK;
+}
+
+static orr_status resume(orr_trainer *t, orr_error *err)
+{
+    orr_checkpoint *checkpoint;
+    orr_status status = orr_checkpoint_open(t->training->save, &checkpoint, err);
+    if (status == ORR_NOT_FOUND && t->training->options->team != NULL)
+        return ORR_OK; /* others may have one */
+    ORR_TRY(status);
+    status = restore(t, checkpoint, err);
+    orr_checkpoint_close(checkpoint);
+    return status == ORR_OK ? orr_engine_step_changed(t->step, err) : status;
+}
+
+static orr_status open_checkpoints(orr_trainer *t, orr_error *err)
+{
+    const orr_train_options *o = t->training->options;
+    uint32_t n;
+    const orr_parameter *parameters = orr_engine_step_parameters(t->step, &n);
+    t->facts = (orr_checkpoint_facts){.model = t->training->model->name,
+                                      .plan = t->training->plan_text,
+                                      .seed = o->seed,
+                                      .rank = t->transport->rank,
+                                      .ranks = t->transport->ranks};
+    if (o->resume)
+        ORR_TRY(resume(t, err));
+    t->folder = t->training->save;
+    if (o->save == NULL && o->export_to != NULL) { /* what is exported is read from one */
+        t->folder =
+            orr_arena_printf(t->arena, "%s.checkpoint%s%s", o->export_to,
+                             o->team != NULL ? "." : "", o->team != NULL ? o->team->name : "");
+        if (t->folder == NULL)
+            return orr_fail_memory(err);
+    }
+    if (t->folder == NULL)
+        return ORR_OK;
+    if (o->team != NULL && o->save != NULL && mkdir(o->save, 0777) != 0 && errno != EEXIST)
+        return orr_fail(err, ORR_IO, "%s: %s", o->save, strerror(errno));
+    return orr_checkpointer_new(t->folder, &t->facts, parameters, n, &t->checkpointer, err);
+}
+
+static orr_status begin(orr_trainer *t, orr_error *err)
+{
+    const orr_train_options *o = t->training->options;
+    t->resident_bytes = orr_resident_bytes();
+    orr_resident_mark();
+    ORR_TRY(make_step(t, err));
+    if (o->init != NULL && !o->resume) {
+        ORR_TRY(orr_train_read_weights(t, o->init, err));
+        ORR_TRY(orr_engine_step_changed(t->step, err));
+    }
+    ORR_TRY(t->training->task->open(t, err));
+    ORR_TRY(open_checkpoints(t, err));
+    return orr_train_open_recorder(t, err);
+}
+
+/* What ranks tell one another before each step. */
+typedef struct word {
+    int64_t stop, written;
+} word;
+
+static orr_status exchange_words(orr_trainer *t, word *ret, orr_error *err)
+{
+    const uint32_t n = t->transport->ranks;
+    const orr_train_options *o = t->training->options;
+    word mine = {.stop = t->transport->rank == 0 && o->stopped != NULL && o->stopped(o->ctx),
+                 .written =
+                     t->checkpointer != NULL ? orr_checkpointer_written(t->checkpointer) : 0};
+    *ret = mine;
+    if (n == 1)
+        return ORR_OK;
+    word *all = orr_malloc(n * sizeof *all);
+    if (all == NULL)
+        return orr_fail_memory(err);
+    const orr_status status = orr_all_gather(orr_engine_step_world(t->step), &mine, all,
+                                             sizeof mine / sizeof(int64_t), ORR_DTYPE_INT64, err);
+    for (uint32_t r = 0; r < n && status == ORR_OK; r++) {
+        ret->stop |= all[r].stop;
+        ret->written = all[r].written < ret->written ? all[r].written : ret->written;
+    }
+    orr_free(all);
+    return status;
+}
+
+/* All have written a step: it is the latest. */
+static orr_status commit(orr_trainer *t, int64_t written, orr_error *err)
+{
+    if (written <= t->committed)
+        return ORR_OK;
+    t->committed = written;
+    return t->transport->rank == 0 ? orr_checkpoint_commit(t->folder, written, err) : ORR_OK;
+}
+
+orr_status orr_train_between(orr_trainer *t, bool *ret_stop, orr_error *err)
+{
+    word all;
+    ORR_TRY(exchange_words(t, &all, err));
+    *ret_stop = all.stop;
+    return commit(t, all.written, err);
+}
+
+/* All updates of a step; what is told is of the first. */
+static orr_status update_all(orr_trainer *t, orr_update *update, int64_t step, bool records,
+                             orr_step_result *ret, orr_error *err)
+{
+    const int64_t n = t->training->task->updates > 0 ? t->training->task->updates : 1;
+    for (int64_t i = 0; i < n; i++) {
+        orr_step_result r = {0};
+        update->step = (step - 1) * n + i + 1;
+        ORR_TRY(orr_engine_step_run(t->step, t->inputs, update, t->training->clip,
+                                    records && i == 0 ? t->recorder : NULL, &r, err));
+        *ret = i == 0 ? r : *ret;
+    }
+    return ORR_OK;
+}
+
+orr_update orr_train_update(const orr_trainer *t, int64_t step)
+{
+    orr_update update = t->training->update;
+    update.rate = orr_rate_at(&t->training->rate, step);
+    update.step = step;
+    return update;
+}
+
+orr_status orr_train_tell(orr_trainer *t, orr_train_step *told, const orr_step_result *r,
+                          orr_error *err)
+{
+    orr_training *training = t->training;
+    const orr_train_options *o = training->options;
+    told->loss = r->loss;
+    told->gradient_norm = r->gradient_norm;
+    told->tokens = r->tokens;
+    told->step_ns = r->step_ns;
+    told->reward = told->kl = told->auc = NAN;
+    if (training->task->judge != NULL)
+        ORR_TRY(training->task->judge(t, r, told, err));
+    if (training->result.steps < o->steps)
+        training->history[training->result.steps++] = *told;
+    if (t->transport->rank == 0 && o->told != NULL)
+        o->told(o->ctx, told);
+    return ORR_OK;
+}
+
+orr_status orr_train_save(orr_trainer *t, bool last, orr_error *err)
+{
+    const int64_t every = t->training->options->save_every;
+    const bool due = last || (every > 0 && t->made % every == 0);
+    if (t->checkpointer == NULL || !orr_train_is_whole(t) || !t->placed || !due ||
+        t->saved >= t->made)
+        return ORR_OK;
+    t->saved = t->made;
+    return orr_checkpointer_save(t->checkpointer, t->made, &t->data, err);
+}
+
+static orr_status make_one(orr_trainer *t, int64_t step, orr_error *err)
+{
+    const uint64_t slot = t->data.n > 0 ? t->data.returned[0] : t->data.next;
+    const bool records = orr_train_records(t, step);
+    orr_update update = orr_train_update(t, step);
+    orr_train_step told = {
+        .step = step, .rate = update.rate, .contributors = 1, .slot = (int64_t)slot};
+    orr_step_result r;
+    const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
+    ORR_TRY(t->training->task->feed(t, slot, err));
+    if (records)
+        orr_recorder_step(t->recorder, step);
+    ORR_TRY(update_all(t, &update, step, records, &r, err));
+    if (t->training->task->updates > 0) /* what they learn from is made in the step */
+        r.step_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns;
+    if (records)
+        orr_recorder_end(t->recorder);
+    t->made = step;
+    if (!orr_team_data_consume(&t->data, &slot, 1))
+        return orr_fail(err, ORR_INVALID, "data of step %lld do not add up", (long long)step);
+    return orr_train_tell(t, &told, &r, err);
+}
+
+static orr_status make_all(orr_trainer *t, orr_error *err)
+{
+    orr_training *training = t->training;
+    while (t->made < training->options->steps) {
+        ORR_TRY(orr_train_between(t, &training->result.stopped, err));
+        if (training->result.stopped)
+            break;
+        ORR_TRY(make_one(t, t->made + 1, err));
+        ORR_TRY(orr_train_save(t, false, err));
+    }
+    return orr_train_save(t, true, err);
+}
+
+static orr_status finish_checkpoints(orr_trainer *t, orr_error *err)
+{
+    const orr_train_options *o = t->training->options;
+    bool stop;
+    if (t->checkpointer == NULL)
+        return ORR_OK;
+    ORR_TRY(orr_checkpointer_wait(t->checkpointer, err));
+    ORR_TRY(orr_train_between(t, &stop, err));
+    if (o->export_to == NULL || t->transport->rank != 0 || !orr_train_is_whole(t))
+        return ORR_OK;
+    const orr_status status = orr_train_export(t, t->folder, o->export_to, err);
+    if (o->save == NULL)
+        orr_checkpoint_remove(t->folder);
+    return status;
+}
+
+static int by_size(const void *a_, const void *b_)
+{
+    const int64_t a = *(const int64_t *)a_, b = *(const int64_t *)b_;
+    return (a > b) - (a < b);
+}
+
+static int64_t median_ns(const orr_training *training)
+{
+    const int64_t all = training->result.steps, n = all > 1 ? all - 1 : all;
+    int64_t *ns = orr_malloc((size_t)n * sizeof *ns + 1);
+    if (ns == NULL || n == 0) {
+        orr_free(ns);
+        return 0;
+    }
+    for (int64_t i = 0; i < n; i++)
+        ns[i] = training->history[all - n + i].step_ns;
+    qsort(ns, (size_t)n, sizeof *ns, by_size);
+    const int64_t median = n % 2 == 1 ? ns[n / 2] : (ns[n / 2 - 1] + ns[n / 2]) / 2;
+    orr_free(ns);
+    return median;
+}
+
+/* Of the fullest rank. */
+static orr_status compare_memory(orr_trainer *t, orr_error *err)
+{
+    orr_train_result *r = &t->training->result;
+    const int64_t most = orr_resident_most_bytes();
+    const int64_t mine[2] = {orr_engine_step_memory_of(t->step).total +
+                                 orr_checkpointer_bytes(t->checkpointer),
+                             most >= 0 ? most - t->resident_bytes : -1};
+    const uint32_t n = t->transport->ranks;
+    int64_t *all = orr_malloc(2 * (size_t)n * sizeof *all);
+    orr_status status = ORR_OK;
+    if (all == NULL)
+        return orr_fail_memory(err);
+    memcpy(all, mine, sizeof mine);
+    if (n > 1)
+        status = orr_all_gather(orr_engine_step_world(t->step), mine, all, 2, ORR_DTYPE_INT64, err);
+    for (uint32_t i = 0; i < n && status == ORR_OK; i++) {
+        r->planned_bytes = all[2 * i] > r->planned_bytes ? all[2 * i] : r->planned_bytes;
+        r->peak_bytes = all[2 * i + 1] > r->peak_bytes ? all[2 * i + 1] : r->peak_bytes;
+    }
+    orr_free(all);
+    return status;
+}
+
+static orr_status finish(orr_trainer *t, orr_error *err)
+{
+    orr_training *training = t->training;
+    orr_train_result *r = &training->result;
+    r->history = training->history;
+    if (r->steps > 0) {
+        r->first_loss = training->history[0].loss;
+        r->last_loss = training->history[r->steps - 1].loss;
+    }
+    r->step_ns = median_ns(training);
+    ORR_TRY(orr_train_digest(t, &r->state_digest, err));
+    ORR_TRY(compare_memory(t, err));
+    ORR_TRY(orr_train_close_recorder(t, err));
+    return finish_checkpoints(t, err);
+}
+
+orr_status orr_train_rank(void *ctx, orr_transport *transport, orr_error *err)
+{
+    orr_trainer t = {.training = ctx,
+                     .transport = transport,
+                     .whole = true,
+                     .placed = true,
+                     .arena = orr_arena_new(0, 0)};
+    orr_status status = t.arena != NULL ? begin(&t, err) : orr_fail_memory(err);
+    if (status == ORR_OK)
+        status = t.training->options->team != NULL ? orr_train_in_team(&t, err) : make_all(&t, err);
+    orr_train_leave_team(&t);
+    if (status == ORR_OK)
+        status = finish(&t, err);
+    orr_checkpointer_free(t.checkpointer);
+    orr_recorder_free(t.recorder);
+    orr_engine_step_free(t.step);
+    orr_workers_free(t.workers);
+    orr_arena_free(t.arena);
+    return status;
+}

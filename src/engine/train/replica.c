@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "engine/train/trainer.h"
+
+/* One replica of a team: what it does next is said by the team, to rank 0, and handed on to the
+ * others. See orrery/team.h for the turns. */
+
+enum { HUB_TEXT = 128 };
+
+static orr_status hand_in(void *ctx, uint32_t op, orr_team_dtype dtype, const void *in, void *out,
+                          size_t n, orr_error *err)
+{
+    const orr_trainer *t = ctx;
+    return orr_team_reduce(t->team, op, dtype, in, out, n, err);
+}
+
+const orr_step_team *orr_train_seat(orr_trainer *t)
+{
+    t->seat = (orr_step_team){hand_in, t};
+    return t->training->options->team != NULL ? &t->seat : NULL;
+}
+
+static bool leads(const orr_trainer *t)
+{
+    return t->transport->rank == 0;
+}
+
+/* What rank 0 knows, to all ranks of the replica. */
+static orr_status hand_on(const orr_trainer *t, void *data, size_t bytes, orr_error *err)
+{
+    return t->transport->ranks > 1
+               ? orr_broadcast(orr_engine_step_world(t->step), data, bytes, 0, err)
+               : ORR_OK;
+}
+
+static orr_team_options options_of(orr_trainer *t)
+{
+    const orr_train_team *asked = t->training->options->team;
+    orr_team_options o = {.coordinator = asked->coordinator,
+                          .name = asked->name,
+                          .rank = t->transport->rank,
+                          .ranks = t->transport->ranks,
+                          .address = asked->address,
+                          .no_shared_memory = asked->no_shared_memory,
+                          .fingerprint = orr_train_fingerprint(t),
+                          .replicas = asked->replicas,
+                          .failure_timeout_ns = asked->failure_timeout_ns,
+                          .give_up_ns = asked->give_up_ns,
+                          .chunk_bytes = asked->chunk_bytes,
+                          .window = asked->window,
+                          .streams = asked->streams,
+                          .catch_up_steps = asked->catch_up_steps,
+                          .step = (uint64_t)t->made,
+                          .data = t->data,
+                          .told = orr_train_note_event,
+                          .ctx = t};
+    o.spans = orr_engine_step_state(t->step, &o.n_spans);
+    return o;
+}
+
+static orr_status join(orr_trainer *t, orr_error *err)
+{
+    orr_team_options o = options_of(t);
+    char hub[HUB_TEXT] = "";
+    if (leads(t)) {
+        ORR_TRY(orr_team_join(&o, &t->team, err));
+        const char *at = t->transport->ranks > 1 ? orr_team_hub(t->team) : "";
+        strncpy(hub, at, sizeof hub - 1);
+    }
+    ORR_TRY(hand_on(t, hub, sizeof hub, err));
+    o.hub = hub;
+    return leads(t) ? ORR_OK : orr_team_join(&o, &t->team, err);
+}
+
+static orr_status next_turn(orr_trainer *t, orr_team_turn *ret, orr_error *err)
+{
+    *ret = (orr_team_turn){0};
+    if (leads(t))
+        ORR_TRY(orr_team_begin(t->team, ret, err));
+    ORR_TRY(hand_on(t, ret, sizeof *ret, err));
+    return leads(t) ? ORR_OK : orr_team_follow(t->team, ret, err);
+}
+
+/* Gradients of the slot, or none. */
+static orr_status take_part(orr_trainer *t, const orr_team_turn *turn, orr_error *err)
+{
+    t->slot = turn->kind == ORR_TURN_COMPUTE ? (int64_t)turn->slot : -1;
+    if (turn->kind == ORR_TURN_ZEROS)
+        return orr_engine_step_abstain(t->step, err);
+    const bool records = orr_train_records(t, (int64_t)turn->step);
+    ORR_TRY(t->training->task->feed(t, turn->slot, err));
+    if (records)
+        orr_recorder_step(t->recorder, (int64_t)turn->step);
+    else if (t->recorder != NULL)
+        orr_recorder_forget(t->recorder);
+    return orr_engine_step_compute(t->step, t->inputs, records ? t->recorder : NULL, err);
+}
+
+/* Sums that had been put aside are applied when the team is further: no data are known for these.
+ */
+static void find_place(orr_trainer *t)
+{
+    uint64_t committed;
+    orr_team_position(t->team, &committed, &t->data);
+    t->placed = (int64_t)committed == t->made;
+}
+
+/* The sums of a step are there: of so many replicas. */
+static orr_status update(orr_trainer *t, const orr_team_outcome *sums, orr_error *err)
+{
+    const orr_train_team *asked = t->training->options->team;
+    const int64_t step = (int64_t)sums->step;
+    orr_update update = orr_train_update(t, step);
+    orr_step_result r;
+    update.rate *=
+        orr_team_rate_factor((orr_team_rate)asked->rate, sums->contributors, asked->replicas);
+    ORR_TRY(
+        orr_engine_step_apply(t->step, &update, t->training->clip, sums->contributors, &r, err));
+    t->made = step;
+    t->whole = true;
+    atomic_store(&t->fetched, false);
+    orr_team_updated(t->team, sums->step);
+    if (t->recorder != NULL)
+        orr_recorder_end(t->recorder);
+    find_place(t);
+    orr_train_step told = {.step = step,
+                           .rate = update.rate,
+                           .contributors = (int64_t)sums->contributors,
+                           .retries = (int64_t)sums->retries,
+                           .epoch = (int64_t)sums->epoch,
+                           .slot = t->slot};
+    return orr_train_tell(t, &told, &r, err);
+}
+
+/* Ranks hear of an outcome by different messages, if connections break just then: a replica whose ranks
+ * heard different things ends before any of them acts, and comes back. */
+static orr_status agree(const orr_trainer *t, const orr_team_outcome *outcome, orr_error *err)
+{
+    enum { NUMBERS = 3 };
+    const uint32_t n = t->transport->ranks;
+    const int64_t mine[NUMBERS] = {(int64_t)outcome->kind, (int64_t)outcome->step,
+                                   (int64_t)outcome->contributors};
+    if (n == 1)
+        return ORR_OK;
+    int64_t *all = orr_malloc(n * sizeof mine);
+    if (all == NULL)
+        return orr_fail_memory(err);
+    orr_status status =
+        orr_all_gather(orr_engine_step_world(t->step), mine, all, NUMBERS, ORR_DTYPE_INT64, err);
+    for (uint32_t r = 0; r < n && status == ORR_OK; r++)
+        if (memcmp(all + (size_t)r * NUMBERS, mine, sizeof mine) != 0)
+            status = orr_fail(err, ORR_IO,
+                              "ranks of this replica heard different outcomes of step %llu",
+                              (unsigned long long)outcome->step);
+    orr_free(all);
+    return status;
+}
+
+/* Takes part in a step until it is decided, and makes the update if it is this replica's turn. */
+static orr_status make_step(orr_trainer *t, const orr_team_turn *turn, orr_error *err)
+{
+    orr_team_outcome outcome = {
+        .step = turn->step, .epoch = turn->epoch, .contributors = turn->contributors};
+    if (turn->kind == ORR_TURN_APPLY) {
+        t->slot = -1;
+        return update(t, &outcome, err);
+    }
+    ORR_TRY(take_part(t, turn, err));
+    const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
+    ORR_TRY(orr_team_vote(t->team, orr_engine_step_sums(t->step), &outcome, err));
+    orr_train_note_wait(t, &outcome, begin_ns);
+    ORR_TRY(agree(t, &outcome, err));
+    if (outcome.kind == ORR_OUTCOME_COMMITTED)
+        return update(t, &outcome, err);
+    if (t->recorder != NULL)
+        orr_recorder_end(t->recorder);
+    return ORR_OK;
+}
+
+/* Where the step before was not made here, its weights have come from others: copies follow. */
+static orr_status make_whole(orr_trainer *t, const orr_team_turn *turn, orr_error *err)
+{
+    const bool own = t->whole && t->made + 1 == (int64_t)turn->step;
+    t->whole = turn->kind != ORR_TURN_ZEROS;
+    if (!t->whole)
+        return ORR_OK;
+    atomic_store(&t->fetched, false);
+    t->made = (int64_t)turn->step - 1;
+    return own ? ORR_OK : orr_engine_step_changed(t->step, err);
+}
+
+orr_status orr_train_in_team(orr_trainer *t, orr_error *err)
+{
+    orr_training *training = t->training;
+    const int64_t last = training->options->steps;
+    ORR_TRY(join(t, err));
+    for (orr_team_turn turn;;) {
+        bool stop = false;
+        ORR_TRY(orr_train_between(t, &stop, err));
+        if ((stop || t->made >= last) && leads(t))
+            orr_team_drain(t->team, t->made >= last);
+        ORR_TRY(next_turn(t, &turn, err));
+        if (turn.kind == ORR_TURN_LEFT)
+            break;
+        if ((int64_t)turn.step >= last && turn.kind == ORR_TURN_COMPUTE && leads(t))
+            orr_team_drain(t->team, true); /* with this step all is done */
+        ORR_TRY(make_whole(t, &turn, err));
+        ORR_TRY(make_step(t, &turn, err));
+        ORR_TRY(orr_train_save(t, false, err));
+    }
+    training->result.stopped = t->made < last;
+    find_place(t);
+    ORR_TRY(orr_train_save(t, true, err));
+    /* What rank 0 has heard the others hear from it. */
+    return t->transport->ranks > 1 ? orr_barrier(orr_engine_step_world(t->step), err) : ORR_OK;
+}
+
+void orr_train_leave_team(orr_trainer *t)
+{
+    orr_team_leave(t->team);
+    t->team = NULL;
+    orr_train_note_end(t);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/train/trainer.h"
+
+/* Learning from clicks: the mean of the binary cross entropy of a batch's samples, and how well
+ * their logits put those that were clicked before the others, as they are before the update. */
+
+typedef struct clicks_task {
+    float *labels;    /* shape (n): of the rank's samples                          */
+    orr_scored *mine; /* shape (n)                                                 */
+    orr_scored *all;  /* shape (ranks, n)                                          */
+    int64_t n;
+} clicks_task;
+
+static orr_status open(orr_trainer *t, orr_error *err)
+{
+    const orr_plan *plan = &t->training->plan;
+    clicks_task *task = orr_arena_one(t->arena, clicks_task);
+    float *weights = orr_arena_array(t->arena, float, plan->micro_batch);
+    if (task == NULL || weights == NULL)
+        return orr_fail_memory(err);
+    task->n = (int64_t)plan->micro_batch * plan->micro_batches;
+    task->labels = orr_arena_array(t->arena, float, task->n);
+    task->mine = orr_arena_array(t->arena, orr_scored, task->n);
+    task->all = orr_arena_array(t->arena, orr_scored, task->n * t->transport->ranks);
+    t->inputs = orr_arena_array(t->arena, orr_step_inputs, plan->micro_batches);
+    if (task->labels == NULL || task->mine == NULL || task->all == NULL || t->inputs == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < plan->micro_batch; i++)
+        weights[i] = 1.0F / (float)plan->batch;
+    for (uint32_t i = 0; i < plan->micro_batches; i++)
+        t->inputs[i].weights = weights;
+    t->task = task;
+    return ORR_OK;
+}
+
+static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
+{
+    const orr_plan *plan = &t->training->plan;
+    const clicks_task *task = t->task;
+    return orr_clicks_feed(t->training->clicks, t->step, plan, t->transport->rank,
+                           slot * plan->batch, task->labels, err);
+}
+
+static orr_status judge(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
+                        orr_error *err)
+{
+    const clicks_task *task = t->task;
+    const float *logits = orr_engine_step_logits(t->step);
+    const uint32_t ranks = t->transport->ranks;
+    (void)r;
+    for (int64_t i = 0; i < task->n; i++)
+        task->mine[i] = (orr_scored){logits[i], task->labels[i]};
+    if (ranks == 1)
+        memcpy(task->all, task->mine, (size_t)task->n * sizeof *task->all);
+    else
+        ORR_TRY(orr_all_gather(orr_engine_step_world(t->step), task->mine, task->all, 2 * task->n,
+                               ORR_DTYPE_FP32, err));
+    told->auc = orr_auc(task->all, (size_t)task->n * ranks);
+    return ORR_OK;
+}
+
+const orr_train_task orr_train_clicks = {.open = open, .feed = feed, .judge = judge};
