@@ -6,7 +6,7 @@
 
 #include "base/philox.h"
 #include "op/tape/live_ranges.h"
-#include "replay/own.h"
+#include "replay/native.h"
 
 enum { ALIGNMENT = 64 };
 

@@ -2,7 +2,7 @@
 /* How each operator of PyTorch is run: by name, the outermost that is known, so that what it calls
  * is not run again. Elementwise operators that have no kernel of their own run as one that reads
  * and writes as much. */
-#include "replay/build.h"
+#include "replay/tape_builder.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay/own.h"
+#include "replay/native.h"
 
 typedef struct selecting {
     const orr_graph *g;

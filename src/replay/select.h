@@ -2,7 +2,7 @@
 #ifndef ORR_REPLAY_SELECT_H
 #define ORR_REPLAY_SELECT_H
 
-#include "replay/build.h"
+#include "replay/tape_builder.h"
 
 /* Which operators of a recording run: the outermost that have a rule, and where an operator has none, what it
  * called; one that called nothing is waited for. */

@@ -2,7 +2,7 @@
 #ifndef ORR_REPLAY_OWN_H
 #define ORR_REPLAY_OWN_H
 
-#include "replay/build.h"
+#include "replay/tape_builder.h"
 
 /* Recordings of our own engine name operators of the table, with all their arguments: they are run as they
  * were. NULL: the node is of no such recording. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes over memory once: arithmetic on elements, norms, softmax, sums, copies. */
-#include "replay/build.h"
+#include "replay/tape_builder.h"
 
 #include <string.h>
 

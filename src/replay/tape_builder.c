@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replay/build.h"
+#include "replay/tape_builder.h"
 
 #include <string.h>
 

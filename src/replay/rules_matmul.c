@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products, convolutions, attention. */
-#include "replay/build.h"
+#include "replay/tape_builder.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replay/own.h"
+#include "replay/native.h"
 
 #include <stdlib.h>
 #include <string.h>
