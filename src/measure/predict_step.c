@@ -7,7 +7,7 @@
 
 #include "base/parallel_for.h"
 #include "engine/step/step.h"
-#include "measure/play.h"
+#include "measure/simulate_ranks.h"
 #include "measure/price.h"
 
 typedef struct expecting {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "measure/play.h"
+#include "measure/simulate_ranks.h"
 
 /* Two ranks: x -> add -> all-reduce beside -> add of something else -> add of the sum. */
 typedef struct rank {

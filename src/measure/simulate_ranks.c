@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "measure/play.h"
+#include "measure/simulate_ranks.h"
 
 #include <string.h>
 
