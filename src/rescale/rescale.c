@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "rescale/check.h"
-#include "rescale/compose.h"
-#include "rescale/stages.h"
+#include "rescale/plan/check.h"
+#include "rescale/compose/compose.h"
+#include "rescale/plan/stages.h"
 
 /* Does anything but the number of replicas change? */
 static bool only_replicas(const orr_plan *from, const orr_plan *to)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "rescale/check.h"
+#include "rescale/plan/check.h"
 
 static void must_be(const char *text)
 {

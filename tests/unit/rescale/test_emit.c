@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "rescale/emit.h"
+#include "rescale/emit/emit.h"
 
 static orr_node_id kernel(orr_emit *e, uint32_t stream, const char *name)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "rescale/survey.h"
+#include "rescale/recognise/survey.h"
 
 static void must_repeat(const char *text, uint32_t first, uint32_t period, uint32_t count)
 {
