@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "plan/estimate_path.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Turns of random schedules, with random lengths:
  *

@@ -9,7 +9,7 @@
 
 #include "model/memory/memory.h"
 #include "plan/explore_parts.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Random small searches: model, machine, what is fixed, bounded and left out, and how much memory
  * there is. All plans of the space are simulated, one after another; a search to a gap of 0 finds

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "seeds.h"
+#include "support/seeds.h"
 #include "sim/flow_state.h"
 
 /* Flows over random networks.

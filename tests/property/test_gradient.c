@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gradient_cases.h"
+#include "support/gradient_cases.h"
 
 /* Gradients that are derived on tapes, held against finite differences in double precision: of each
  * operator, of tapes of many, with what is kept and with what is computed again, on one rank and on

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit/graph/graphs.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Random recordings. Each node is an interval between two of 2N distinct moments, so
  * that whatever dependency agrees with the intervals cannot close a cycle; and each dependency

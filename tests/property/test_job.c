@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit/graph/graphs.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Synthetic jobs: communications at known moments, seen by each of their members on a clock
  * of its own, with other waits and a little noise; then it is known what matches what,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernel_bench.h"
-#include "kernel_cases.h"
-#include "kernel_special.h"
+#include "support/kernel_bench.h"
+#include "support/kernel_cases.h"
+#include "support/kernel_special_cases.h"
 
 #include "base/workers.h"
 

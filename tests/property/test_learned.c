@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit/cost/measured.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 #include "cost/fit/boost.h"
 #include "cost/models/file.h"

@@ -12,7 +12,7 @@
 
 #include "model/memory/memory.h"
 #include "op/tape/live_ranges.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Lives laid out do not overlap, and take at least the peak; plans hold what they must. */
 enum { LIVES = 40, STEPS = 30 };

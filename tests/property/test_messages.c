@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit/sim/astra_jobs.h"
-#include "seeds.h"
+#include "support/seeds.h"
 #include "sim/astra_run.h"
 
 /* Random networks, systems and jobs through the message engine.

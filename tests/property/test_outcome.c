@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit/plan/plan_world.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 #include <stdio.h>
 

@@ -11,7 +11,7 @@
 #include "model/plan/groups.h"
 #include "model/plan/axis_layout.h"
 #include "model/plan/plan.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Ranks of random plans in any order on random clusters, against what the words of ORR_AXIS_MAP say
  * of two ranks:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit/analysis/comm_job.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Critical paths of random recordings. Some are consistent, as a simulator would write them;
  * others are not: times are drawn freely, clocks are off, nodes overlap, launches are missing.

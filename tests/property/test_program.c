@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gradient_cases.h"
-#include "program_bench.h"
+#include "support/gradient_cases.h"
+#include "support/program_bench.h"
 
 #include "engine/run/program_state.h"
 

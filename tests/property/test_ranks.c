@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "naive_group.h"
-#include "owned.h"
-#include "small_models.h"
+#include "naive/group.h"
+#include "support/shard_index.h"
+#include "support/small_models.h"
 
 /* Small models of every family in plans of every kind: all ranks run their tapes, from the tokens
  * to the loss and back, and have the loss and the gradients of one device that has all samples. */

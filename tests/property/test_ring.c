@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "../unit/team/ring_team.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Rings of any shape, whose members post when they like, break, die and form again: whoever is left
  * has the sum of those who are left, to the bit. */

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "model/schedule/schedule.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Schedules of random numbers of stages, chunks and micro-batches, played naively:
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "naive_group.h"
-#include "owned.h"
-#include "small_models.h"
+#include "naive/group.h"
+#include "support/shard_index.h"
+#include "support/small_models.h"
 
 /* Tokens that come a few at a time, keys and values through caches, on slices of the model: the
  * logits are those of all tokens at once on one device. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit/model/built.h"
 
-#include "naive_run.h"
-#include "seeds.h"
+#include "naive/run.h"
+#include "support/seeds.h"
 
 /* Random models in random plans: a rank's tapes against those of one device. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit/sim/toy_cluster.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Simulations of random jobs: ranks in tensor-parallel, data-parallel and pipeline groups, a
  * graph for each stage (sometimes two), stragglers, late starters, ranks without a graph.

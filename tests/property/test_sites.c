@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "machine/catalog/sites.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Clusters of random sites, against the definition: a device is in a unit of each level, and these
  * are numbered one by one. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gradient_bench.h"
+#include "support/gradient_bench.h"
 
 /* Models cut into slices over ranks: what they give, and the gradients of their slices of the
  * weights, are those of the whole model on one rank, where the same calls meet in groups of one. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "seeds.h"
+#include "support/seeds.h"
 #include "sim/world.h"
 #include "team/catchup/catchup.h"
 

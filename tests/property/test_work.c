@@ -2,7 +2,7 @@
 #include "../unit/cost/small_work.h"
 
 #include "cost/roofline/device_rates.h"
-#include "seeds.h"
+#include "support/seeds.h"
 
 /* Whatever a recording says of an operator: its work is finite, its dims are at least 1, and its
  * price is at least the shortest kernel. And no dim makes a kernel of any family cheaper when it

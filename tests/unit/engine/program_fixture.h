@@ -2,7 +2,7 @@
 #ifndef TESTS_PROGRAM_FIXTURE_H
 #define TESTS_PROGRAM_FIXTURE_H
 
-#include "../../property/program_bench.h"
+#include "../../property/support/program_bench.h"
 
 #include "engine/run/program_state.h"
 

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include <orrery/orrery.h>
 
-#include "../../property/seeds.h"
+#include "../../property/support/seeds.h"
 
 typedef struct world {
     orr_arena            *arena;

@@ -2,7 +2,7 @@
 #ifndef TESTS_GRADIENT_BENCH_H
 #define TESTS_GRADIENT_BENCH_H
 
-#include "naive_run.h"
+#include "../naive/run.h"
 #include "seeds.h"
 
 /* A tape that grows call by call with numbers for what no call makes; its gradients are held

@@ -8,11 +8,11 @@
 
 #include <cmocka.h>
 
-#include "naive_dense.h"
-#include "naive_grid.h"
-#include "naive_routing.h"
-#include "naive_rows.h"
-#include "naive_simple.h"
+#include "dense.h"
+#include "grid.h"
+#include "routing.h"
+#include "lookup.h"
+#include "elementwise.h"
 
 /* Tapes run in double precision, one for each of a group's ranks, which meet in collectives. */
 static const naive_kernel NAIVE[ORR_OPS] = {

@@ -2,7 +2,7 @@
 #ifndef TESTS_NAIVE_GRID_H
 #define TESTS_NAIVE_GRID_H
 
-#include "naive.h"
+#include "call.h"
 
 /* Dot interaction, convolutions, pooling. */
 

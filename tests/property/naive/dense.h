@@ -2,7 +2,7 @@
 #ifndef TESTS_NAIVE_DENSE_H
 #define TESTS_NAIVE_DENSE_H
 
-#include "naive.h"
+#include "call.h"
 
 /* Products, attention, norms. */
 

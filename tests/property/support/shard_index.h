@@ -3,7 +3,7 @@
 #define TESTS_OWNED_H
 
 #include "model/module/local_shard.h"
-#include "naive_run.h"
+#include "../naive/run.h"
 
 /* Where the elements of a rank's value stand in that of one device, by orr_module_ownership().
  * Samples of replicas stand behind one another. */

@@ -2,7 +2,7 @@
 #ifndef TESTS_NAIVE_ROWS_H
 #define TESTS_NAIVE_ROWS_H
 
-#include "naive.h"
+#include "call.h"
 
 /* Embeddings, bags of them, and losses. */
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "naive.h"
+#include "call.h"
 
 /* Rotary positions, activations, arithmetic on elements, layouts, dtypes. */
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_SMALL_MODELS_H
 #define TESTS_SMALL_MODELS_H
 
-#include "../unit/model/built.h"
+#include "../../unit/model/built.h"
 #include "model/module/local_shard.h"
 #include "seeds.h"
 

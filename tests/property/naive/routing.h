@@ -2,7 +2,7 @@
 #ifndef TESTS_NAIVE_ROUTING_H
 #define TESTS_NAIVE_ROUTING_H
 
-#include "naive.h"
+#include "call.h"
 
 /* Choosing experts, and carrying tokens to them and back. */
 enum { NAIVE_EXPERTS_MAX = 64 };

@@ -3,7 +3,7 @@
 #define TESTS_NAIVE_GROUP_H
 
 #include "model/plan/groups.h"
-#include "naive_run.h"
+#include "run.h"
 
 /* Tapes of all ranks of a plan, which meet in the groups of its axes. */
 enum { NAIVE_GROUP_MAX = 8 };

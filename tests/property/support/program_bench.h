@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "engine/run/program.h"
-#include "naive_run.h"
+#include "../naive/run.h"
 
 /* Programs run by the naive kernels: tapes whose numbers are made fp64, so that a program gives the very
  * bits of the naive interpreter. Also ranks as threads of one process. */
