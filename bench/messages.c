@@ -15,7 +15,7 @@
 
 #include <orrery/orrery.h>
 
-#include "sim/message_queue.h"
+#include "sim/message/bucket_queue.h"
 
 enum { REPETITIONS = 5, FEWEST = 3, ENOUGH_S = 5 };
 

@@ -120,7 +120,7 @@ static draw least_draw(const orr_judge *j, const orr_judged_use *use)
         const bool sites = j->cluster->n_sites > 0;
         const orr_device *device = sites ? j->cluster->sites[s].device : j->cluster->device;
         const double power_w = orr_fact_or(&device->power_w, NAN);
-        const double idle_w = orr_fact_or(&device->idle_power_w, 0.15 * power_w); /* sim/energy.h */
+        const double idle_w = orr_fact_or(&device->idle_power_w, 0.15 * power_w); /* sim/results/energy.h */
         if (sites && use->site_devices[s] == 0)
             continue;
         if (isnan(power_w))

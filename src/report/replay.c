@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/analyses.h"
 
-#include "sim/explain.h"
+#include "sim/validation/validation.h"
 
 /* How far a replay is off its recording, and why, as tables. */
 

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/parallel_for.h"
-#include "sim/options.h"
-#include "sim/play.h"
+#include "sim/engine/options.h"
+#include "sim/simulate_programs.h"
 
 /* Graphs -> programs, in parallel, each in an arena of its own; then the play, on one thread. */
 typedef struct compiler {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "sim/transfer.h"
+#include "sim/program/transfer.h"
 
 /* The graphs are not touched: a changed job is the same graphs with rows of other durations, each
  * with the basis that it now rests on. */

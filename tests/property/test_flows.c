@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "support/seeds.h"
-#include "sim/flow_state.h"
+#include "sim/flow/state.h"
 
 /* Flows over random networks.
  *

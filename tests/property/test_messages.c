@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit/sim/astra_jobs.h"
 #include "support/seeds.h"
-#include "sim/astra_run.h"
+#include "sim/astra/run.h"
 
 /* Random networks, systems and jobs through the message engine.
  *

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "support/seeds.h"
-#include "sim/world.h"
+#include "support/simulated/network.h"
 #include "team/catchup/catchup.h"
 
 /* Whatever happens to sources, takers and the network between them: a taker that is told that the

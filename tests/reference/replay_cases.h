@@ -18,7 +18,7 @@
 
 #include <orrery/orrery.h>
 
-#include "sim/explain.h"
+#include "sim/validation/validation.h"
 
 typedef struct replay_case {
     const char *name;

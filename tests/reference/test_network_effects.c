@@ -4,8 +4,8 @@
 #include <orrery/effects.h>
 
 #include "csv.h"
-#include "sim/incast.h"
-#include "sim/paths.h"
+#include "sim/effects/incast.h"
+#include "sim/effects/multipath.h"
 
 /* What was published of network technologies, against ours: direction of every row, and size within
  * a factor of two. One is not of that size, and is held to be what it says it is: of the 4 % of a

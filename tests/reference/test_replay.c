@@ -15,7 +15,7 @@
 
 #include "replay_cases.h"
 
-#include "sim/streams.h"
+#include "sim/program/streams.h"
 
 static replay_jobs jobs;
 static orr_arena *arena; /* of the jobs */

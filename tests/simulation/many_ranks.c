@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "model.h"
-#include "sim/world.h"
+#include "support/simulated/network.h"
 #include "team/coordinator/coordinator.h"
 #include "team/member/proxy.h"
 #include "team/member/member.h"

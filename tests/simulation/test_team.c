@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "drama.h"
+#include "scenario.h"
 
 /* test_team                                 seeds 0 to 9999, or as many as half a minute has time
  * for test_team --from N --count N [--jobs N]   runs seeds, prints those that fail, and the rate

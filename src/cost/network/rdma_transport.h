@@ -25,7 +25,7 @@
  *   for demands that have changed since (assumed; [M]: 5 to 10 % over E-ECMP, worse than it under
  *   several failures).
  * - The busiest path: expected maximum of n balls in m bins, bins as independent Poisson variables
- *   (Mitzenmacher & Upfal, "Probability and computing", 5.4); within 4 % of what src/sim/paths.c
+ *   (Mitzenmacher & Upfal, "Probability and computing", 5.4); within 4 % of what src/sim/effects/multipath.c
  *   draws.
  * - Failed paths leave (p - f) / p, exactly. At least one is left.
  * - Congestion control: dcqcn 0.95, as a strict ECN was 5 % slower [M]; none and credits 1. Credits

@@ -10,7 +10,7 @@
 
 /* Connections over which frames pass, without ever waiting: what the fault-tolerant protocol reaches
  * the world through. In production this is TCP and shared memory behind one epoll loop
- * (orr_net_system), under test a simulation of many hosts in one thread (sim/world.h); the protocol
+ * (orr_net_system), under test a simulation of many hosts in one thread (tests/support/simulated/network.h); the protocol
  * cannot tell.
  *
  * Everything happens in callbacks, in the one thread that polls. A callback may call anything of the

@@ -71,7 +71,7 @@ static int64_t free_at(const player *p, const orr_task_cost *task)
 }
 
 /* What is computed from `start_ns` on is slower as long as transfers are under way: counted in the
- * units of sim/overlap.h, so that a simulation of the same tasks ends at the same ns. */
+ * units of sim/engine/interference.h, so that a simulation of the same tasks ends at the same ns. */
 static int64_t computed_ns(const player *p, int64_t ns, int64_t start_ns)
 {
     int64_t busy_ns = 0;

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "sim/flow_state.h"
+#include "sim/flow/state.h"
 
 typedef struct small_cluster {
     orr_cluster cluster;

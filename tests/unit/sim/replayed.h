@@ -6,7 +6,7 @@
  * longest way to each point, without the engine. */
 #include "../analysis/small_job.h"
 
-#include "sim/program.h"
+#include "sim/program/program.h"
 
 typedef struct replayed {
     orr_program program;

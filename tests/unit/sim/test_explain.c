@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replayed.h"
 
-#include "sim/explain.h"
+#include "sim/validation/validation.h"
 
 /* One rank:
  *   host    |op |call||call|    |--sync------------------|

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "cost/network/rdma_transport.h"
-#include "sim/incast.h"
+#include "sim/effects/incast.h"
 
 /* 16 senders of 4 MB into 400 Gbit/s, 22 us there and back. */
 static const orr_incast_job SIXTEEN = {.senders = 16, .sender_bytes = 4e6, .buffer_bytes = 2e6,

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
-#include "sim/partition.h"
+#include "sim/symmetry/partition.h"
 
 enum { N = 40 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toy.h"
 
-#include "sim/rendezvous.h"
+#include "sim/engine/rendezvous.h"
 
 enum { RANKS = 6 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replayed.h"
 
-#include "sim/streams.h"
+#include "sim/program/streams.h"
 
 static orr_streams find(small *s)
 {

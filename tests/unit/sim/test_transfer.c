@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toy_cluster.h"
 
-#include "sim/transfer.h"
+#include "sim/program/transfer.h"
 
 /* Who asks is priced by the members that meet, wherever they lie. */
 static void test_meetings_are_priced(void **state)

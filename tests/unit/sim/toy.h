@@ -26,7 +26,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "sim/play.h"
+#include "sim/simulate_programs.h"
 
 enum {
     TOY_LANES = 6,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/world.h"
+#include "support/simulated/network.h"
 #include "team/catchup/catchup.h"
 
 /* Members with a state each, on hosts of a simulated world: which spans it has, what it holds after

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
-#include "sim/world.h"
+#include "support/simulated/network.h"
 #include "team/ring/ring.h"
 
 /* Rings of several members in a simulated world, with input of a seed, and what is to come out,

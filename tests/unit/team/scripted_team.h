@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "sim/world.h"
+#include "support/simulated/network.h"
 #include "team/coordinator/coordinator.h"
 #include "team/protocol/message.h"
 

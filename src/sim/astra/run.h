@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_SIM_ASTRA_RUN_H
+#define ORR_SIM_ASTRA_RUN_H
+
+#include "sim/message/messages.h"
+
+/* Ranks that work through their graphs, with the message engine below them. */
+
+/* What a node needs one of; a rank has one of each in flight, but for receives. */
+typedef enum orr_astra_slot {
+    ORR_ASTRA_CPU,
+    ORR_ASTRA_COMPUTE,
+    ORR_ASTRA_COMM,
+    ORR_ASTRA_RECEIVE,
+    ORR_ASTRA_SLOTS
+} orr_astra_slot;
+
+typedef struct orr_astra_node {
+    orr_node_id id;         /* in the graph */
+    uint8_t     slot;       /* orr_astra_slot */
+    bool        skipped;    /* takes no time and no event: metadata, invalid */
+    uint8_t     collective; /* orr_collective, or 0 */
+    uint32_t    mask;       /* dimensions involved  */
+    uint32_t    peer, tag;  /* of send and receive  */
+    uint32_t    n_waits;    /* distinct nodes that it waits for */
+    int64_t     duration_ns; /* of what does not communicate, and of a broadcast */
+    int64_t     bytes;
+    int64_t     group;      /* 0: all ranks */
+} orr_astra_node;
+
+/* A graph as they see it: data dependencies only, nodes in the order of their ids. */
+typedef struct orr_astra_program {
+    uint32_t              n;
+    const orr_astra_node *nodes; /* shape (n) */
+    const uint32_t       *first; /* shape (n + 1): who waits for a node: next[first[i]] ... */
+    const uint32_t       *next;
+    uint64_t              hash;
+    bool                  alone; /* speaks to other ranks through collectives of all of them only */
+} orr_astra_program;
+
+/* Errors: INVALID, UNSUPPORTED: names the node. NO_MEMORY. */
+orr_status orr_astra_compile(const orr_astra_job *job, uint32_t rank, orr_arena *arena,
+                             orr_astra_program *ret, orr_error *err) ORR_MUST_CHECK;
+bool orr_astra_same_program(const orr_astra_program *a, const orr_astra_program *b);
+
+typedef orr_array(uint32_t) orr_node_heap;
+
+typedef struct orr_astra_state {
+    const orr_astra_program *program;
+    uint32_t     *waits;      /* shape (n): nodes still waited for */
+    int64_t      *start_ns, *end_ns; /* shape (n), by program */
+    orr_node_heap ready[ORR_ASTRA_SLOTS], pending;
+    bool          busy[ORR_ASTRA_SLOTS], issuing, finished;
+    uint32_t      in_flight, unfinished;
+    uint32_t      comm_node;  /* in flight        */
+    orr_task     *task;       /* of it; NULL: none */
+    uint64_t      ordinal;    /* collectives of all ranks so far */
+    int64_t       finish_ns, compute_ns;
+} orr_astra_state;
+
+/* Messages between two ranks that are alike: the k-th sent is the k-th received. */
+typedef struct orr_astra_pair {
+    uint32_t from, to, tag;
+    int64_t  bytes;
+    uint32_t arrived;    /* and not yet asked for */
+    uint32_t head, tail; /* receives that wait: entries of orr_astra_run.receives */
+} orr_astra_pair;
+typedef struct orr_astra_receive {
+    uint32_t node, next;
+} orr_astra_receive;
+
+typedef struct orr_astra_run {
+    const orr_astra_job *job;
+    orr_astra_mode       mode;
+    uint32_t             n_ranks; /* simulated */
+    orr_arena           *arena;   /* of the result */
+    orr_planner          planner;
+    orr_messages         messages;
+    orr_network          model;   /* MODEL */
+    orr_astra_state     *ranks;   /* shape (n_ranks) */
+    uint32_t            *task_heads, task_mask; /* tasks under way by communicator and ordinal */
+    orr_array(uint64_t *) ordinals; /* of each communicator's members; NULL where it is all ranks */
+    orr_array(orr_astra_collective) records;
+    orr_array(orr_astra_pair) pairs;
+    orr_array(orr_astra_receive) receives;
+    uint32_t *pair_table, pair_mask;
+    uint64_t  n_messages;
+    orr_status status; /* what stopped it */
+    orr_error *err;
+} orr_astra_run;
+
+/* Every rank, and every step of a message an event: what the shorter ways are held against. */
+orr_status orr_astra_simulate_literally(const orr_astra_job *job, orr_astra_mode mode,
+                                        orr_arena *arena, orr_astra_result *ret,
+                                        orr_error *err) ORR_MUST_CHECK;
+
+/* Remember what went wrong, and stop. */
+void orr_astra_stop(orr_astra_run *run, orr_status status);
+
+/* astra_issue.c */
+void orr_astra_begin(orr_astra_run *run, uint32_t rank);
+void orr_astra_node_done(orr_astra_run *run, uint32_t rank, uint32_t node);
+/* astra_collective.c */
+void orr_astra_collective_begin(orr_astra_run *run, uint32_t rank, uint32_t node);
+void orr_astra_collective_end(void *ctx, const orr_task *task, uint32_t member);
+void orr_astra_collectives_done(orr_astra_run *run);
+/* Has the rank joined the task, or one that is later? */
+bool orr_astra_has_joined(const orr_astra_run *run, const orr_task *task, uint32_t member);
+/* astra_pair.c */
+void orr_astra_send(orr_astra_run *run, uint32_t rank, uint32_t node);
+void orr_astra_receive_node(orr_astra_run *run, uint32_t rank, uint32_t node);
+void orr_astra_passed(orr_astra_run *run, uint32_t pair, uint32_t sender_node);
+/* astra_stall.c: CANCELED with the cycle, when a rank has not finished. */
+orr_status orr_astra_explain_stall(const orr_astra_run *run, orr_error *err) ORR_MUST_CHECK;
+
+#endif /* ORR_SIM_ASTRA_RUN_H */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/engine/contention.h"
+
+/* The ranks that take part, in the order of the group; of a send and its recv, the sender first. */
+static bool list_members(orr_engine *e, const orr_moved *moved, uint32_t meeting)
+{
+    const orr_grouping *grouping = &e->ensemble->groupings[moved->grouping];
+    orr_dynamic *d = e->dynamic;
+    const uint32_t first = grouping->first[moved->group];
+    const uint32_t end = grouping->first[moved->group + 1];
+    d->members.n = 0;
+    if (!orr_array_reserve(&d->members, end - first))
+        return false;
+    for (uint32_t i = first; i < end; i++) {
+        const uint32_t a = e->actor_of_rank[grouping->members[i]];
+        if (a == ORR_NONE)
+            continue;
+        const uint32_t call =
+            orr_script_call(e->actors[a].script, moved->grouping, moved->ordinal);
+        if (call == ORR_NONE || e->meetings.of_call[e->actors[a].first_call + call] != meeting)
+            continue;
+        d->members.at[d->members.n++] = grouping->members[i];
+    }
+    return true;
+}
+
+static bool receives(const orr_engine *e, uint32_t rank, const orr_moved *moved)
+{
+    const orr_script *script = e->actors[e->actor_of_rank[rank]].script;
+    const uint32_t call = orr_script_call(script, moved->grouping, moved->ordinal);
+    const orr_node_id node = script->program->works[script->calls[call].work].node;
+    const orr_comm *comm = orr_graph_comm(script->program->graph, node);
+    return comm != NULL && comm->collective == ORR_COLL_RECV;
+}
+
+orr_status orr_dynamic_send(orr_engine *e, uint32_t meeting, uint32_t task, int64_t now_ns)
+{
+    const orr_moved *moved = &e->meetings.moved[meeting];
+    orr_dynamic *d = e->dynamic;
+    if (!list_members(e, moved, meeting))
+        return orr_fail_memory(d->err);
+    uint32_t *members = d->members.at;
+    const uint32_t n = (uint32_t)d->members.n;
+    if (moved->transfer.collective == ORR_COLL_SEND && n == 2 && receives(e, members[0], moved)) {
+        const uint32_t receiver = members[0];
+        members[0] = members[1];
+        members[1] = receiver;
+    }
+    const int32_t root = moved->transfer.root;
+    ORR_TRY(orr_flows_of_collective(d->flows, members, n,
+                                    (orr_collective)moved->transfer.collective,
+                                    (orr_algorithm)d->algorithm, moved->transfer.bytes,
+                                    root < 0 || (uint32_t)root >= n ? 0 : (uint32_t)root,
+                                    &d->demands, d->err));
+    return orr_flows_begin(d->flows, now_ns, d->demands.at, d->demands.n, d->demands.latency_ns,
+                           task, d->err);
+}
+
+orr_status orr_dynamic_links(const orr_engine *engine, int64_t begin_ns, orr_arena *arena,
+                             orr_simulation *ret, orr_error *err)
+{
+    if (engine->dynamic == NULL || engine->dynamic->flows == NULL)
+        return ORR_OK;
+    return orr_flows_links(engine->dynamic->flows, begin_ns, arena, &ret->links, &ret->n_links,
+                           err);
+}

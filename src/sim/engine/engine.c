@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/engine/engine.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "sim/engine/contention.h"
+
+/* Exact: whole and rest apart, so that nothing overflows before the result does. */
+static int64_t slowed_ns(int64_t ns, uint32_t slowdown_ppm)
+{
+    enum { MILLION = 1000000 };
+    int64_t whole;
+    if (__builtin_mul_overflow(ns / MILLION, (int64_t)slowdown_ppm, &whole))
+        return INT64_MAX;
+    return orr_after_ns(whole, ns % MILLION * slowdown_ppm / MILLION);
+}
+
+int64_t orr_work_ns(const orr_actor *actor, uint32_t work)
+{
+    const uint8_t class = actor->script->program->works[work].work_class;
+    const int64_t ns = actor->script->alone_ns[work];
+    if (actor->slowdown_ppm == 1000000 || (class != ORR_WORK_COMPUTE && class != ORR_WORK_MEMORY))
+        return ns;
+    return slowed_ns(ns, actor->slowdown_ppm);
+}
+
+void orr_engine_end_meeting(orr_engine *e, uint32_t id, int64_t end_ns)
+{
+    const orr_rendezvous *meeting = &e->meetings.at[id];
+    for (uint32_t i = 0; i < meeting->count; i++) {
+        const orr_seat seat = e->meetings.seats[meeting->first_seat + i];
+        const orr_sim_work *work = &e->actors[seat.actor].script->program->works[seat.work];
+        orr_engine_say(e, seat.actor, work->end, end_ns);
+    }
+}
+
+static void begin_work(orr_engine *e, uint32_t actor_id, uint32_t work_id, int64_t now_ns)
+{
+    const orr_actor *actor = &e->actors[actor_id];
+    const orr_sim_work *work = &actor->script->program->works[work_id];
+    const uint32_t call = actor->script->call_of_work[work_id];
+    const uint32_t id =
+        call == ORR_NONE ? ORR_NONE : e->meetings.of_call[actor->first_call + call];
+    if (id == ORR_NONE) {
+        if (e->dynamic != NULL && orr_dynamic_takes_work(e, actor_id, work_id, now_ns))
+            return;
+        orr_engine_say(e, actor_id, work->end, orr_after_ns(now_ns, orr_work_ns(actor, work_id)));
+        return;
+    }
+    orr_rendezvous *meeting = &e->meetings.at[id];
+    e->meetings.seats[meeting->first_seat + meeting->arrived++] = (orr_seat){actor_id, work_id};
+    if (now_ns > meeting->start_ns)
+        meeting->start_ns = now_ns;
+    if (meeting->arrived < meeting->count)
+        return;
+    if (e->dynamic == NULL || !orr_dynamic_takes_meeting(e, id))
+        orr_engine_end_meeting(e, id, orr_after_ns(meeting->start_ns, meeting->transfer_ns));
+}
+
+/* Follow one actor from a settled point, as long as the next point is its own. */
+static void follow(orr_engine *e, orr_ready from)
+{
+    const orr_actor *actor = &e->actors[from.actor];
+    const orr_program *program = actor->script->program;
+    const orr_edge *edges = actor->script->edges;
+    int64_t *time_ns = e->time_ns + actor->first_point;
+    uint32_t *waits = e->waits + actor->first_point;
+    uint64_t n_settled = 0;
+
+    for (orr_point_id p = from.point; p != ORR_NONE;) {
+        const int64_t now_ns = time_ns[p];
+        orr_point_id next = ORR_NONE;
+        n_settled++;
+        if (program->work_at[p] != ORR_NONE)
+            begin_work(e, from.actor, program->work_at[p], now_ns);
+        for (uint32_t i = program->edge_first[p]; i < program->edge_first[p + 1]; i++) {
+            const orr_point_id to = edges[i].to;
+            const int64_t then_ns = orr_after_ns(now_ns, edges[i].lag_ns);
+            if (then_ns > time_ns[to])
+                time_ns[to] = then_ns;
+            if (--waits[to] > 0)
+                continue;
+            if (next != ORR_NONE &&
+                !orr_array_push(&e->ready, ((orr_ready){from.actor, next})))
+                e->no_memory = true;
+            next = to;
+        }
+        if (next == ORR_NONE && e->ready.n > 0 &&
+            e->ready.at[e->ready.n - 1].actor == from.actor)
+            next = e->ready.at[--e->ready.n].point;
+        p = next;
+    }
+    e->n_settled += n_settled;
+}
+
+static void drain(orr_engine *e)
+{
+    while (e->ready.n > 0 && !e->no_memory)
+        follow(e, e->ready.at[--e->ready.n]);
+}
+
+/* What waits for nothing. Listed before any is followed: what one of them sets free is then
+ * pushed once, by the last that it waits for. */
+static void begin_actor(orr_engine *e, uint32_t a)
+{
+    const orr_actor *actor = &e->actors[a];
+    for (uint32_t p = actor->script->program->n_points; p-- > 0;)
+        if (actor->script->waits[p] == 0 && !orr_array_push(&e->ready, ((orr_ready){a, p})))
+            e->no_memory = true;
+}
+
+orr_status orr_engine_run(orr_engine *e, orr_error *err)
+{
+    for (uint32_t a = 0; a < e->n_actors && !e->no_memory; a++) {
+        begin_actor(e, a);
+        drain(e);
+    }
+    while (e->dynamic != NULL && !e->no_memory && orr_dynamic_step(e))
+        drain(e);
+    if (e->dynamic != NULL && e->dynamic->status != ORR_OK)
+        return e->dynamic->status;
+    return e->no_memory ? orr_fail_memory(err) : ORR_OK;
+}
+
+static orr_status lay_out(orr_engine *e, const orr_script *scripts, const orr_fold *fold,
+                          orr_error *err)
+{
+    const orr_ensemble *ensemble = e->ensemble;
+    size_t n_calls = 0;
+    e->actors = orr_calloc((size_t)fold->n_classes + 1, sizeof *e->actors);
+    if (e->actors == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t c = 0; c < fold->n_classes; c++) {
+        const uint32_t rank = fold->first_rank[c], graph = ensemble->graph_of_rank[rank];
+        e->actors[c] = (orr_actor){
+            .script = &scripts[graph],
+            .graph = graph,
+            .rank = rank,
+            .n_ranks = fold->n_ranks[c],
+            .slowdown_ppm = ensemble->slowdown_ppm ? ensemble->slowdown_ppm[rank] : 1000000,
+            .start_ns = ensemble->start_ns ? ensemble->start_ns[rank] : 0,
+            .first_point = e->n_points,
+            .first_call = n_calls};
+        e->n_points += scripts[graph].program->n_points;
+        n_calls += scripts[graph].n_calls;
+    }
+    e->n_actors = fold->n_classes;
+    return ORR_OK;
+}
+
+static orr_status fill_points(orr_engine *e, orr_error *err)
+{
+    e->time_ns = orr_malloc((e->n_points + 1) * sizeof *e->time_ns);
+    e->waits = orr_malloc((e->n_points + 1) * sizeof *e->waits);
+    if (e->time_ns == NULL || e->waits == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t a = 0; a < e->n_actors; a++) {
+        const orr_actor *actor = &e->actors[a];
+        const uint32_t n = actor->script->program->n_points;
+        int64_t *time_ns = e->time_ns + actor->first_point;
+        memcpy(e->waits + actor->first_point, actor->script->waits, n * sizeof *e->waits);
+        for (uint32_t p = 0; p < n; p++)
+            time_ns[p] = orr_after_ns(actor->start_ns, actor->script->earliest_ns[p]);
+    }
+    return ORR_OK;
+}
+
+orr_status orr_engine_init(orr_engine *engine, const orr_ensemble *ensemble,
+                           const orr_sim_options *options, const orr_script *scripts,
+                           const orr_fold *fold, orr_pricer *pricer, orr_error *err)
+{
+    *engine = (orr_engine){
+        .ensemble = ensemble, .options = options, .actor_of_rank = fold->class_of_rank};
+    ORR_TRY(lay_out(engine, scripts, fold, err));
+    ORR_TRY(fill_points(engine, err));
+    ORR_TRY(orr_rendezvous_find(ensemble, fold, engine->actors, pricer, &engine->meetings, err));
+    return orr_dynamic_new(engine, pricer, &engine->dynamic, err);
+}
+
+void orr_engine_done(orr_engine *engine)
+{
+    orr_free(engine->actors);
+    orr_free(engine->time_ns);
+    orr_free(engine->waits);
+    orr_rendezvous_done(&engine->meetings);
+    orr_dynamic_free(engine->dynamic);
+    orr_array_done(&engine->ready);
+    *engine = (orr_engine){0};
+}

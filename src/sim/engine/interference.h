@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_SIM_OVERLAP_H
+#define ORR_SIM_OVERLAP_H
+
+#include <orrery/graph.h>
+
+#include "base/array.h"
+#include "sim/engine/event_queue.h"
+
+/* Overlap: tasks that share devices, where computation and communication slow each other down.
+ *
+ * A task that computes takes compute_slowdown times as long while any task communicates on its
+ * device; one that communicates comm_slowdown times while any computes on any of its devices (a
+ * collective goes at the pace of its slowest member). Communication is the transfer: a kernel
+ * that waits for other members slows nobody down (assumed: it polls).
+ *
+ * Exact: what is left of a task is counted in units of which it does slow_ppm a ns alone and 10^6
+ * a ns when slowed. No division loses anything, whatever the number of changes, and changes at
+ * one time may come in any order, because no time passes between them. It ends at the first whole
+ * ns at which nothing is left. */
+typedef enum orr_task_class { ORR_TASK_COMPUTE, ORR_TASK_COMM, ORR_TASK_CLASSES } orr_task_class;
+typedef enum orr_task_state { ORR_TASK_DUE, ORR_TASK_RUNS, ORR_TASK_FLOWS } orr_task_state;
+
+typedef struct orr_overlap_task {
+    unsigned __int128 left;
+    int64_t  since_ns; /* `left` is of then            */
+    uint32_t rate;     /* units a ns                   */
+    uint32_t n_busy;   /* its devices where the other class runs */
+    uint32_t occupant; /* the first of its devices, or ORR_NONE; in a free task the next free one */
+    uint32_t actor, work; /* who arrived last; names the task where times tie */
+    uint32_t meeting;  /* or ORR_NONE                  */
+    int64_t  duration_ns; /* alone */
+    uint8_t  class;    /* orr_task_class               */
+    uint8_t  state;    /* orr_task_state               */
+} orr_overlap_task;
+
+/* A task on a device; in a ring of those of its class there, and a list of those of the task. */
+typedef struct orr_occupant {
+    uint32_t task, device;
+    uint32_t next_here, previous_here;
+    uint32_t next_of_task;
+} orr_occupant;
+
+typedef struct orr_shared_device {
+    uint32_t n[ORR_TASK_CLASSES];
+    uint32_t first[ORR_TASK_CLASSES]; /* occupant, or ORR_NONE */
+} orr_shared_device;
+
+typedef struct orr_overlap {
+    orr_queue                queue;
+    orr_array(orr_overlap_task)      tasks;
+    orr_array(orr_occupant)  occupants;
+    uint32_t                 free_task, free_occupant; /* ORR_NONE: none */
+    orr_shared_device       *devices; /* shape (n_devices) */
+    uint32_t                 slow_ppm[ORR_TASK_CLASSES]; /* at least 10^6 */
+} orr_overlap;
+
+/* Free with orr_overlap_done(), also after a failure. */
+orr_status orr_overlap_init(orr_overlap *o, size_t n_devices,
+                            const uint32_t slow_ppm[ORR_TASK_CLASSES],
+                            orr_error *err) ORR_MUST_CHECK;
+void orr_overlap_done(orr_overlap *o);
+
+/* A new task, due at at_ns; its number, or ORR_NONE: out of memory. `rank`, `node`: order at one
+ * time. */
+uint32_t orr_overlap_add(orr_overlap *o, const orr_overlap_task *task, int64_t at_ns, uint32_t rank,
+                         uint32_t node);
+/* The task will run on this device. False: out of memory. */
+bool orr_overlap_occupy(orr_overlap *o, uint32_t task, uint32_t device);
+/* It begins on all its devices; its end is in the queue unless its state is FLOWS, whose end
+ * somebody else says. */
+void orr_overlap_start(orr_overlap *o, uint32_t task, int64_t now_ns, uint32_t rank, uint32_t node);
+/* It ends, and its number is free. */
+void orr_overlap_stop(orr_overlap *o, uint32_t task, int64_t now_ns);
+
+#endif /* ORR_SIM_OVERLAP_H */

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/message/messages.h"
+
+/* Ring, direct and halvingDoubling are one walk: packets are made (packed: through the memory, and
+ * added up where data came in), then sent while messages are left, each with a message asked
+ * for in return; each that comes makes the next packet. They differ in who is spoken to, in how
+ * many packets are under way, and in how much they hold. */
+
+static uint32_t place_add(const orr_line *line, uint32_t place, uint32_t offset)
+{
+    return place + offset >= line->n ? place + offset - line->n : place + offset;
+}
+
+/* The place that a packet goes to. */
+static uint32_t target(const orr_phase *phase, const orr_line *line, uint32_t place,
+                       uint32_t packet)
+{
+    switch ((orr_astra_algorithm)phase->algorithm) {
+    case ORR_ASTRA_DIRECT:
+        return place_add(line, place,
+                         1 + (packet < phase->n - 1 ? packet : packet % (phase->n - 1)));
+    case ORR_ASTRA_HALVING_DOUBLING:
+        return place ^ phase->halving[packet].offset;
+    case ORR_ASTRA_RING:
+    case ORR_ASTRA_DOUBLE_BINARY_TREE:
+        break;
+    }
+    return place_add(line, place, 1);
+}
+
+/* Without congestion. In a dimension it is known but for the hops. */
+static int64_t flight_ns(const orr_messages *m, const orr_plan *plan, const orr_phase *phase,
+                         uint32_t member, uint32_t to_member, uint32_t index, int64_t bytes)
+{
+    const orr_astra_network *network = m->job->network;
+    const orr_line *line = &plan->lines[phase->line];
+    if (line->dim < 0)
+        return orr_message_ns_between(network, orr_communicator_rank(plan->members, member),
+                                      orr_communicator_rank(plan->members, to_member), bytes);
+    if (phase->algorithm == ORR_ASTRA_HALVING_DOUBLING)
+        return phase->halving[index].ns;
+    if (phase->algorithm == ORR_ASTRA_RING)
+        return phase->near_ns;
+    const uint32_t hops = orr_hops(network->topology[line->dim], line->n,
+                                   orr_line_place(line, member), orr_line_place(line, to_member));
+    return (int64_t)(hops * network->latency_ns[line->dim] + phase->serial_ns);
+}
+
+void orr_walk_send(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk, uint32_t to,
+                   uint32_t index, int64_t bytes)
+{
+    const orr_plan *plan = task->plan;
+    const uint32_t number = orr_task_chunk(task, member, chunk)->phase;
+    const orr_phase *phase = &plan->phases[number];
+    const orr_line *line = &plan->lines[phase->line];
+    const uint32_t to_member = member + (to - orr_line_place(line, member)) * line->stride;
+    const orr_event arrival = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, number),
+                               m->folded ? 0 : to_member, index};
+    if (m->mode == ORR_ASTRA_AWARE)
+        orr_links_send(&m->links, m->now_ns, ORR_MESSAGE_HOP, ORR_MESSAGE_LINK,
+                       orr_communicator_rank(plan->members, member),
+                       orr_communicator_rank(plan->members, to_member), bytes, arrival);
+    else
+        orr_message_queue_push(
+            &m->queue, m->now_ns + flight_ns(m, plan, phase, member, to_member, index, bytes),
+            arrival);
+}
+
+void orr_walk_ask(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk, uint32_t index)
+{
+    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    if (__builtin_expect(c->early == 0, 1))
+        return;
+    const orr_event key = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, c->phase),
+                           member, index};
+    if (!orr_early_take(&m->early, key))
+        return;
+    c->early--;
+    orr_message_queue_push(
+        &m->queue, m->now_ns,
+        (orr_event){orr_message_what(ORR_MESSAGE_RECEIVED, task->number, chunk, c->phase), member,
+                    index});
+}
+
+void orr_walk_pack(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk, uint32_t index)
+{
+    const orr_plan *plan = task->plan;
+    const uint32_t phase = orr_task_chunk(task, member, chunk)->phase;
+    orr_messages_at(m, orr_communicator_rank(plan->members, member),
+                    m->now_ns + plan->phases[phase].endpoint_ns,
+                    (orr_event){orr_message_what(ORR_MESSAGE_BUNDLE, task->number, chunk, phase),
+                                member, index});
+}
+
+static void pack_next(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk)
+{
+    orr_walk_pack(m, task, member, chunk, orr_task_chunk(task, member, chunk)->packets++);
+}
+
+void orr_walk_begin(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk)
+{
+    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    const orr_phase *phase = &task->plan->phases[c->phase];
+    c->packets = c->sent = c->received = c->free = 0;
+    c->left = phase->steps;
+    c->state = 1;
+    if (task->relayed) {
+        orr_relay_begin(m, task, member, chunk);
+        return;
+    }
+    if (phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE) {
+        orr_tree_begin(m, task, member, chunk);
+        return;
+    }
+    for (uint32_t i = 0; i < phase->parallel; i++)
+        pack_next(m, task, member, chunk);
+}
+
+/* Send the next packet, if one is made and free and messages are left. */
+static void send_next(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
+                      const orr_phase *phase)
+{
+    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    if (c->sent == c->packets || c->left == 0 || c->free == 0)
+        return;
+    const uint32_t packet = c->sent;
+    const orr_line *line = &task->plan->lines[phase->line];
+    const bool halving = phase->algorithm == ORR_ASTRA_HALVING_DOUBLING;
+    c->sent++;
+    c->left--;
+    c->free--;
+    orr_walk_send(m, task, member, chunk, target(phase, line, orr_line_place(line, member), packet),
+                  packet, halving ? phase->halving[packet].bytes : phase->bytes);
+    orr_walk_ask(m, task, member, chunk, packet);
+}
+
+/* A bundle is through; the original's "General" event. */
+static void packed(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
+                   const orr_phase *phase)
+{
+    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    uint32_t times = 1;
+    c->free++;
+    /* The second half of a direct all-reduce begins when all of the first is in. */
+    if (phase->algorithm == ORR_ASTRA_DIRECT && phase->reducing == 1 && c->left <= phase->n - 1) {
+        if (c->received < phase->n - 1)
+            return;
+        times = phase->parallel;
+    }
+    for (uint32_t i = 0; i < times && c->free > 0 && c->left > 0 && c->sent < c->packets; i++)
+        send_next(m, task, member, chunk, phase);
+    if (c->left == 0 && c->free == phase->parallel)
+        orr_chunk_phase_end(m, task, member, chunk);
+}
+
+static void received(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
+                     uint32_t index, const orr_phase *phase)
+{
+    if (task->relayed) {
+        orr_relay_received(m, task, member, chunk, index);
+        return;
+    }
+    if (phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE) {
+        orr_tree_received(m, task, member, chunk, index);
+        return;
+    }
+    orr_task_chunk(task, member, chunk)->received++;
+    pack_next(m, task, member, chunk);
+}
+
+void orr_walk_arrives(orr_messages *m, orr_event event)
+{
+    orr_task *task = m->tasks.at[orr_what_task(event.what)];
+    const uint32_t chunk = orr_what_chunk(event.what), phase = orr_what_phase(event.what);
+    orr_chunk *c = orr_task_chunk(task, event.who, chunk);
+    const orr_phase *p = &task->plan->phases[phase];
+    const bool asked =
+        c->state != 0 && c->phase == phase &&
+        (p->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE ? orr_tree_asked(c, event.index)
+                                                      : c->sent > event.index);
+    if (__builtin_expect(asked, 1)) {
+        received(m, task, event.who, chunk, event.index, p);
+    } else {
+        c->early++;
+        if (!orr_early_add(&m->early, event))
+            m->failed = true;
+    }
+}
+
+void orr_walk_received(orr_messages *m, orr_event event)
+{
+    orr_task *task = m->tasks.at[orr_what_task(event.what)];
+    received(m, task, event.who, orr_what_chunk(event.what), event.index,
+             &task->plan->phases[orr_what_phase(event.what)]);
+}
+
+static void go_on(orr_messages *m, orr_task *task, orr_event event, const orr_phase *phase)
+{
+    if (phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE)
+        orr_tree_packed(m, task, event.who, orr_what_chunk(event.what));
+    else
+        packed(m, task, event.who, orr_what_chunk(event.what), phase);
+}
+
+void orr_walk_bundle(orr_messages *m, orr_event event)
+{
+    orr_task *task = m->tasks.at[orr_what_task(event.what)];
+    const orr_phase *phase = &task->plan->phases[orr_what_phase(event.what)];
+    const bool tree = phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE;
+    if (tree ? !orr_tree_reduces(event.index) : !orr_phase_reduces(phase, event.index)) {
+        go_on(m, task, event, phase);
+        return;
+    }
+    const bool halving = phase->algorithm == ORR_ASTRA_HALVING_DOUBLING;
+    event.what += (uint64_t)(ORR_MESSAGE_REDUCED - ORR_MESSAGE_BUNDLE);
+    orr_messages_at(
+        m, orr_communicator_rank(task->plan->members, event.who),
+        m->now_ns + (halving ? phase->halving[event.index].reduce_ns : phase->reduce_ns), event);
+}
+
+void orr_walk_reduced(orr_messages *m, orr_event event)
+{
+    orr_task *task = m->tasks.at[orr_what_task(event.what)];
+    go_on(m, task, event, &task->plan->phases[orr_what_phase(event.what)]);
+}

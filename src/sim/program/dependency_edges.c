@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/program/compile.h"
+
+#include <string.h>
+
+bool orr_compile_takes(const orr_compiler *c, orr_node_id v)
+{
+    if (orr_on_thread(c->g, v))
+        return !c->timed || c->g->start_ns[v] != ORR_TIME_NONE;
+    return c->streams.row_of[v] != ORR_NONE;
+}
+
+/* Recorded start: of device work, not before what led to it. */
+static int64_t start_of(const orr_compiler *c, orr_node_id v)
+{
+    const uint32_t row = c->streams.row_of[v];
+    return row == ORR_NONE ? c->g->start_ns[v] : c->streams.start_ns[row];
+}
+
+/* Does the recording have it the other way round? Whatever goes from lane to lane must go forward
+ * in time, or a cycle could come of it; but a call may run what it called at once. */
+static bool contradicted(const orr_compiler *c, const orr_tie *tie, orr_node_id v, bool calls)
+{
+    const orr_graph *g = c->g;
+    const int64_t from = start_of(c, tie->from);
+    const int64_t to = tie->to_end ? orr_recorded_end(g, v) : start_of(c, v);
+    if (from == ORR_TIME_NONE || to == ORR_TIME_NONE)
+        return false;
+    return calls ? from > to : from >= to;
+}
+
+static bool is_evaluation(const orr_graph *g, orr_node_id v)
+{
+    static const char prefix[] = "autograd::engine::evaluate_function";
+    return strncmp(orr_graph_str(g, g->name[v]), prefix, sizeof prefix - 1) == 0;
+}
+
+bool orr_is_engine_wake(const orr_graph *g, orr_node_id from, orr_node_id to)
+{
+    return is_evaluation(g, from) && is_evaluation(g, to);
+}
+
+static void by_kind(const orr_compiler *c, orr_dep_kind kind, bool from_thread, bool to_thread,
+                    orr_tie *tie)
+{
+    const orr_replay_constants *k = c->constants;
+    tie->from_end = kind != ORR_DEP_CONTROL && kind != ORR_DEP_LAUNCH;
+    tie->to_end = kind == ORR_DEP_SYNC;
+    tie->hands_over = to_thread && !tie->to_end;
+    if (kind == ORR_DEP_SYNC)
+        tie->lag_ns = k->sync_return_ns;
+    else if (kind == ORR_DEP_HANDOFF || (kind == ORR_DEP_CONTROL && to_thread))
+        tie->lag_ns = k->handoff_ns;
+    else if (kind == ORR_DEP_LAUNCH || (from_thread && !to_thread))
+        tie->lag_ns = kind == ORR_DEP_LAUNCH || kind == ORR_DEP_CONTROL ? k->launch_latency_ns : 0;
+    else if (!from_thread && !to_thread)
+        tie->lag_ns = k->event_latency_ns;
+    else
+        tie->lag_ns = to_thread && !from_thread ? k->sync_return_ns : 0;
+}
+
+bool orr_compile_tie(const orr_compiler *c, orr_node_id v, uint32_t dep, orr_tie *ret)
+{
+    const orr_graph *g = c->g;
+    const orr_node_id u = g->dep[dep];
+    const orr_dep_kind kind = (orr_dep_kind)g->dep_kind[dep];
+    const bool from_thread = orr_on_thread(g, u), to_thread = orr_on_thread(g, v);
+    const bool ordered = from_thread ? c->timed : !c->free_streams;
+    if ((g->lane[u] == g->lane[v] && ordered && kind != ORR_DEP_SYNC) ||
+        !orr_compile_takes(c, u) || !orr_compile_takes(c, v))
+        return false;
+    *ret = (orr_tie){.from = u};
+    by_kind(c, kind, from_thread, to_thread, ret);
+    if (kind == ORR_DEP_HANDOFF && orr_is_engine_wake(g, u, v))
+        ret->lag_ns = c->constants->sync_return_ns;
+    if (!c->timed && from_thread && to_thread) /* an order without times */
+        ret->lag_ns = 0;
+    if (contradicted(c, ret, v, kind == ORR_DEP_LAUNCH || kind == ORR_DEP_CONTROL))
+        return false;
+    const int64_t start = start_of(c, u), to = start_of(c, v);
+    ret->moment_ns = start == ORR_TIME_NONE || !ret->from_end ? start : orr_recorded_end(g, u);
+    return ret->to_end || to == ORR_TIME_NONE || ret->moment_ns == ORR_TIME_NONE ||
+           ret->moment_ns <= to;
+}
+
+static bool tie_node(orr_compiler *c, orr_node_id v)
+{
+    const orr_graph *g = c->g;
+    for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++) {
+        orr_tie tie;
+        if (!orr_compile_tie(c, v, k, &tie))
+            continue;
+        const orr_point_id from = (tie.from_end ? c->end_point : c->start_point)[tie.from];
+        const orr_point_id to = (tie.to_end ? c->end_point : c->start_point)[v];
+        if (!orr_compile_edge(c, from, to, tie.lag_ns, false))
+            return false;
+    }
+    return true;
+}
+
+/* Nesting, where no order of the thread implies it. */
+static bool nest(orr_compiler *c, orr_node_id v)
+{
+    const orr_node_id u = c->g->parent[v];
+    return u == ORR_NONE || !orr_on_thread(c->g, u) ||
+           (orr_compile_edge(c, c->start_point[u], c->start_point[v], 0, false) &&
+            orr_compile_edge(c, c->end_point[v], c->end_point[u], 0, false));
+}
+
+orr_status orr_compile_ties(orr_compiler *c)
+{
+    const orr_graph *g = c->g;
+    for (orr_node_id v = 0; v < g->n_nodes; v++) {
+        if (!orr_on_thread(g, v) || !orr_compile_takes(c, v))
+            continue;
+        if (!tie_node(c, v) || (!c->timed && !nest(c, v)))
+            return orr_fail_memory(c->err);
+    }
+    return ORR_OK;
+}

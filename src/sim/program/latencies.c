@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <orrery/sim.h>
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "sim/program/compile.h"
+
+/* What the recordings of a machine say of its latencies: for each the median of those moments in
+ * which nothing but that latency can have mattered. */
+
+/* Where no recording shows one. Assumed: the order of magnitude that V100, A100 and H100 show. */
+static const orr_replay_constants assumed = {.launch_latency_ns = 6000,
+                                             .kernel_gap_ns = 1000,
+                                             .sync_return_ns = 5000,
+                                             .handoff_ns = 20000,
+                                             .event_latency_ns = 2000};
+
+typedef orr_array(int64_t) samples;
+
+typedef struct measurement {
+    const orr_graph *g;
+    orr_streams      streams;
+    int64_t          launch_latency_ns; /* known by now */
+    samples          launch, gap, sync, handoff, event;
+} measurement;
+
+static bool add(samples *s, int64_t ns)
+{
+    return ns < 0 || orr_array_push(s, ns);
+}
+
+/* Latest recorded end of what precedes a row on its stream; INT64_MIN: nothing does. */
+static int64_t stream_free(const measurement *m, uint32_t row)
+{
+    int64_t at = INT64_MIN;
+    for (uint32_t k = m->streams.first[row]; k < m->streams.first[row + 1]; k++) {
+        const int64_t end = orr_recorded_end(m->g, m->streams.before[k]);
+        at = end > at ? end : at;
+    }
+    return at;
+}
+
+/* Latest recorded end of the work that `v` waits for by such dependencies; INT64_MIN. */
+static int64_t last_of(const orr_graph *g, orr_node_id v, orr_dep_kind kind)
+{
+    int64_t at = INT64_MIN;
+    for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++) {
+        const orr_node_id u = g->dep[k];
+        if (g->dep_kind[k] == kind && g->start_ns[u] != ORR_TIME_NONE &&
+            orr_recorded_end(g, u) > at &&
+            !(kind == ORR_DEP_HANDOFF && orr_is_engine_wake(g, u, v)))
+            at = orr_recorded_end(g, u);
+    }
+    return at;
+}
+
+typedef struct arrival {
+    int64_t start_ns, called_ns, free_ns, event_ns; /* INT64_MIN where there is none */
+} arrival;
+
+static bool find_arrival(const measurement *m, uint32_t row, arrival *ret)
+{
+    const orr_graph *g = m->g;
+    const orr_node_id v = m->streams.node[row], call = m->streams.launch[row];
+    if (g->start_ns[v] == ORR_TIME_NONE || call == ORR_NONE ||
+        g->start_ns[call] == ORR_TIME_NONE)
+        return false;
+    *ret = (arrival){g->start_ns[v], g->start_ns[call], stream_free(m, row),
+                     last_of(g, v, ORR_DEP_EVENT)};
+    return true;
+}
+
+/* Nothing else was waited for: the stream was idle. */
+static bool measure_launches(measurement *m)
+{
+    arrival a;
+    for (uint32_t row = 0; row < m->streams.n; row++)
+        if (find_arrival(m, row, &a) && a.free_ns <= a.called_ns && a.event_ns <= a.called_ns &&
+            !add(&m->launch, a.start_ns - a.called_ns))
+            return false;
+    return true;
+}
+
+/* Launched in time, and the end of other work came last: of the stream's own, or of another's. */
+static bool measure_gaps(measurement *m)
+{
+    arrival a;
+    for (uint32_t row = 0; row < m->streams.n; row++) {
+        if (!find_arrival(m, row, &a))
+            continue;
+        const int64_t last = a.free_ns > a.event_ns ? a.free_ns : a.event_ns;
+        if (last == INT64_MIN || a.called_ns + m->launch_latency_ns > last)
+            continue;
+        if (!add(a.free_ns >= a.event_ns ? &m->gap : &m->event, a.start_ns - last))
+            return false;
+    }
+    return true;
+}
+
+/* Calls that began before what they wait for had ended. */
+static bool measure_syncs(measurement *m)
+{
+    const orr_graph *g = m->g;
+    for (orr_node_id v = 0; v < g->n_nodes; v++) {
+        if (g->dep_first[v] == g->dep_first[v + 1] || !orr_on_thread(g, v) ||
+            g->start_ns[v] == ORR_TIME_NONE)
+            continue;
+        const int64_t last = last_of(g, v, ORR_DEP_SYNC);
+        if (last > g->start_ns[v] && !add(&m->sync, orr_recorded_end(g, v) - last))
+            return false;
+    }
+    return true;
+}
+
+/* Threads that had done nothing since before the hand-off. */
+static bool measure_handoffs(measurement *m, orr_lane_id lane)
+{
+    const orr_graph *g = m->g;
+    int64_t busy = INT64_MIN;
+    for (uint32_t i = g->lane_first[lane]; i < g->lane_first[lane + 1]; i++) {
+        const orr_node_id v = g->lane_node[i];
+        const int64_t start = g->start_ns[v], end = orr_recorded_end(g, v);
+        if (start == ORR_TIME_NONE)
+            continue;
+        const int64_t last = last_of(g, v, ORR_DEP_HANDOFF);
+        if (last > busy && !add(&m->handoff, start - last))
+            return false;
+        busy = end <= start || i + 1 == g->lane_first[lane + 1] ||
+                       end <= g->start_ns[g->lane_node[i + 1]]
+                   ? end
+                   : start;
+    }
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The lower median, or what is assumed; one that is given stays. */
+static void settle(samples *s, int64_t otherwise, int64_t *constant, int64_t *ret_seen)
+{
+    if (s->n > 1)
+        qsort(s->at, s->n, sizeof *s->at, compare);
+    if (*constant < 0)
+        *constant = s->n > 0 ? s->at[(s->n - 1) / 2] : otherwise;
+    *ret_seen = (int64_t)s->n;
+}
+
+typedef bool measure(measurement *m);
+
+static bool measure_threads(measurement *m)
+{
+    for (orr_lane_id lane = 0; lane < m->g->n_lanes; lane++)
+        if (m->g->lanes[lane].kind == ORR_LANE_HOST && !measure_handoffs(m, lane))
+            return false;
+    return true;
+}
+
+static orr_status for_each(const orr_graph *const *graphs, const orr_streams *streams, uint32_t n,
+                           measurement *m, measure *what, orr_error *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        m->g = graphs[i];
+        m->streams = streams[i];
+        if (!what(m))
+            return orr_fail_memory(err);
+    }
+    return ORR_OK;
+}
+
+orr_status orr_replay_measure(const orr_graph *const *graphs, uint32_t n,
+                              orr_replay_constants *constants, orr_replay_constants *ret_seen,
+                              orr_error *err)
+{
+    orr_replay_constants found = *constants, seen;
+    measurement m = {0};
+    orr_arena *scratch = orr_arena_new(0, 0);
+    orr_streams *streams = scratch != NULL ? orr_arena_array(scratch, orr_streams, n) : NULL;
+    orr_status status = streams != NULL ? ORR_OK : orr_fail_memory(err);
+    for (uint32_t i = 0; i < n && status == ORR_OK; i++)
+        status = orr_streams_find(graphs[i], scratch, &streams[i], err);
+    if (status != ORR_OK)
+        goto out;
+    ORR_TRY_OUT(status, for_each(graphs, streams, n, &m, measure_launches, err));
+    settle(&m.launch, assumed.launch_latency_ns, &found.launch_latency_ns, &seen.launch_latency_ns);
+    m.launch_latency_ns = found.launch_latency_ns;
+    ORR_TRY_OUT(status, for_each(graphs, streams, n, &m, measure_gaps, err));
+    ORR_TRY_OUT(status, for_each(graphs, streams, n, &m, measure_syncs, err));
+    ORR_TRY_OUT(status, for_each(graphs, streams, n, &m, measure_threads, err));
+    settle(&m.gap, assumed.kernel_gap_ns, &found.kernel_gap_ns, &seen.kernel_gap_ns);
+    settle(&m.event, assumed.event_latency_ns, &found.event_latency_ns, &seen.event_latency_ns);
+    settle(&m.sync, assumed.sync_return_ns, &found.sync_return_ns, &seen.sync_return_ns);
+    settle(&m.handoff, assumed.handoff_ns, &found.handoff_ns, &seen.handoff_ns);
+    *constants = found;
+    if (ret_seen != NULL)
+        *ret_seen = seen;
+out:
+    orr_array_done(&m.launch);
+    orr_array_done(&m.gap);
+    orr_array_done(&m.sync);
+    orr_array_done(&m.handoff);
+    orr_array_done(&m.event);
+    orr_arena_free(scratch);
+    return status;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/program/compile.h"
+
+/* A stream holds so many launches: the call that makes one more returns when the oldest begins. The
+ * queue is a constant of the machine, and some of its entries are not in a recording (events, work
+ * that was lost): a launch into a queue that is full but for this part is taken to have
+ * waited, and its own time to be that of its like. Assumed. */
+enum { NEARLY_FULL_PARTS = 16 };
+
+static orr_point_id row_start(const orr_compiler *c, uint32_t row)
+{
+    return c->n_host + 2 * row;
+}
+
+/* Was the queue of a row nearly full when it was launched? */
+static bool waited(const orr_compiler *c, uint32_t row, uint32_t in_lane)
+{
+    const orr_streams *s = &c->streams;
+    const uint32_t nearly = c->queue_depth - c->queue_depth / NEARLY_FULL_PARTS;
+    const orr_node_id call = s->launch[row];
+    return in_lane >= nearly && call != ORR_NONE && orr_on_thread(c->g, call) &&
+           s->start_ns[row - nearly] != ORR_TIME_NONE &&
+           s->start_ns[row - nearly] > c->g->start_ns[call];
+}
+
+/* The call returns when the oldest work of the queue has begun, unless that was recorded to be
+ * later. */
+static bool hold_back(orr_compiler *c, uint32_t row)
+{
+    const orr_streams *s = &c->streams;
+    const uint32_t oldest = row - c->queue_depth;
+    const orr_node_id call = s->launch[row];
+    if (s->launch[oldest] == ORR_NONE ||
+        (s->start_ns[oldest] != ORR_TIME_NONE &&
+         s->start_ns[oldest] > orr_recorded_end(c->g, call)))
+        return true;
+    return orr_compile_edge(c, row_start(c, oldest), c->end_point[call], 0, false);
+}
+
+static bool queue_lane(orr_compiler *c, uint32_t first, uint32_t end)
+{
+    bool any = false;
+    for (uint32_t row = first; row < end && !any; row++)
+        any = waited(c, row, row - first);
+    for (uint32_t row = first; row < end; row++) {
+        const orr_node_id call = c->streams.launch[row];
+        if (call == ORR_NONE || !orr_on_thread(c->g, call) || c->end_point[call] == ORR_NONE)
+            continue;
+        const bool full = waited(c, row, row - first);
+        const orr_point_id p = c->end_point[call];
+        const orr_wait wait = {call, p, full ? -1 : c->chain_ns[p], !full};
+        if ((any && !orr_array_push(&c->waits, wait)) ||
+            (row - first >= c->queue_depth && !hold_back(c, row)))
+            return false;
+    }
+    return true;
+}
+
+orr_status orr_compile_queues(orr_compiler *c)
+{
+    const orr_streams *s = &c->streams;
+    for (orr_lane_id lane = 0; lane < c->g->n_lanes && c->timed; lane++) {
+        const uint32_t first = s->lane_first[lane], end = s->lane_first[lane + 1];
+        /* Shorter than the queue: nothing can have waited, nor will. */
+        if (end - first >= c->queue_depth - c->queue_depth / NEARLY_FULL_PARTS &&
+            !queue_lane(c, first, end))
+            return orr_fail_memory(c->err);
+    }
+    return ORR_OK;
+}

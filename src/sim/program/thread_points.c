@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/program/compile.h"
+
+#include <string.h>
+
+/* Lays down the points of the threads: the start and the end of every node in the order of recorded
+ * time, ends before starts, inner ends before outer ones. Nodes that overlap without one holding
+ * the other are no trouble: a thread is a line of points. */
+
+/* What has begun and not ended: a heap, the next end on top. */
+typedef struct open_node {
+    int64_t     end_ns;
+    uint32_t    order; /* of beginning: of equal ends the later begun is first */
+    orr_node_id node;
+} open_node;
+
+typedef struct layer {
+    orr_compiler *c;
+    orr_lane_id   lane;
+    uint32_t      first;        /* point of the lane               */
+    uint32_t      n_transfers;  /* communications that are open    */
+    uint32_t      order;
+    orr_array(open_node) open;
+} layer;
+
+static bool ends_before(const open_node *a, const open_node *b)
+{
+    return a->end_ns != b->end_ns ? a->end_ns < b->end_ns : a->order > b->order;
+}
+
+static bool open_push(layer *l, open_node node)
+{
+    if (!orr_array_push(&l->open, node))
+        return false;
+    size_t i = l->open.n - 1;
+    for (open_node *at = l->open.at; i > 0 && ends_before(&node, &at[(i - 1) / 2]);
+         i = (i - 1) / 2)
+        at[i] = at[(i - 1) / 2];
+    l->open.at[i] = node;
+    return true;
+}
+
+static open_node open_pop(layer *l)
+{
+    open_node *at = l->open.at;
+    const open_node top = at[0], last = at[--l->open.n];
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < l->open.n; i = child) {
+        if (child + 1 < l->open.n && ends_before(&at[child + 1], &at[child]))
+            child++;
+        if (!ends_before(&at[child], &last))
+            break;
+        at[i] = at[child];
+    }
+    at[i] = last;
+    return top;
+}
+
+/* A new point of the thread, as far after the one before it as it was recorded, unless a transfer
+ * takes that time. */
+static orr_point_id lay_point(layer *l, int64_t at_ns)
+{
+    orr_compiler *c = l->c;
+    const orr_point_id p = c->n_points++;
+    c->at_ns[p] = at_ns;
+    c->chain_ns[p] = p == l->first        ? -1
+                     : l->n_transfers > 0 ? 0
+                                          : at_ns - c->at_ns[p - 1];
+    c->chain_host[p] = l->n_transfers == 0;
+    return p;
+}
+
+static bool add_transfer(orr_compiler *c, orr_node_id v)
+{
+    const orr_graph *g = c->g;
+    return orr_array_push(&c->works, ((orr_sim_work){
+                                         .node = v,
+                                         .start = c->start_point[v],
+                                         .work_class = ORR_WORK_HOST,
+                                         .device = -1,
+                                         .duration_ns = c->duration_ns[v],
+                                         .comm = g->flags[v] & ORR_FLAG_COMM ? g->detail[v]
+                                                                             : ORR_NONE,
+                                     }));
+}
+
+/* Was the thread idle before this start until something else was done? Its own program then says
+ * nothing of how long. */
+static bool wait_before(layer *l, orr_node_id v, orr_point_id p)
+{
+    orr_compiler *c = l->c;
+    const orr_graph *g = c->g;
+    bool led_to = false, waited = false;
+    for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++) {
+        orr_tie tie;
+        if (!orr_compile_tie(c, v, k, &tie) || !tie.hands_over)
+            continue;
+        led_to = true;
+        waited |= p > l->first && tie.moment_ns != ORR_TIME_NONE &&
+                  tie.moment_ns + tie.lag_ns > c->at_ns[p - 1];
+    }
+    if (waited)
+        c->chain_ns[p] = 0;
+    else if (p == l->first && led_to)
+        c->chain_ns[p] = -2; /* nothing to anchor */
+    return led_to;
+}
+
+/* Did the thread sleep until something woke it that nothing tells of? The time between two of the
+ * main thread's doings is its own; another that has nothing open was asked by somebody. */
+static bool slept_before(const layer *l, orr_point_id p)
+{
+    static const int64_t sleep_ns = 1000000; /* assumed: longer than threads dawdle */
+    return l->lane != l->c->main && p > l->first && l->open.n == 0 &&
+           l->c->chain_ns[p] >= sleep_ns;
+}
+
+static bool lay_start(layer *l, orr_node_id v)
+{
+    orr_compiler *c = l->c;
+    const orr_graph *g = c->g;
+    const orr_point_id p = lay_point(l, g->start_ns[v]);
+    c->start_point[v] = p;
+    if (!wait_before(l, v, p) && slept_before(l, p)) {
+        c->chain_ns[p] = 0;
+        if (!orr_array_push(&c->woken, p))
+            return false;
+    }
+    if (g->kind[v] == ORR_NODE_MEMORY) {
+        c->end_point[v] = p;
+        return true;
+    }
+    if (orr_communicates(g, v)) {
+        l->n_transfers++;
+        if (!add_transfer(c, v))
+            return false;
+    }
+    return open_push(l, (open_node){orr_recorded_end(g, v), l->order++, v});
+}
+
+/* The end of a call that waits for a device, or of an operator that waits for a transfer. */
+static bool wait_until(layer *l, orr_node_id v, orr_point_id p)
+{
+    orr_compiler *c = l->c;
+    const orr_graph *g = c->g;
+    bool waits = false, waited = false;
+    for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++) {
+        orr_tie tie;
+        if (!orr_compile_tie(c, v, k, &tie) || !tie.to_end)
+            continue;
+        waits = true;
+        waited |= tie.moment_ns == ORR_TIME_NONE || tie.moment_ns > c->at_ns[p - 1];
+    }
+    const orr_wait wait = {v, p, waited ? -1 : c->chain_ns[p], false};
+    return !waits || orr_array_push(&c->waits, wait);
+}
+
+static bool lay_end(layer *l, open_node ended)
+{
+    orr_compiler *c = l->c;
+    const orr_node_id v = ended.node;
+    const orr_point_id p = lay_point(l, ended.end_ns);
+    c->end_point[v] = p;
+    if (orr_communicates(c->g, v))
+        l->n_transfers--;
+    return c->g->dep_first[v] == c->g->dep_first[v + 1] || wait_until(l, v, p);
+}
+
+static bool lay_thread(layer *l)
+{
+    const orr_graph *g = l->c->g;
+    for (uint32_t i = g->lane_first[l->lane]; i < g->lane_first[l->lane + 1]; i++) {
+        const orr_node_id v = g->lane_node[i];
+        if (g->start_ns[v] == ORR_TIME_NONE)
+            continue;
+        while (l->open.n > 0 && l->open.at[0].end_ns <= g->start_ns[v])
+            if (!lay_end(l, open_pop(l)))
+                return false;
+        if (!lay_start(l, v))
+            return false;
+    }
+    while (l->open.n > 0)
+        if (!lay_end(l, open_pop(l)))
+            return false;
+    return true;
+}
+
+/* Without times: two points a node, and what it takes between them. */
+static bool lay_untimed(layer *l)
+{
+    orr_compiler *c = l->c;
+    const orr_graph *g = c->g;
+    for (uint32_t i = g->lane_first[l->lane]; i < g->lane_first[l->lane + 1]; i++) {
+        const orr_node_id v = g->lane_node[i];
+        const orr_point_id start = c->n_points++, end = c->n_points++;
+        const bool works = g->kind[v] >= ORR_NODE_COMPUTE && g->kind[v] <= ORR_NODE_MEM_STORE &&
+                           g->kind[v] != ORR_NODE_SYNC && g->kind[v] != ORR_NODE_MEMORY;
+        c->start_point[v] = start;
+        c->end_point[v] = end;
+        c->chain_ns[start] = -2;
+        c->chain_ns[end] = works ? 0 : c->duration_ns[v] < 0 ? 0 : c->duration_ns[v];
+        c->chain_host[end] = !works;
+        if (works && !add_transfer(c, v))
+            return false;
+    }
+    return true;
+}
+
+/* The last point of the main thread at or before a moment, or ORR_NONE. */
+static orr_point_id main_point(const orr_compiler *c, int64_t at_ns)
+{
+    if (c->main == ORR_NONE)
+        return ORR_NONE;
+    uint32_t low = c->host_first[c->main], high = c->host_first[c->main + 1];
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (c->at_ns[middle] <= at_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > c->host_first[c->main] ? low - 1 : ORR_NONE;
+}
+
+bool orr_compile_anchor(orr_compiler *c, orr_point_id point, int64_t at_ns)
+{
+    const bool on_main = c->main != ORR_NONE && point >= c->host_first[c->main] &&
+                         point < c->host_first[c->main + 1];
+    const orr_point_id from = on_main ? ORR_NONE : main_point(c, at_ns);
+    if (from != ORR_NONE)
+        return orr_compile_edge(c, from, point, at_ns - c->at_ns[from], true);
+    c->floor_ns[point] = at_ns;
+    return true;
+}
+
+/* The thread on which the profiler's steps are; without any, that with the most nodes. */
+static orr_lane_id main_thread(const orr_graph *g)
+{
+    static const char step[] = "ProfilerStep";
+    orr_lane_id main = ORR_NONE;
+    uint32_t most = 0;
+    for (orr_lane_id lane = 0; lane < g->n_lanes; lane++) {
+        const uint32_t first = g->lane_first[lane], end = g->lane_first[lane + 1];
+        if (g->lanes[lane].kind != ORR_LANE_HOST)
+            continue;
+        for (uint32_t i = first; i < end; i++)
+            if (g->kind[g->lane_node[i]] == ORR_NODE_ANNOTATION &&
+                strncmp(orr_graph_str(g, g->name[g->lane_node[i]]), step, sizeof step - 1) == 0)
+                return lane;
+        if (end - first > most) {
+            most = end - first;
+            main = lane;
+        }
+    }
+    return main;
+}
+
+static bool anchor_threads(orr_compiler *c)
+{
+    for (size_t i = 0; i < c->woken.n; i++)
+        if (!orr_compile_anchor(c, c->woken.at[i], c->at_ns[c->woken.at[i]]))
+            return false;
+    for (orr_lane_id lane = 0; lane < c->g->n_lanes; lane++) {
+        const orr_point_id first = c->host_first[lane];
+        if (first < c->host_first[lane + 1] && c->chain_ns[first] == -1 &&
+            !orr_compile_anchor(c, first, c->at_ns[first]))
+            return false;
+    }
+    return true;
+}
+
+orr_status orr_compile_threads(orr_compiler *c)
+{
+    const orr_graph *g = c->g;
+    layer l = {.c = c};
+    bool done = true;
+    c->main = main_thread(g);
+    for (orr_lane_id lane = 0; lane < g->n_lanes && done; lane++) {
+        c->host_first[lane] = c->n_points;
+        l.lane = lane;
+        l.first = c->n_points;
+        l.n_transfers = 0;
+        if (g->lanes[lane].kind == ORR_LANE_HOST)
+            done = c->timed ? lay_thread(&l) : lay_untimed(&l);
+    }
+    orr_array_done(&l.open);
+    c->host_first[g->n_lanes] = c->n_points;
+    for (size_t i = 0; i < c->works.n; i++)
+        c->works.at[i].end = c->end_point[c->works.at[i].node];
+    done = done && (!c->timed || anchor_threads(c));
+    return done ? ORR_OK : orr_fail_memory(c->err);
+}

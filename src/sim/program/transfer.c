@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/program/transfer.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* What one member holds, see orr_collective_price(): of the two that are recorded, the larger. */
+orr_transfer orr_transfer_of(const orr_comm *comm)
+{
+    const uint8_t collective =
+        comm->collective == ORR_COLL_RECV ? ORR_COLL_SEND : comm->collective;
+    int64_t bytes = comm->in_bytes > comm->out_bytes ? comm->in_bytes : comm->out_bytes;
+    if (bytes < 0 && collective == ORR_COLL_BARRIER)
+        bytes = 0;
+    return (orr_transfer){collective, comm->root, bytes < 0 ? -1 : bytes};
+}
+
+orr_transfer orr_transfer_join(orr_transfer a, orr_transfer b)
+{
+    if (a.collective == ORR_COLL_UNKNOWN)
+        a.collective = b.collective;
+    if (a.root < 0)
+        a.root = b.root;
+    if (a.bytes < b.bytes)
+        a.bytes = b.bytes;
+    return a;
+}
+
+void orr_pricer_init(orr_pricer *pricer, const orr_sim_options *options)
+{
+    memset(pricer, 0, sizeof *pricer);
+    pricer->cluster = options->cluster;
+    pricer->mode = options->network;
+    pricer->algorithm = options->algorithm;
+    if (options->cluster != NULL)
+        orr_network_of_cluster(options->cluster, &pricer->network);
+}
+
+bool orr_pricer_decides(const orr_pricer *pricer, const orr_transfer *transfer, int64_t given_ns)
+{
+    const bool known = transfer->bytes >= 0 && transfer->collective != ORR_COLL_UNKNOWN;
+    return given_ns < 0 || (known && pricer->mode != ORR_NETWORK_RECORDED);
+}
+
+static orr_status fail(const orr_graph *graph, orr_node_id who, const char *why, orr_error *err)
+{
+    return orr_fail(err, ORR_INVALID, "'%.60s' (node %u) has no duration, and %s",
+                    orr_graph_str(graph, graph->name[who]), who, why);
+}
+
+static uint32_t slot_of(const orr_span *span, const orr_transfer *transfer)
+{
+    uint64_t hash = (uint64_t)transfer->bytes * 8 + transfer->collective;
+    for (uint32_t l = 0; l < span->n_levels && l < ORR_LEVELS_MAX; l++)
+        hash = (hash ^ span->width[l]) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(hash >> 56) % ORR_PRICES_KEPT;
+}
+
+static bool same_span(const orr_span *a, const orr_span *b)
+{
+    return a->n_ranks == b->n_ranks && a->n_levels == b->n_levels && a->top == b->top &&
+           a->even == b->even && memcmp(a->width, b->width, sizeof a->width) == 0;
+}
+
+static orr_price priced(orr_pricer *p, const orr_span *span, const orr_transfer *transfer)
+{
+    const uint32_t slot = slot_of(span, transfer);
+    if (!p->kept[slot].taken || p->kept[slot].transfer.bytes != transfer->bytes ||
+        p->kept[slot].transfer.collective != transfer->collective ||
+        !same_span(&p->kept[slot].span, span)) {
+        p->kept[slot].taken = true;
+        p->kept[slot].span = *span;
+        p->kept[slot].transfer = *transfer;
+        p->kept[slot].price =
+            orr_collective_price(&p->network, span, (orr_collective)transfer->collective,
+                                 (orr_algorithm)p->algorithm, transfer->bytes);
+    }
+    return p->kept[slot].price;
+}
+
+orr_status orr_pricer_ask(orr_pricer *pricer, const orr_transfer *transfer, const uint32_t *ranks,
+                          uint32_t n, const orr_graph *graph, orr_node_id who, orr_price *ret,
+                          orr_error *err)
+{
+    orr_span span = {0};
+    if (pricer->cluster == NULL)
+        return fail(graph, who, "there is no cluster to price it on", err);
+    if (transfer->bytes < 0 || transfer->collective == ORR_COLL_UNKNOWN)
+        return fail(graph, who, "neither its kind nor its bytes are known", err);
+    ORR_TRY(orr_cluster_span(pricer->cluster, ranks, n, &span, err));
+    *ret = priced(pricer, &span, transfer);
+    return ORR_OK;
+}
+
+orr_status orr_pricer_ask_alone(orr_pricer *pricer, const orr_graph *graph, orr_node_id who,
+                                const orr_comm *comm, orr_price *ret, orr_error *err)
+{
+    const orr_group *group = comm->group != ORR_NONE ? &graph->groups[comm->group] : NULL;
+    const bool is_pair =
+        comm->collective == ORR_COLL_SEND || comm->collective == ORR_COLL_RECV;
+    uint32_t n = group && group->size > 0     ? group->size
+                 : comm->group_size > 0       ? (uint32_t)comm->group_size
+                 : graph->world_size > 0      ? graph->world_size
+                                              : 1;
+    if (is_pair)
+        n = 2;
+    if (pricer->cluster != NULL && n > pricer->cluster->n_devices)
+        return orr_fail(err, ORR_INVALID, "a group of %u ranks: cluster '%s' has %u devices", n,
+                        pricer->cluster->name, pricer->cluster->n_devices);
+    uint32_t *ranks = orr_calloc(n, sizeof *ranks);
+    if (ranks == NULL)
+        return orr_fail_memory(err);
+    const bool listed =
+        !is_pair && group && group->size == n && orr_group_rank(group, 0) != ORR_NONE;
+    for (uint32_t i = 0; i < n; i++)
+        ranks[i] = listed ? orr_group_rank(group, i) : i;
+    const orr_transfer transfer = orr_transfer_of(comm);
+    const orr_status status = orr_pricer_ask(pricer, &transfer, ranks, n, graph, who, ret, err);
+    orr_free(ranks);
+    return status;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/simulate_programs.h"
+
+#include "base/alloc.h"
+#include "sim/engine/contention.h"
+#include "sim/results/timeline.h"
+
+static orr_status make_scripts(const orr_ensemble *ensemble, const orr_program *programs,
+                               const orr_sim_options *options, orr_pricer *pricer,
+                               orr_arena *scratch, const orr_script **ret, orr_error *err)
+{
+    orr_script *scripts = orr_arena_array(scratch, orr_script, ensemble->n_graphs);
+    if (scripts == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t d = 0; d < ensemble->n_graphs; d++) {
+        ORR_TRY(orr_script_of_program(&programs[d],
+                                      ensemble->meetings ? ensemble->meetings[d] : NULL,
+                                      options->host_speed, pricer, scratch, &scripts[d],
+                                      err));
+        for (uint32_t i = 0; i < scripts[d].n_calls; i++)
+            if (scripts[d].calls[i].grouping >= ensemble->n_groupings)
+                return orr_fail(err, ORR_INVALID, "graph %u: a meeting in grouping %u of %u", d,
+                                scripts[d].calls[i].grouping, ensemble->n_groupings);
+    }
+    *ret = scripts;
+    return ORR_OK;
+}
+
+/* Does it matter where on the cluster ranks lie? */
+static bool lie_matters(const orr_ensemble *ensemble, const orr_script *scripts,
+                        const orr_pricer *pricer)
+{
+    for (uint32_t d = 0; d < ensemble->n_graphs; d++)
+        for (uint32_t i = 0; i < scripts[d].n_calls; i++) {
+            const orr_program *program = scripts[d].program;
+            const orr_sim_work *work = &program->works[scripts[d].calls[i].work];
+            const orr_comm *comm = orr_graph_comm(program->graph, work->node);
+            if (work->duration_ns < 0)
+                return true;
+            if (comm == NULL)
+                continue;
+            const orr_transfer transfer = orr_transfer_of(comm);
+            if (orr_pricer_decides(pricer, &transfer, work->duration_ns))
+                return true;
+        }
+    return false;
+}
+
+/* Flows share links, so that where a rank lies decides whom it disturbs: nobody is alike. */
+static orr_status fold_ranks(const orr_ensemble *ensemble, const orr_script *scripts,
+                             const orr_sim_options *options, const orr_pricer *pricer,
+                             orr_arena *arena, orr_fold *ret, orr_error *err)
+{
+    if (!options->fold || options->network == ORR_NETWORK_FLOWS)
+        return orr_fold_nothing(ensemble, arena, ret, err);
+    const orr_cluster *cluster =
+        lie_matters(ensemble, scripts, pricer) ? options->cluster : NULL;
+    return orr_fold_alike(ensemble, scripts, cluster, arena, ret, err);
+}
+
+orr_status orr_play(const orr_ensemble *ensemble, const orr_program *programs,
+                    const orr_sim_options *options, orr_arena *arena, orr_simulation *ret,
+                    orr_error *err)
+{
+    orr_arena *scratch = orr_arena_new(0, 0);
+    orr_pricer *pricer = orr_malloc(sizeof *pricer);
+    orr_engine engine = {0};
+    orr_fold fold;
+    const orr_script *scripts = NULL;
+    orr_simulation simulation = {.ensemble = ensemble, .constants = options->constants};
+    orr_status status = ORR_OK;
+
+    if (scratch == NULL || pricer == NULL) {
+        status = orr_fail_memory(err);
+        goto out;
+    }
+    if (options->cluster != NULL && options->cluster->n_devices < ensemble->n_ranks) {
+        status = orr_fail(err, ORR_INVALID, "%u ranks: cluster '%s' has %u devices",
+                          ensemble->n_ranks, options->cluster->name, options->cluster->n_devices);
+        goto out;
+    }
+    orr_pricer_init(pricer, options);
+    ORR_TRY_OUT(status, make_scripts(ensemble, programs, options, pricer, scratch, &scripts,
+                                     err));
+    ORR_TRY_OUT(status, fold_ranks(ensemble, scripts, options, pricer, arena, &fold, err));
+    ORR_TRY_OUT(status, orr_engine_init(&engine, ensemble, options, scripts, &fold, pricer, err));
+    ORR_TRY_OUT(status, orr_engine_run(&engine, err));
+    ORR_TRY_OUT(status, orr_engine_check(&engine, &fold, err));
+    ORR_TRY_OUT(status, orr_timelines_of(&engine, &fold, arena, &simulation, err));
+    ORR_TRY_OUT(status, orr_dynamic_links(&engine, simulation.begin_ns, arena, &simulation, err));
+    *ret = simulation;
+out:
+    orr_engine_done(&engine);
+    orr_free(pricer);
+    orr_arena_free(scratch);
+    return status;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_TESTS_SIMULATION_DRAMA_H
+#define ORR_TESTS_SIMULATION_DRAMA_H
+
+#include <stdio.h>
+
+#include "base/philox.h"
+#include "support/simulated/disk.h"
+#include "support/simulated/network.h"
+#include "team/coordinator/coordinator.h"
+#include "team/member/proxy.h"
+#include "team/member/member.h"
+#include "oracle.h"
+
+/* One seed: a team of the real protocol code in a simulated world, faults drawn from the seed, and
+ * the truth to hold it against. */
+enum { DRAMA_REPLICAS = 8, DRAMA_RANKS = 4, DRAMA_FAULTS = 16, DRAMA_TURNS = 64 };
+
+typedef struct drama drama;
+typedef struct replica replica;
+
+/* A process: one rank of a replica. Its owner trains the model, as a training loop would. */
+typedef struct rank {
+    replica *of;
+    uint32_t index, host;
+    orr_net *net;
+    orr_net_user user; /* the owner's timer */
+    orr_member *member;
+    model model;
+    orr_team_turn turns[DRAMA_TURNS]; /* its leader's, not done yet */
+    uint32_t n_turns;
+    orr_team_turn turn; /* under way */
+    enum { RANK_IDLE, RANK_WORKS, RANK_WAITS, RANK_AGREES, RANK_UPDATES, RANK_LEFT } doing;
+    orr_team_outcome outcome; /* of the turn, told */
+    orr_team_turn waiting;    /* while ranks agree on it */
+    bool moot;                /* the update under way is of nothing */
+    bool waits;
+    uint32_t op; /* next to be handed in */
+    truth_part part;
+    uint32_t which;                             /* of the truth, its last commit */
+    uint32_t deferred[DRAMA_TURNS], n_deferred; /* of the truth */
+    uint64_t step;                              /* its state is after it; NEVER: not whole */
+} rank;
+
+struct replica {
+    drama *of;
+    uint32_t index;
+    char name[16];
+    rank ranks[DRAMA_RANKS];
+    orr_hub *hub;
+    bool lives, left, refused, quarrels;
+    bool drains; /* it was asked to go: nobody has to wait for what only it knows */
+    double pace; /* of its computing */
+    uint64_t incarnation;
+    uint64_t saved_step;  /* a checkpoint; NEVER: none */
+    uint32_t saved_which; /* of the truth */
+    orr_team_data saved_data;
+    uint64_t *saved; /* shape (ranks, words) */
+};
+
+typedef struct keeper { /* the coordinator's process */
+    uint32_t host;
+    orr_coordinator *coordinator;
+    orr_sim_disk disk;
+    orr_team_store store;
+    bool lives;
+    bool died;                   /* at least once */
+    bool forgot;                 /* it has lost its disk, and formed no epoch since */
+    bool joined[DRAMA_REPLICAS]; /* since it started                                */
+} keeper;
+
+typedef enum fault_kind {
+    FAULT_KILL,
+    FAULT_VANISH,
+    FAULT_STOP,
+    FAULT_CUT,
+    FAULT_ISOLATE,
+    FAULT_SLOW,
+    FAULT_RESET,
+    FAULT_CORRUPT,
+    FAULT_LEAVE,
+    FAULT_JOIN,
+    FAULT_CRASH_SAVE,
+    FAULT_KINDS
+} fault_kind;
+/* What happens, when, and for how long. */
+typedef struct fault {
+    drama *of;
+    fault_kind kind;
+    uint32_t who, other; /* replica; UINT32_MAX: the coordinator      */
+    uint32_t rank;       /* of it; UINT32_MAX: all                    */
+    bool amnesia;        /* the coordinator's disk is lost            */
+    bool both_ways;      /* CUT, ISOLATE                              */
+    double factor;       /* SLOW                                      */
+    int64_t at_ns;       /* when; or after what follows               */
+    int64_t lasts_ns;
+    int event;          /* orr_team_event_kind that it waits for; -1: none */
+    uint32_t nth, seen; /* of those                             */
+    bool begun;
+} fault;
+
+typedef struct plan { /* what a seed draws */
+    uint32_t replicas, joiners, ranks, n_faults;
+    int64_t failure_ns, compute_ns, update_ns, faults_end_ns;
+    enum { BACK_EMPTY, BACK_BEGINNING, BACK_CHECKPOINT } back; /* what a restarted process has */
+    orr_world_options world;
+    orr_ring_options ring;
+    uint32_t catch_up_steps;
+    model_shape shape;
+    fault faults[DRAMA_FAULTS];
+} plan;
+
+struct drama {
+    uint64_t seed;
+    plan plan;
+    FILE *log;   /* NULL: none */
+    bool frames; /* in the log too */
+    orr_world *world;
+    orr_random random; /* of what happens on the way */
+    keeper keeper;
+    replica replicas[DRAMA_REPLICAS];
+    truth truth;
+    uint64_t incarnations, commits, deferred, retried, quarrels;
+    orr_array(truth_decision) decisions;
+    truth_decision abandoned;
+    bool stateless; /* so says the coordinator */
+    bool calm;      /* faults are over */
+    bool anew;      /* all state was lost: the job was begun again */
+    uint64_t calm_step;
+    bool failed;
+    char why[320];
+    int64_t settled_ns; /* after the end of faults, until it was seen that all go on */
+};
+
+/* Runs a seed; false: d->why. drama_done() after it. */
+bool drama_run(drama *d, uint64_t seed, FILE *log, bool frames);
+void drama_done(drama *d);
+
+/* drama_plan.c */
+void plan_draw(plan *p, uint64_t seed);
+void plan_print(const plan *p, FILE *to);
+void fault_print(const fault *f, FILE *to);
+
+/* drama_replica.c */
+void replica_start(replica *r);
+void replica_kill(replica *r, bool silently);
+bool replica_goes_on(const replica *r, uint64_t step); /* all ranks have committed it */
+
+/* drama_keeper.c */
+void keeper_start(drama *d);
+void keeper_kill(drama *d, bool silently);
+
+/* drama_faults.c */
+void faults_arm(drama *d);
+void faults_notice(drama *d, int event); /* orr_team_event_kind */
+void faults_end(void *drama);
+
+void drama_fail(drama *d, const char *format, ...) ORR_PRINTF(2, 3);
+void drama_log(drama *d, const char *who, const char *format, ...) ORR_PRINTF(3, 4);
+void drama_at(drama *d, int64_t at_ns, orr_world_call *what, void *ctx);
+
+#endif /* ORR_TESTS_SIMULATION_DRAMA_H */

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "scenario.h"
+
+/* Faults happen, and pass. */
+
+static uint32_t host_of(const drama *d, uint32_t who, uint32_t part)
+{
+    return who == UINT32_MAX ? d->keeper.host : d->replicas[who].ranks[part].host;
+}
+
+/* Ranks of a fault's victim: [first, last). */
+static void ranks_of(const fault *f, uint32_t who, uint32_t *ret_first, uint32_t *ret_last)
+{
+    const bool all = f->rank == UINT32_MAX && who != UINT32_MAX;
+    *ret_first = all || who == UINT32_MAX ? 0 : f->rank;
+    *ret_last = all ? f->of->plan.ranks : *ret_first + 1;
+}
+
+typedef void each_host(drama *d, const fault *f, uint32_t host);
+static void for_each(const fault *f, each_host *what)
+{
+    uint32_t first, last;
+    ranks_of(f, f->who, &first, &last);
+    for (uint32_t i = first; i < last; i++)
+        what(f->of, f, host_of(f->of, f->who, i));
+}
+
+static void cut_pair(const fault *f, uint32_t a, uint32_t b, bool cut)
+{
+    orr_world_cut(f->of->world, a, b, cut);
+    if (f->both_ways)
+        orr_world_cut(f->of->world, b, a, cut);
+}
+
+static void cut_between(const fault *f, uint32_t who, uint32_t other, bool cut)
+{
+    uint32_t a, a_end, b_first, b_end;
+    ranks_of(f, who, &a, &a_end);
+    ranks_of(f, other, &b_first, &b_end);
+    for (; a < a_end; a++)
+        for (uint32_t b = b_first; b < b_end; b++)
+            if (host_of(f->of, who, a) != host_of(f->of, other, b))
+                cut_pair(f, host_of(f->of, who, a), host_of(f->of, other, b), cut);
+}
+
+/* From everybody else. */
+static void isolate(const fault *f, bool cut)
+{
+    const uint32_t n = f->of->plan.replicas + f->of->plan.joiners;
+    for (uint32_t i = 0; i < n; i++)
+        if (i != f->who)
+            cut_between(f, f->who, i, cut);
+    if (f->who != UINT32_MAX)
+        cut_between(f, f->who, UINT32_MAX, cut);
+}
+
+static void stop(drama *d, const fault *f, uint32_t host)
+{
+    (void)f;
+    orr_world_stop(d->world, host);
+}
+static void resume(drama *d, const fault *f, uint32_t host)
+{
+    (void)f;
+    orr_world_continue(d->world, host);
+}
+static void slow_down(drama *d, const fault *f, uint32_t host)
+{
+    orr_world_slow(d->world, host, f->factor);
+}
+static void speed_up(drama *d, const fault *f, uint32_t host)
+{
+    (void)f;
+    orr_world_slow(d->world, host, 1);
+}
+
+static void pass_kill(fault *f)
+{
+    drama *d = f->of;
+    if (f->who == UINT32_MAX)
+        keeper_start(d);
+    else if (!d->replicas[f->who].left || f->kind == FAULT_LEAVE)
+        replica_start(&d->replicas[f->who]);
+}
+
+static void pass(void *ctx)
+{
+    fault *f = ctx;
+    drama *d = f->of;
+    if (d->log != NULL) {
+        drama_log(d, "FAULT", "passes:");
+        fault_print(f, d->log);
+    }
+    switch (f->kind) {
+    case FAULT_KILL:
+    case FAULT_VANISH:
+    case FAULT_CRASH_SAVE:
+    case FAULT_LEAVE:
+        pass_kill(f);
+        break;
+    case FAULT_STOP:
+        for_each(f, resume);
+        break;
+    case FAULT_CUT:
+        cut_between(f, f->who, f->other, false);
+        break;
+    case FAULT_ISOLATE:
+        isolate(f, false);
+        break;
+    case FAULT_SLOW:
+        for_each(f, speed_up);
+        break;
+    default:
+        break;
+    }
+}
+
+static void kill_victim(fault *f)
+{
+    drama *d = f->of;
+    const bool silently = f->kind == FAULT_VANISH;
+    if (f->who != UINT32_MAX) {
+        replica_kill(&d->replicas[f->who], silently);
+        return;
+    }
+    keeper_kill(d, silently);
+    if (f->amnesia) {
+        orr_sim_disk_wipe(&d->keeper.disk);
+        d->keeper.forgot = true;
+    }
+}
+
+static void bury(void *ctx)
+{
+    fault *f = ctx;
+    keeper_kill(f->of, false);
+    if (f->of->calm)
+        keeper_start(f->of);
+    else
+        drama_at(f->of, orr_world_now_ns(f->of->world) + f->lasts_ns, pass, f);
+}
+
+/* In the middle of a save: the coordinator's objects are under way, and freed a moment later. */
+static void crash(void *ctx)
+{
+    fault *f = ctx;
+    drama_log(f->of, "FAULT", "the coordinator dies while it saves");
+    orr_world_kill(f->of->world, f->of->keeper.host, false);
+    drama_at(f->of, orr_world_now_ns(f->of->world), bury, f);
+}
+
+static bool may_leave(const drama *d, const fault *f)
+{
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
+        others += i != f->who && !d->replicas[i].left && d->replicas[i].of != NULL;
+    return others > 0 && d->replicas[f->who].lives && truth_last(&d->truth) > 0;
+}
+
+static void leave(fault *f)
+{
+    drama *d = f->of;
+    if (!may_leave(d, f))
+        return;
+    d->replicas[f->who].drains = true;
+    for (uint32_t i = 0; i < d->plan.ranks; i++)
+        orr_member_drain(d->replicas[f->who].ranks[i].member, false);
+}
+
+static void begin(void *ctx)
+{
+    fault *f = ctx;
+    drama *d = f->of;
+    uint32_t a, a_end, b, b_end;
+    if (d->calm || d->failed)
+        return;
+    if (d->log != NULL) {
+        drama_log(d, "FAULT", "begins:");
+        fault_print(f, d->log);
+    }
+    ranks_of(f, f->who, &a, &a_end);
+    ranks_of(f, f->other, &b, &b_end);
+    switch (f->kind) {
+    case FAULT_KILL:
+    case FAULT_VANISH:
+        kill_victim(f);
+        break;
+    case FAULT_STOP:
+        for_each(f, stop);
+        break;
+    case FAULT_CUT:
+        cut_between(f, f->who, f->other, true);
+        break;
+    case FAULT_ISOLATE:
+        isolate(f, true);
+        break;
+    case FAULT_SLOW:
+        for_each(f, slow_down);
+        break;
+    case FAULT_RESET:
+        for (; a < a_end; a++)
+            for (uint32_t i = b; i < b_end; i++)
+                orr_world_reset(d->world, host_of(d, f->who, a), host_of(d, f->other, i));
+        return;
+    case FAULT_CORRUPT:
+        orr_world_corrupt(d->world, host_of(d, f->who, a), host_of(d, f->other, b));
+        return;
+    case FAULT_LEAVE:
+        leave(f);
+        if (!f->both_ways) /* for good */
+            return;
+        break;
+    case FAULT_JOIN:
+        replica_start(&d->replicas[f->who]);
+        return;
+    case FAULT_CRASH_SAVE:
+        d->keeper.disk.crash_save = 1;
+        d->keeper.disk.crash_kept = f->both_ways;
+        d->keeper.disk.crash = crash;
+        d->keeper.disk.ctx = f;
+        return;
+    case FAULT_KINDS:
+        return;
+    }
+    drama_at(d, orr_world_now_ns(d->world) + f->lasts_ns, pass, f);
+}
+
+void faults_arm(drama *d)
+{
+    for (uint32_t i = 0; i < d->plan.n_faults; i++) {
+        fault *f = &d->plan.faults[i];
+        f->of = d;
+        if (f->event < 0) {
+            f->begun = true;
+            drama_at(d, f->at_ns, begin, f);
+        }
+    }
+    drama_at(d, d->plan.faults_end_ns, faults_end, d);
+}
+
+void faults_notice(drama *d, int event)
+{
+    for (uint32_t i = 0; i < d->plan.n_faults; i++) {
+        fault *f = &d->plan.faults[i];
+        if (f->begun || f->event != event || f->seen++ < f->nth)
+            continue;
+        f->begun = true;
+        drama_at(d, orr_world_now_ns(d->world) + f->at_ns, begin, f);
+    }
+}
+
+/* Everything that was done is undone, and who died comes back. */
+void faults_end(void *ctx)
+{
+    drama *d = ctx;
+    drama_log(d, "FAULT", "faults are over");
+    for (uint32_t i = 0; i < d->plan.n_faults; i++) {
+        fault *f = &d->plan.faults[i];
+        if (f->kind == FAULT_CUT)
+            cut_between(f, f->who, f->other, false);
+        else if (f->kind == FAULT_ISOLATE)
+            isolate(f, false);
+        else if (f->kind == FAULT_STOP)
+            for_each(f, resume);
+        else if (f->kind == FAULT_SLOW)
+            for_each(f, speed_up);
+    }
+    d->calm = true;
+    d->keeper.disk.crash_save = 0;
+    keeper_start(d);
+    for (uint32_t i = 0; i < d->plan.replicas; i++)
+        if (!d->replicas[i].left)
+            replica_start(&d->replicas[i]);
+    d->calm_step = truth_last(&d->truth);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_SIM_WORLD_QUEUE_H
+#define ORR_SIM_WORLD_QUEUE_H
+
+#include "base/array.h"
+#include "io/net/net.h"
+#include "support/simulated/network.h"
+
+/* What is to happen, by time, and at one time in the order in which it was put in. Events have
+ * numbers while they live, so that lists of them can be kept too; memory is used again. */
+typedef enum orr_world_event_kind {
+    ORR_WORLD_CALL,
+    ORR_WORLD_WAKE, /* of nobody; of a user                          */
+    ORR_WORLD_DIAL,
+    ORR_WORLD_ACCEPT, /* a call arrives; its listener is told          */
+    ORR_WORLD_ANSWER,
+    ORR_WORLD_FRAME, /* the caller is told; a frame arrives           */
+    ORR_WORLD_DRAIN,
+    ORR_WORLD_CLOSE /* all was handed over; the connection is no more */
+} orr_world_event_kind;
+enum {                      /* flags of a frame */
+       ORR_FRAME_LATE = 1,  /* the payload is the sender's memory         */
+       ORR_FRAME_CHECK = 2, /* the payload's hash is not from this net    */
+       ORR_FRAME_BROKEN_HEADER = 4,
+       ORR_FRAME_BROKEN_PAYLOAD = 8
+};
+typedef struct orr_world_event {
+    uint8_t kind;  /* orr_world_event_kind            */
+    uint8_t why;   /* CLOSE: orr_net_end              */
+    uint8_t flags; /* FRAME                           */
+    uint8_t size;  /* FRAME: class of the payload's memory */
+    uint32_t host; /* whom it happens to              */
+    uint32_t next; /* in a list                       */
+    uint32_t port; /* DIAL                            */
+    union {
+        orr_conn conn; /* the receiving end               */
+        struct {       /* WAKE                            */
+            uint32_t user, generation;
+        };
+        orr_world_call *call;
+    };
+    union {
+        void *ctx;         /* CALL                        */
+        int64_t handed_ns; /* FRAME: when it left; INT64_MAX: when it arrives */
+        int64_t at_ns;     /* WAKE                        */
+    };
+    const void *payload;
+    orr_frame frame; /* last: other kinds do not copy it */
+} orr_world_event;
+
+typedef struct orr_world_entry {
+    int64_t at_ns;
+    uint64_t order; /* sequence << 24 | event */
+} orr_world_entry;
+typedef struct orr_world_queue {
+    orr_array(orr_world_entry) heap; /* 4 children each: one cache line */
+    orr_array(orr_world_event) events;
+    uint64_t sequence;
+    uint32_t free; /* first; linked by next */
+} orr_world_queue;
+
+void orr_world_queue_init(orr_world_queue *queue);
+void orr_world_queue_done(orr_world_queue *queue);
+/* A number for an event that is not in the heap. false: out of memory, or 2^24 live ones. */
+bool orr_world_queue_new(orr_world_queue *queue, uint32_t *ret);
+void orr_world_queue_free(orr_world_queue *queue, uint32_t event);
+bool orr_world_queue_put(orr_world_queue *queue, int64_t at_ns, uint32_t event);
+/* The next event before `until_ns`; it keeps its number. */
+bool orr_world_queue_take(orr_world_queue *queue, int64_t until_ns, int64_t *ret_at_ns,
+                          uint32_t *ret);
+static inline uint32_t orr_world_entry_event(const orr_world_entry *entry)
+{
+    return (uint32_t)(entry->order & 0xffffff);
+}
+
+#endif /* ORR_SIM_WORLD_QUEUE_H */
