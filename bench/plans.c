@@ -17,7 +17,7 @@
 #include <orrery/outcome.h>
 
 #include "base/array.h"
-#include "plan/estimate.h"
+#include "estimate/estimate.h"
 
 enum { PASSES = 5, SIMULATIONS = 9, KERNELS = 24, BATCH = 2048 };
 

@@ -6,7 +6,7 @@
     embed.py --catalog OUTPUT.c ROOT FILE...  for src/machine/catalog/embedded_files.h, names from ROOT
     embed.py --models OUTPUT.c ROOT FILE...   likewise, for src/model/spec/spec.h
     embed.py --calibrations OUTPUT.c ROOT FILE...  likewise, for src/cost/calibration/calibration.h
-    embed.py --failures OUTPUT.c ROOT FILE...  likewise, for src/plan/fleet.h
+    embed.py --failures OUTPUT.c ROOT FILE...  likewise, for src/fleet/fleet.h
     embed.py --images OUTPUT.c FILE...        device code, for src/kernel/cuda/driver.h
 
 Of the page, a script that holds "</script" would end the
@@ -66,7 +66,7 @@ def main():
         write_catalog(*sys.argv[2:4], sys.argv[4:], "cost/calibration/calibration.h", "calibration_files")
         return
     if sys.argv[1] == "--failures":
-        write_catalog(*sys.argv[2:4], sys.argv[4:], "plan/fleet.h", "failure_files")
+        write_catalog(*sys.argv[2:4], sys.argv[4:], "fleet/fleet.h", "failure_files")
         return
     output, version, files = sys.argv[1], sys.argv[2], sys.argv[3:]
     arrays, rows = [], []

@@ -130,7 +130,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_outcome_groups(const orr_outcome *outcome,
  * which the simulation has too; transfers beside computation are summed, not followed. Over random
  * plans of GPT-3 175B and Llama 3.1 405B in all schedules, with ZeRO up to 1, it is off by less than
  * 1 % in the median, 2 % in nine of ten and 5 % in all; with ZeRO 2, or ZeRO 3 in one stage, by 5 % in
- * nine of ten and 20 % in all (tests/unit/plan/test_estimate.c). Rough, up to a third off: ZeRO 3 in
+ * nine of ten and 20 % in all (tests/unit/estimate/test_estimate.c). Rough, up to a third off: ZeRO 3 in
  * several stages, ZeRO 2 and 3 with DualPipe. It is alpha-beta whatever the network of the options, and
  * leaves out copies of offloaded activations.
  *

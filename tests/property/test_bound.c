@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../unit/plan/plan_world.h"
+#include "../unit/outcome/catalog_jobs.h"
 #include "support/seeds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plan/estimate.h"
+#include "estimate/estimate.h"
 
 /* What closed forms promise, beside the simulation, for random plans of dense and sparse models,
  * small and large, in all schedules and ZeRO stages, in one building and over several, on devices

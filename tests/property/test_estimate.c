@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "plan/estimate_path.h"
+#include "estimate/schedule_timing.h"
 #include "support/seeds.h"
 
 /* Turns of random schedules, with random lengths:

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "model/memory/memory.h"
-#include "plan/explore_parts.h"
+#include "explore/explore.h"
 #include "support/seeds.h"
 
 /* Random small searches: model, machine, what is fixed, bounded and left out, and how much memory

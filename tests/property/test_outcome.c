@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../unit/plan/plan_world.h"
+#include "../unit/outcome/catalog_jobs.h"
 #include "support/seeds.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "model/plan/groups.h"
 
 /* What a job on a cluster pays: for kernels, and for transfers along each axis. A link may be
- * slower than others, and a device another one: then there are several of these, see plan/odd.h. */
+ * slower than others, and a device another one: then there are several of these, see outcome/heterogeneous.h. */
 typedef struct orr_step_prices {
     const orr_rates_of_job *kernels;
     const orr_rates_of_job *transfers[ORR_AXES];

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "model/plan/plan.h"
+#include "estimate/estimate.h"
+
+/* What a plan with these modules cannot be faster than. */
+
+/* As few ranks as can have the modules, whose groups then lie as close together
+ * as they can. */
+static orr_plan alone(const orr_plan *plan)
+{
+    orr_plan p = orr_plan_completed(plan);
+    const uint32_t slices = p.tp * p.cp;
+    p.pp = p.vp = p.dp = 1;
+    p.schedule = ORR_SCHEDULE_1F1B;
+    while (p.dp * slices % (p.ep * p.etp) != 0)
+        p.dp++;
+    p.micro_batches = 1;
+    p.batch = p.dp * p.micro_batch;
+    p.zero = p.shards = p.first_layers = p.last_layers = p.group = p.prefetch = 0;
+    p.dp_outer = p.local_steps = 1;
+    p.cross = ORR_CROSS_UNKNOWN;
+    memset(p.sites, 0, sizeof p.sites);
+    memset(p.section_stages, 0, sizeof p.section_stages);
+    memset(p.section_layers, 0, sizeof p.section_layers);
+    return p;
+}
+
+/* Of a micro-batch on a rank of each stage. */
+typedef struct work {
+    double span_ns;       /* one phase after another              */
+    double compute_ns;    /* with all that is waited for hidden   */
+    double dense, expert; /* elements of weights with a gradient  */
+} work;
+
+static double of_phases(const float ns[ORR_TURN_PHASES])
+{
+    const double split = (double)ns[ORR_TURN_INPUT] + ns[ORR_TURN_WEIGHT];
+    return ns[ORR_TURN_FORWARD] + fmin(ns[ORR_TURN_BACKWARD], split);
+}
+
+static work sum_up(const orr_calibration *c, const orr_plan *plan, const orr_priced_row *row,
+                   double stretch)
+{
+    const double host = 2 * floor(c->micro_batch_ns / 2);
+    work sum = {.span_ns = host, .compute_ns = host};
+    uint32_t count[ORR_ROW_MODULES] = {0};
+    for (uint32_t i = 0; i < row->row.n; i++)
+        count[row->row.module_of[i]]++;
+    for (uint32_t m = 0; m < row->row.n_modules; m++) {
+        const orr_priced_module *module = &row->modules[m];
+        float least[ORR_TURN_PHASES], compute[ORR_TURN_PHASES];
+        if (count[m] == 0)
+            continue;
+        for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
+            least[phase] = (float)orr_estimate_least(c, plan, stretch, module, phase);
+            const float waits = module->span_ns[phase] - module->compute_ns[phase];
+            compute[phase] = (float)fmax(least[phase] - stretch * fmax(waits, 0), 0);
+        }
+        sum.span_ns += count[m] * of_phases(least);
+        sum.compute_ns += count[m] * of_phases(compute);
+        sum.dense += count[m] * (double)module->weights.dense;
+        sum.expert += count[m] * (double)module->weights.expert;
+    }
+    return sum;
+}
+
+/* Every parameter is updated by somebody; at best no two do the same. On the
+ * host it takes the way there and back. */
+static double update_ns(const orr_device *device, const orr_plan *plan, const work *sum, uint32_t n)
+{
+    const double owned = floor((sum->dense * plan->tp + sum->expert * plan->ep * plan->etp) / n);
+    const double copied = orr_fact_or(&device->achievable_pcie_bytes_per_s,
+                                      orr_fact_or(&device->pcie_bytes_per_s, 32e9));
+    const double read = orr_fact_or(&device->memory_bytes_per_s, INFINITY);
+    return 1e9 * owned * fmin(4 / copied, 24 / read);
+}
+
+/* As stretch_of() in model/step/module_cost.c. */
+static double stretch_among(const orr_calibration *c, uint32_t n)
+{
+    return c->rank_log_frac > 0 && n > 8 ? 1 + c->rank_log_frac * log2(n / 8.0) : 1;
+}
+
+/* Devices of a kind, and what they do at best. */
+typedef struct kind {
+    uint32_t site, device, n;
+    double micro_batch_ns, rest_ns; /* modules of a rank; what every step pays beside */
+} kind;
+
+static orr_status find_kinds(orr_estimator *e, kind *kinds, uint32_t *ret_n, orr_error *err)
+{
+    const orr_cluster *c = e->cluster;
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < (c->n_sites > 0 ? c->n_sites : 1); s++) {
+        const orr_device *device = c->n_sites > 0 ? c->sites[s].device : NULL;
+        uint32_t id, k = 0;
+        ORR_TRY(orr_estimate_device_of(e, device != NULL ? device : c->device, &id, err));
+        while (k < n && kinds[k].device != id)
+            k++;
+        if (k == n)
+            kinds[n++] =
+                (kind){.site = s, .device = id, .micro_batch_ns = INFINITY, .rest_ns = INFINITY};
+        kinds[k].n += c->n_sites > 0 ? c->sites[s].devices : c->n_devices;
+    }
+    *ret_n = n;
+    return ORR_OK;
+}
+
+/* Where the plan would lie within a site alone: the constants of its network
+ * are those of its devices. */
+static orr_plan within(const orr_estimator *e, const orr_plan *plan, uint32_t site)
+{
+    orr_plan p = *plan;
+    if (e->cluster->n_sites > 0) {
+        p.cross = ORR_CROSS_DP;
+        p.sites[site] = (uint16_t)p.dp;
+    }
+    return p;
+}
+
+/* On a kind's devices, over the network of whichever site is best. */
+static orr_status find_best(orr_estimator *e, const orr_plan *plan, const kind *kinds,
+                            uint32_t n_kinds, uint32_t n_devices, bool hides, kind *of,
+                            orr_error *err)
+{
+    const orr_calibration *c = e->devices[of->device].calibration;
+    for (uint32_t k = 0; k < n_kinds; k++) {
+        const orr_plan p = within(e, plan, kinds[k].site);
+        const double stretch = stretch_among(e->devices[kinds[k].device].calibration, n_devices);
+        const orr_place_on *place;
+        const orr_priced_row *row;
+        ORR_TRY(orr_estimate_place(e, &p, &place, err));
+        ORR_TRY(orr_estimate_row(e, &p, place, of->device, &row, err));
+        const work sum = sum_up(c, &p, row, stretch);
+        of->micro_batch_ns = fmin(of->micro_batch_ns, hides ? sum.compute_ns : sum.span_ns);
+        of->rest_ns =
+            fmin(of->rest_ns, update_ns(e->devices[of->device].device, &p, &sum, n_devices));
+    }
+    of->rest_ns += floor(c->step_ns);
+    return ORR_OK;
+}
+
+/* Micro-batches of a slice in a ns: the fastest devices do as many as they can.
+ */
+static double rate_of(const kind *kinds, uint32_t n_kinds, uint32_t n_devices)
+{
+    bool taken[ORR_SITES_MAX + 1] = {false};
+    double rate = 0;
+    for (uint32_t i = 0; i < n_kinds; i++) {
+        uint32_t best = ORR_NONE;
+        for (uint32_t k = 0; k < n_kinds; k++)
+            if (!taken[k] &&
+                (best == ORR_NONE || kinds[k].micro_batch_ns < kinds[best].micro_batch_ns))
+                best = k;
+        const uint32_t n = kinds[best].n < n_devices ? kinds[best].n : n_devices;
+        taken[best] = true;
+        rate += n / kinds[best].micro_batch_ns;
+        n_devices -= n;
+    }
+    return rate;
+}
+
+orr_status orr_estimate_floor(orr_estimator *e, const orr_plan *plan, uint32_t n_devices,
+                              double *ret_ns, orr_error *err)
+{
+    orr_plan p = alone(plan);
+    kind kinds[ORR_SITES_MAX + 1];
+    uint32_t n_kinds;
+    double rest = INFINITY;
+    p.seq = orr_estimate_sequence(e, plan);
+    ORR_TRY(orr_plan_check(&p, err));
+    ORR_TRY(find_kinds(e, kinds, &n_kinds, err));
+    if (e->model->kind != ORR_MODEL_TRANSFORMER) { /* tables depend on the replicas */
+        *ret_ns = 0;
+        return ORR_OK;
+    }
+    const bool hides =
+        plan->schedule == ORR_SCHEDULE_UNKNOWN || plan->schedule == ORR_SCHEDULE_DUALPIPE;
+    for (uint32_t k = 0; k < n_kinds; k++) {
+        ORR_TRY(find_best(e, &p, kinds, n_kinds, n_devices, hides, &kinds[k], err));
+        rest = fmin(rest, kinds[k].rest_ns);
+    }
+    const double micro_batches = (double)plan->batch / p.micro_batch * p.tp * p.cp;
+    *ret_ns = fmax((micro_batches / rate_of(kinds, n_kinds, n_devices) + rest) * (1 - 3e-6) - 8, 0);
+    return ORR_OK;
+}

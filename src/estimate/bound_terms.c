@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "estimate/bound_terms.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What turns take, owe and send at least: see estimate_bound.c. */
+
+/* --- what a phase of a module takes at least -------------------------------------------------- */
+
+/* Among many ranks all device work takes `stretch` as long, but launches do
+ * not: what the host costs beside the device is less then
+ * (orr_rates_host_factor()). Per unit of stretch the phase is shorter by what
+ * the sum of fourth powers loses; at most so much more where computation is
+ * slower beside transfers. */
+static double lost_to_launches(const orr_calibration *c, const orr_priced_module *m, int phase,
+                               double stretch)
+{
+    const double host = c->launch_ns * m->kernels[phase], all = m->settled_ns[phase];
+    if (host <= 0 || all <= 0 || stretch <= 1)
+        return 0;
+    const double share = fmin(host / all, 1), square = share * share;
+    const double less = square * square * (1 - pow(stretch, -4));
+    return all * (1 - sqrt(sqrt(fmax(1 - less, 0)))) * fmax(c->compute_slowdown, 1);
+}
+
+double orr_estimate_least(const orr_calibration *c, const orr_plan *plan, double stretch,
+                          const orr_priced_module *m, int phase)
+{
+    const double pieces = plan->overlap_tp == ORR_SWITCH_ON ? plan->tp : 0;
+    const double alone = m->span_ns[phase] - lost_to_launches(c, m, phase, stretch);
+    return fmax(stretch * alone - m->tasks[phase] * (1.5 + pieces), 0);
+}
+
+/* --- transfers -------------------------------------------------------------------------------- */
+
+orr_moved orr_gradients_of(const orr_estimate_draft *d)
+{
+    const bool whole = d->plan->zero == 0;
+    return (orr_moved){whole ? ORR_AXIS_GRADIENT : ORR_AXIS_SHARD, ORR_AXIS_EDP,
+                       whole ? ORR_COLL_ALL_REDUCE : ORR_COLL_REDUCE_SCATTER, d->gradient_bytes};
+}
+
+orr_moved orr_weights_of(const orr_estimate_draft *d)
+{
+    return (orr_moved){ORR_AXIS_SHARD, ORR_AXIS_EDP, ORR_COLL_ALL_GATHER, d->weight_bytes};
+}
+
+static double least_along(const orr_estimate_draft *d, orr_axis axis, orr_collective collective,
+                          double bytes)
+{
+    const double ns = orr_estimate_transfer(d->e, d->place, axis, collective, (int64_t)bytes);
+    return fmax(d->place->stretch * ns - 1, 0);
+}
+
+double orr_least_moved(const orr_estimate_draft *d, const orr_moved *m, double dense, double expert)
+{
+    return least_along(d, m->dense, m->collective, dense * m->bytes) +
+           least_along(d, m->expert, m->collective, expert * m->bytes);
+}
+
+/* Shards are summed over their replicas on a lane of their own. */
+double orr_least_replicas(const orr_estimate_draft *d, double dense)
+{
+    const uint32_t shards = d->place->prices.members[ORR_AXIS_SHARD];
+    const double bytes = dense * d->gradient_bytes;
+    if (d->plan->zero == 0 || d->place->prices.members[ORR_AXIS_REPLICA] <= 1)
+        return 0;
+    return least_along(d, ORR_AXIS_REPLICA, ORR_COLL_ALL_REDUCE,
+                       floor(bytes / (shards > 0 ? shards : 1)));
+}
+
+/* --- classes of virtual stages ---------------------------------------------------------------- */
+
+static const orr_priced_module *module_at(const orr_estimate_draft *d, uint32_t place)
+{
+    return &d->row->modules[d->row->row.module_of[place]];
+}
+
+bool orr_is_alone(const orr_cut_class *class) /* no other kind shares the class */
+{
+    return memcmp(class->count, class->least, sizeof class->count) == 0;
+}
+
+/* Elements of all modules of a class. */
+void orr_add_elements(const orr_estimate_draft *d, const orr_cut_class *class, double *dense,
+                      double *expert)
+{
+    for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
+        *dense += class->least[m] * (double)d->row->modules[m].weights.dense;
+        *expert += class->least[m] * (double)d->row->modules[m].weights.expert;
+    }
+}
+
+static void add_computation(const orr_estimate_draft *d, uint32_t c, orr_least *l)
+{
+    const orr_cut_class *class = &d->cut->classes[c];
+    const double host = fmax(
+        d->place->stretch * floor(orr_device_of(d, class)->calibration->micro_batch_ns / 2) - 1, 0);
+    l->host_ns = class->n_places > 0 ? host : 0;
+    for (int phase = 0; phase<ORR_TURN_PHASES &&class->n_places> 0; phase++)
+        if (phase != ORR_TURN_WEIGHT)
+            l->phase_ns[phase] += host;
+    for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
+        if (class->least[m] == 0)
+            continue;
+        for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+            l->phase_ns[phase] +=
+                class->least[m] * (double)orr_row_of(d, class)->least_ns[m][phase];
+        for (int phase = 0; phase <= ORR_TURN_BACKWARD; phase++)
+            l->turn_ns[phase] += class->least[m] * (double)orr_row_of(d, class)->least_ns[m][phase];
+    }
+}
+
+/* --- ZeRO 0 to 2 ------------------------------------------------------------------------------ */
+
+/* Gradients of a class as they are summed: in buckets that fill up from the
+ * last place on; weights are gathered in the same ones, from the first place
+ * on. */
+typedef struct bucket {
+    int64_t dense, expert;
+    double reduce_ns, replica_ns, gather_ns, dense_ns;
+} bucket;
+typedef struct buckets {
+    double n, reduces_ns, replicas_ns, gathers_ns;
+    double first_ns[ORR_TURN_PHASES]; /* computation of what is in the first */
+    bucket last;                      /* with the first place */
+} buckets;
+
+static void price_bucket(const orr_estimate_draft *d, bucket *b)
+{
+    const orr_moved g = orr_gradients_of(d), w = orr_weights_of(d);
+    const double dense = (double)b->dense, expert = (double)b->expert;
+    b->dense_ns = least_along(d, g.dense, g.collective, dense * g.bytes);
+    b->reduce_ns = b->dense_ns + least_along(d, g.expert, g.collective, expert * g.bytes);
+    b->replica_ns = orr_least_replicas(d, dense);
+    b->gather_ns = d->plan->zero > 0 ? orr_least_moved(d, &w, dense, expert) : 0;
+}
+
+static void close_bucket(const orr_estimate_draft *d, bucket *b, buckets *ret)
+{
+    if (b->dense != ret->last.dense || b->expert != ret->last.expert || ret->n == 0) {
+        price_bucket(d, b);
+        ret->last = *b;
+    }
+    ret->n++;
+    ret->reduces_ns += ret->last.reduce_ns;
+    ret->replicas_ns += ret->last.replica_ns;
+    ret->gathers_ns += ret->last.gather_ns;
+    *b = (bucket){0};
+}
+
+static buckets buckets_of(const orr_estimate_draft *d, const orr_cut_class *class)
+{
+    const orr_plan *plan = d->plan;
+    const double usual = (plan->dp > 40 ? 1e6 * plan->dp : 40e6) * d->gradient_bytes;
+    const double most = plan->bucket_bytes > 0 ? plan->bucket_bytes : usual;
+    const orr_priced_row *row = orr_row_of(d, class);
+    buckets all = {0};
+    bucket b = {0};
+    for (uint32_t i = class->n_places; i-- > 0;) {
+        const uint8_t m = class->modules[i];
+        b.dense += row->modules[m].weights.dense;
+        b.expert += row->modules[m].weights.expert;
+        for (int phase = 0; phase < ORR_TURN_PHASES && all.n == 0; phase++)
+            all.first_ns[phase] += (double)row->least_ns[m][phase];
+        if (i == 0 || (double)(b.dense + b.expert) * d->gradient_bytes >= most)
+            close_bucket(d, &b, &all);
+    }
+    return all;
+}
+
+/* Kinds that had to share a class: of one transfer each it is known that it is
+ * cheaper than several. */
+static buckets buckets_of_any(const orr_estimate_draft *d, const orr_cut_class *class)
+{
+    double dense = 0, expert = 0;
+    bucket b = {0};
+    orr_add_elements(d, class, &dense, &expert);
+    b.dense = (int64_t)dense;
+    b.expert = (int64_t)expert;
+    price_bucket(d, &b);
+    return (buckets){
+        .n = 1, .reduces_ns = b.reduce_ns, .replicas_ns = b.replica_ns, .gathers_ns = b.gather_ns};
+}
+
+/* The first virtual stage begins with the step, and so do its gathers: each
+ * place of it waits for its own. */
+static double first_wait(const orr_estimate_draft *d, const orr_cut_class *class, const buckets *of,
+                         double forward)
+{
+    if (class->virtual_stage != 0 || class->n > 1)
+        return 0;
+    const double last = of->gathers_ns + of->first_ns[ORR_TURN_FORWARD] - forward;
+    return fmax(fmax(of->last.gather_ns, last), of->gathers_ns * orr_beside_frac(d));
+}
+
+/* The dense part of the last bucket is summed over replicas beside its experts;
+ * where nobody shares shards it waits for no other transfer. */
+static void find_final(const bucket *last, orr_least *l)
+{
+    l->final_ns = fmax(last->reduce_ns, last->dense_ns + last->replica_ns);
+    l->over_ns = last->dense_ns > 0 ? l->final_ns - last->reduce_ns : 0;
+}
+
+static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_least *l)
+{
+    const orr_cut_class *class = &d->cut->classes[c];
+    const bool split = orr_splits_backward(d->plan),
+               paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
+    const int gives = split ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD;
+    const double share = d->beside ? orr_device_of(d, class)->calibration->dp_exposed : 0;
+    const buckets of = orr_is_alone(class) ? buckets_of(d, class) : buckets_of_any(d, class);
+    const double lost = 3 * of.n; /* what is owed is of whole ns, too */
+    l->lane_ns = of.reduces_ns;
+    l->replica_ns = of.replicas_ns;
+    l->until_ns = paired ? 0 : of.first_ns[gives];
+    find_final(&of.last, l);
+    if (!d->beside) {
+        if (d->plan->zero == 2)
+            *(paired ? &l->owed_ns[gives] : &l->phase_ns[gives]) += l->lane_ns;
+        return;
+    }
+    l->owed_last_ns = fmax(share * l->replica_ns - lost, 0);
+    if (d->plan->zero == 2)
+        l->owed_ns[gives] = fmax(share * l->lane_ns - lost, 0);
+    else
+        l->owed_last_ns += fmax(share * l->lane_ns - lost, 0);
+    if (d->plan->zero > 0) {
+        l->owed_first_ns = fmax(share * of.gathers_ns - lost, 0);
+        l->first_ns = first_wait(d, class, &of, l->phase_ns[ORR_TURN_FORWARD]);
+    }
+}
+
+/* --- ZeRO 3 ----------------------------------------------------------------------------------- */
+
+/* The transfers of a pass over the places of a virtual stage, module by module.
+ */
+typedef struct passing {
+    double gathers, first_gather,
+        late_gathers;              /* late: of those that set out after the first module */
+    double reduces, early_reduces; /* early: that set out before the last gather         */
+    double first_ns, last_ns;      /* computation of the first and the last module */
+    uint32_t n;
+} passing;
+
+static passing pass_over(const orr_estimate_draft *d, const orr_cut_class *class, int phase)
+{
+    const orr_moved g = orr_gradients_of(d), w = orr_weights_of(d);
+    const bool forward = phase == ORR_TURN_FORWARD;
+    const uint32_t ahead = d->beside ? d->plan->prefetch : 0, n = class->n_places;
+    double gather[ORR_ROW_MODULES], reduce[ORR_ROW_MODULES];
+    passing p = {.n = n};
+    for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
+        const orr_priced_module *module = &d->row->modules[m];
+        const orr_module_weights *of = &module->weights;
+        const bool again = orr_module_is_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
+        gather[m] = phase != ORR_TURN_WEIGHT && (forward || again)
+                        ? orr_least_moved(d, &w, (double)of->gathered, (double)of->expert_gathered)
+                        : 0;
+        reduce[m] = phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT
+                        ? orr_least_moved(d, &g, (double)of->dense, (double)of->expert)
+                        : 0;
+        p.gathers += class->least[m] * gather[m];
+        p.reduces += class->least[m] * reduce[m];
+    }
+    if (!orr_is_alone(class)) {
+        p.first_gather = p.gathers;
+        return p;
+    }
+    p.late_gathers = p.gathers;
+    p.early_reduces = p.reduces;
+    for (uint32_t i = 0, behind = 0; i < n && behind <= ahead + 1; i++) {
+        const uint32_t front = class->first_place + i, back = class->end_place - 1 - i;
+        const uint32_t begins = d->row->row.module_of[forward ? front : back],
+                       ends = d->row->row.module_of[forward ? back : front];
+        p.late_gathers -= i <= ahead ? gather[begins] : 0;
+        p.early_reduces -= reduce[ends];
+        behind += behind > 0 || gather[ends] > 0;
+        if (i == 0) {
+            p.first_gather = gather[begins];
+            const bool varies = d->plan->recompute == ORR_RECOMPUTE_BLOCK;
+            p.first_ns =
+                varies ? 0
+                       : orr_row_of(d, class)->least_ns[forward ? begins : class->ending[0]][phase];
+            p.last_ns =
+                forward && !varies ? orr_row_of(d, class)->least_ns[class->ending[0]][phase] : 0;
+        }
+    }
+    if (n <= ahead + 2 || p.late_gathers <= 0)
+        p.late_gathers = p.early_reduces = 0;
+    return p;
+}
+
+static void add_fetched(const orr_estimate_draft *d, uint32_t c, orr_least *l)
+{
+    const orr_cut_class *class = &d->cut->classes[c];
+    const bool paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
+    const bool split = orr_splits_backward(d->plan);
+    const double share = d->beside ? orr_device_of(d, class)->calibration->dp_exposed : 0,
+                 n = class->n_places;
+    for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
+        const passing p = pass_over(d, class, phase);
+        const double alone = l->phase_ns[phase], travels = p.gathers + p.reduces;
+        l->owed_ns[phase] = fmax(share * travels - 4 * n, 0);
+        if (phase == ORR_TURN_FORWARD || split == (phase != ORR_TURN_BACKWARD))
+            l->lane_ns += travels;
+        if (!d->beside && paired) {
+            l->owed_ns[phase] += p.reduces;
+            l->after_ns[phase] = p.gathers;
+            continue;
+        }
+        if (!d->beside) {
+            l->phase_ns[phase] += travels - p.first_gather;
+            l->after_ns[phase] = p.first_gather;
+            continue;
+        }
+        const double all = fmax(p.first_gather + alone, p.gathers + p.early_reduces + p.last_ns);
+        if (paired) {
+            l->after_ns[phase] = fmin(p.gathers, all - alone);
+            continue;
+        }
+        if (p.late_gathers > 0)
+            l->phase_ns[phase] =
+                fmax(alone, p.first_ns + p.late_gathers + p.early_reduces + p.last_ns);
+        l->after_ns[phase] = fmax(all - l->phase_ns[phase], 0);
+    }
+    for (uint32_t m = 0; m < d->row->row.n_modules; m++)
+        l->replica_ns +=
+            class->least[m] * orr_least_replicas(d, (double)d->row->modules[m].weights.dense);
+    l->owed_last_ns = fmax(share * l->replica_ns - 2 * n, 0);
+    if (orr_is_alone(class)) {
+        const orr_module_weights *of = &module_at(d, class->first_place)->weights;
+        bucket last = {.dense = of->dense, .expert = of->expert};
+        price_bucket(d, &last);
+        find_final(&last, l);
+    }
+}
+
+void orr_least_of(const orr_estimate_draft *d, uint32_t class_of, orr_least *ret)
+{
+    orr_least made = {.host_ns = 0};
+    add_computation(d, class_of, &made);
+    if (d->cut->classes[class_of].n_places > 0 && d->trains) {
+        if (d->plan->zero >= 3)
+            add_fetched(d, class_of, &made);
+        else
+            add_shards(d, class_of, &made);
+    }
+    *ret = made;
+}

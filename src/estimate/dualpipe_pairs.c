@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "estimate/estimate.h"
+
+/* DualPipe: what a forward and a backward turn of a stage take that run at
+ * once. How tasks of two turns fall into one another is no sum of anything:
+ * they are played, with the very times that the simulation has. */
+
+typedef struct pairing {
+    const orr_estimate_draft *d;
+    const orr_module_cost *costs;
+    const orr_phase_cost **phases[2]; /* shape (places of the class) */
+} pairing;
+
+static uint32_t list_phases(const pairing *p, const orr_cut_class *class, bool back,
+                            const orr_phase_cost **ret)
+{
+    const uint32_t n = class->n_places;
+    for (uint32_t i = 0; i < n; i++)
+        ret[i] = &p->costs[class->modules[back ? n - 1 - i : i]]
+                      .phase[back ? ORR_TURN_BACKWARD : ORR_TURN_FORWARD];
+    return n;
+}
+
+static double played_ns(const pairing *p, const orr_cut_class *forward, const orr_cut_class *back)
+{
+    const orr_play_sequence both[2] = {{p->phases[0], list_phases(p, forward, false, p->phases[0])},
+                                       {p->phases[1], list_phases(p, back, true, p->phases[1])}};
+    orr_played played;
+    orr_play_tasks(both, 2, orr_device_of(p->d, forward)->calibration->compute_slowdown, NULL, NULL,
+                   &played);
+    return (double)played.span_ns;
+}
+
+/* Of each two classes that a stage has; of others 0. */
+static void play_all(const pairing *p, float (*ret)[ORR_CUT_CLASSES])
+{
+    const orr_stage_cut *cut = p->d->cut;
+    for (uint32_t s = 0; s < cut->stages; s++) {
+        const uint8_t a = cut->class_of[s], b = cut->class_of[cut->stages - 1 - s];
+        if (ret[a][b] <= 0)
+            ret[a][b] = (float)played_ns(p, &cut->classes[a], &cut->classes[b]);
+    }
+}
+
+static orr_status make_pairs(const orr_estimate_draft *d, orr_turn_pairs *ret, orr_error *err)
+{
+    const orr_built_row *built;
+    orr_module_cost costs[ORR_ROW_MODULES];
+    orr_arena *scratch = d->e->scratch;
+    const orr_plan p = orr_estimate_smallest(d->e->model, d->plan);
+    orr_step_prices prices = d->place->prices;
+    prices.kernels = &d->e->devices[d->pattern->device[0]].rates;
+    prices.stretch = d->place->stretch;
+    ORR_TRY(orr_estimate_built(d->e, &p, &built, err));
+    for (uint32_t i = 0; i < built->row.n_modules; i++)
+        ORR_TRY(orr_module_cost_at(&built->row.modules[i], &p, &prices, scratch, &costs[i], err));
+    pairing pair = {.d = d, .costs = costs};
+    for (int k = 0; k < 2; k++) {
+        pair.phases[k] = orr_arena_array(scratch, const orr_phase_cost *, d->row->row.n);
+        if (pair.phases[k] == NULL)
+            return orr_fail_memory(err);
+    }
+    play_all(&pair, ret->ns);
+    return ORR_OK;
+}
+
+orr_status orr_estimate_pairs(const orr_estimate_draft *d, const orr_turn_pairs **ret,
+                              orr_error *err)
+{
+    uint32_t stretch[2];
+    memcpy(stretch, &d->place->stretch, sizeof stretch);
+    const orr_memo_key key = {{d->row->id, d->cut->id, stretch[0], stretch[1]}};
+    orr_turn_pairs *pairs = orr_memo_find(&d->e->pairs, &key);
+    if (pairs == NULL) {
+        pairs = orr_arena_one(d->e->arena, orr_turn_pairs);
+        if (pairs == NULL)
+            return orr_fail_memory(err);
+        const orr_status status = make_pairs(d, pairs, err);
+        orr_arena_reset(d->e->scratch);
+        ORR_TRY(status);
+        if (!orr_memo_add(&d->e->pairs, &key, pairs))
+            return orr_fail_memory(err);
+    }
+    *ret = pairs;
+    return ORR_OK;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <xxhash.h>
+
+#include "model/plan/plan.h"
+#include "model/step/step_graph.h"
+#include "estimate/estimate.h"
+
+/* Modules of one rank, priced once for all plans that have the same on devices
+ * of a kind. */
+
+/* The same slices with as few ranks as can have them: modules do not depend on
+ * more. But where there are tables: replicas share those out. */
+orr_plan orr_estimate_smallest(const orr_model *model, const orr_plan *plan)
+{
+    orr_plan p = *plan;
+    const uint32_t experts = p.ep * p.etp, others = p.tp * p.cp;
+    p.pp = p.vp = 1;
+    p.schedule = ORR_SCHEDULE_1F1B;
+    if (model->kind == ORR_MODEL_TRANSFORMER)
+        p.dp = 1;
+    while (p.dp * others % experts != 0)
+        p.dp++;
+    p.micro_batches = 1;
+    p.batch = p.dp * p.micro_batch;
+    p.zero = p.shards = p.first_layers = p.last_layers = 0;
+    return p;
+}
+
+static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_place_on *place,
+                           uint32_t device)
+{
+    const bool tables = model->kind != ORR_MODEL_TRANSFORMER;
+    const uint32_t packed = p->sp | (uint32_t)p->precision << 4 | (uint32_t)p->gradients << 8 |
+                            (uint32_t)p->fusion << 12 | (uint32_t)p->flash << 16 |
+                            (uint32_t)p->cp_kind << 20 | (uint32_t)p->overlap_tp << 24 |
+                            (uint32_t)p->overlap_ep << 28;
+    return (orr_memo_key){{p->tp,
+                           p->cp,
+                           p->ep,
+                           p->etp,
+                           p->micro_batch,
+                           p->seq,
+                           packed,
+                           (uint32_t)p->recompute | (uint32_t)p->graphs << 8,
+                           p->layers,
+                           p->hidden,
+                           p->ffn,
+                           p->heads,
+                           p->vocab,
+                           place->span_id[ORR_AXIS_TP],
+                           place->span_id[ORR_AXIS_CP],
+                           place->span_id[ORR_AXIS_EP],
+                           place->span_id[ORR_AXIS_ETP],
+                           tables ? p->dp : 0,
+                           tables ? place->span_id[ORR_AXIS_DP] : 0,
+                           tables ? place->sums_id[ORR_AXIS_DP] : 0,
+                           device}};
+}
+
+/* What is launched one by one, and how long it takes together with the
+ * transfers in between. */
+static void count_tasks(const orr_phase_cost *cost, const orr_step_prices *prices, uint32_t phase,
+                        orr_priced_module *ret)
+{
+    for (uint32_t i = 0; i < cost->n; i++)
+        ret->settled_ns[phase] += cost->tasks[i].beside ? 0 : (float)cost->tasks[i].ns;
+    ret->tasks[phase] = (float)cost->n;
+    ret->kernels[phase] = prices->graphs ? 0 : (float)cost->n;
+}
+
+static orr_status price_module(const orr_module *module, const orr_plan *plan,
+                               const orr_step_prices *prices, orr_arena *scratch,
+                               orr_priced_module *ret, orr_module_cost *cost, orr_error *err)
+{
+    ORR_TRY(orr_module_cost_at(module, plan, prices, scratch, cost, err));
+    ret->kind = module->kind;
+    for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
+        const orr_phase_cost *c = &cost->phase[phase];
+        ret->span_ns[phase] = (float)c->span_ns;
+        count_tasks(c, prices, (uint32_t)phase, ret);
+        ret->compute_ns[phase] = (float)c->compute_ns;
+        ret->again_ns[phase] = (float)c->again_ns;
+        for (uint32_t axis = 0; axis < ORR_AXES; axis++)
+            ret->waited_ns[phase][orr_axis_part(axis)] += (float)c->transfer_ns[axis];
+    }
+    return ORR_OK;
+}
+
+/* What a forward and a backward turn save by running at once: as two modules of
+ * the middle do. */
+static float saved_frac(const orr_module_row *row, const orr_module_cost *costs,
+                        double compute_slowdown)
+{
+    const orr_module_cost *c = &costs[row->module_of[row->n / 2]];
+    const orr_phase_cost *forward = &c->phase[ORR_TURN_FORWARD],
+                         *backward = &c->phase[ORR_TURN_BACKWARD];
+    const orr_play_sequence both[2] = {{&forward, 1}, {&backward, 1}};
+    const double alone = (double)(forward->span_ns + backward->span_ns);
+    orr_played played;
+    orr_play_tasks(both, 2, compute_slowdown, NULL, NULL, &played);
+    return alone > 0 ? (float)(1 - (double)played.span_ns / alone) : 0;
+}
+
+/* Buffers depend on the shapes of a stage's weights: of layers, and of what is
+ * at its ends. */
+static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
+                                const orr_device *device, const orr_module_row *row, int64_t *ret,
+                                orr_error *err)
+{
+    uint32_t before = 0, after = row->n;
+    while (before < row->n && !orr_module_is_unit_at(row, before))
+        before++;
+    while (after > before && !orr_module_is_unit_at(row, after - 1))
+        after--;
+    for (int ends = 0; ends < 4; ends++) {
+        const uint32_t first[2] = {ends & 1 ? 0 : before, ends & 2 ? row->n : after};
+        const orr_stage_map map = {1, 1, first};
+        const orr_schedule_plan schedule = {.spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0}};
+        const orr_stage_parts parts = {.plan = plan,
+                                       .task = e->options.workload.task,
+                                       .device = device,
+                                       .row = row,
+                                       .map = &map,
+                                       .schedule = &schedule};
+        orr_buffer_bytes bytes;
+        ORR_TRY(orr_stage_buffers(&parts, &bytes, err));
+        ret[ends] = bytes.visible;
+    }
+    return ORR_OK;
+}
+
+/* Rows with the same modules at the same places are cut alike. */
+static orr_status number_shape(orr_estimator *e, const orr_module_row *row, uint32_t *ret,
+                               orr_error *err)
+{
+    uint8_t kinds[2 * ORR_ROW_MODULES] = {0};
+    for (uint32_t i = 0; i < row->n_modules; i++)
+        kinds[i] = row->modules[i].kind;
+    const uint64_t a = XXH3_64bits(row->module_of, row->n), b = XXH3_64bits(row->again_of, row->n),
+                   c = XXH3_64bits(kinds, sizeof kinds);
+    const orr_memo_key key = {{row->n, row->n_modules, (uint32_t)a, (uint32_t)(a >> 32),
+                               (uint32_t)b, (uint32_t)(b >> 32), (uint32_t)c, (uint32_t)(c >> 32)}};
+    const uint32_t *known = orr_memo_find(&e->shapes, &key);
+    if (known == NULL) {
+        uint32_t *made = orr_arena_one(e->arena, uint32_t);
+        if (made == NULL || !orr_memo_add(&e->shapes, &key, made))
+            return orr_fail_memory(err);
+        *made = e->shapes.n;
+        known = made;
+    }
+    *ret = *known;
+    return ORR_OK;
+}
+
+static void *kept(orr_arena *arena, const void *at, size_t bytes)
+{
+    void *copy = orr_arena_alloc(arena, bytes, 1, _Alignof(int64_t));
+    if (copy != NULL)
+        memcpy(copy, at, bytes);
+    return copy;
+}
+
+/* All that is asked of the row later; tapes are left behind. */
+static orr_status keep_row(orr_estimator *e, const orr_module_row *row, orr_priced_row *ret,
+                           orr_error *err)
+{
+    orr_module *modules = kept(e->arena, row->modules, row->n_modules * sizeof *modules);
+    ret->row = *row;
+    ret->row.modules = modules;
+    ret->row.module_of = kept(e->arena, row->module_of, row->n);
+    ret->row.again_of = kept(e->arena, row->again_of, row->n);
+    if (modules == NULL || ret->row.module_of == NULL || ret->row.again_of == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < row->n_modules; i++)
+        modules[i].tape = NULL;
+    return number_shape(e, row, &ret->shape_id, err);
+}
+
+static orr_status make_row(orr_estimator *e, const orr_plan *plan, const orr_place_on *place,
+                           uint32_t device, orr_priced_row *ret, orr_error *err)
+{
+    const orr_plan p = orr_estimate_smallest(e->model, plan);
+    const orr_estimate_device *on = &e->devices[device];
+    const orr_built_row *built;
+    orr_step_prices prices = place->prices;
+    orr_module_cost costs[ORR_ROW_MODULES];
+    ORR_TRY(orr_estimate_built(e, &p, &built, err));
+    const uint32_t n = built->row.n_modules;
+    prices.kernels = &on->rates;
+    ret->modules = orr_arena_array(e->arena, orr_priced_module, n);
+    ret->least_ns = orr_arena_alloc(e->arena, n, sizeof *ret->least_ns, _Alignof(float));
+    if (ret->modules == NULL || ret->least_ns == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < n; i++) {
+        ret->modules[i].memory = built->memory[i];
+        ret->modules[i].weights = built->weights[i];
+        ORR_TRY(price_module(&built->row.modules[i], &p, &prices, e->scratch, &ret->modules[i],
+                             &costs[i], err));
+    }
+    ret->sample_flops = built->sample_flops;
+    ret->pair_saved_frac = saved_frac(&built->row, costs, on->calibration->compute_slowdown);
+    ORR_TRY(weigh_buffers(e, &p, on->device, &built->row, ret->buffer_bytes, err));
+    ret->id = e->rows.n + 1;
+    return keep_row(e, &built->row, ret, err);
+}
+
+static void find_least(const orr_estimate_device *on, const orr_plan *plan, double stretch,
+                       orr_priced_row *row)
+{
+    for (uint32_t m = 0; m < row->row.n_modules; m++)
+        for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+            row->least_ns[m][phase] =
+                (float)orr_estimate_least(on->calibration, plan, stretch, &row->modules[m], phase);
+    row->least_stretch = stretch;
+}
+
+orr_status orr_estimate_row(orr_estimator *e, const orr_plan *plan, const orr_place_on *place,
+                            uint32_t device, const orr_priced_row **ret, orr_error *err)
+{
+    const orr_memo_key key = key_of(e->model, plan, place, device);
+    orr_priced_row *row = orr_memo_find(&e->rows, &key);
+    if (row == NULL) {
+        orr_priced_row made = {0};
+        const orr_status status = make_row(e, plan, place, device, &made, err);
+        orr_arena_reset(e->scratch);
+        ORR_TRY(status);
+        row = kept(e->arena, &made, sizeof made);
+        if (row == NULL || !orr_memo_add(&e->rows, &key, row))
+            return orr_fail_memory(err);
+    }
+    if (row->least_stretch != place->stretch)
+        find_least(&e->devices[device], plan, place->stretch, row);
+    *ret = row;
+    return ORR_OK;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "estimate/estimate.h"
+
+/* Weights and gradients between ranks that have the same ones, or shards of them: what
+ * model/step/emit_data_parallel.c lays out transfer by transfer, with as many buckets of one size as there are.
+ */
+
+typedef struct bucket {
+    double share; /* of the class' elements */
+    double dense, expert;
+} bucket;
+
+static bucket bucket_of(const orr_estimate_sums *s, double share)
+{
+    return (bucket){share, s->dense * share, s->expert * share};
+}
+
+static double reduce_ns(const orr_estimate_draft *d, const bucket *b)
+{
+    const bool whole = d->plan->zero == 0;
+    const orr_collective collective = whole ? ORR_COLL_ALL_REDUCE : ORR_COLL_REDUCE_SCATTER;
+    return d->place->stretch *
+           (orr_estimate_transfer(d->e, d->place, whole ? ORR_AXIS_GRADIENT : ORR_AXIS_SHARD,
+                                  collective, (int64_t)(b->dense * d->gradient_bytes)) +
+            orr_estimate_transfer(d->e, d->place, ORR_AXIS_EDP, collective,
+                                  (int64_t)(b->expert * d->gradient_bytes)));
+}
+
+static double replica_ns(const orr_estimate_draft *d, const bucket *b)
+{
+    const uint32_t shards = d->place->prices.members[ORR_AXIS_SHARD];
+    const double bytes = b->dense * d->gradient_bytes / (shards > 0 ? shards : 1);
+    if (d->plan->zero == 0)
+        return 0;
+    return d->place->stretch * orr_estimate_transfer(d->e, d->place, ORR_AXIS_REPLICA,
+                                                     ORR_COLL_ALL_REDUCE, (int64_t)bytes);
+}
+
+static double gather_ns(const orr_estimate_draft *d, double dense, double expert)
+{
+    return d->place->stretch *
+           (orr_estimate_transfer(d->e, d->place, ORR_AXIS_SHARD, ORR_COLL_ALL_GATHER,
+                                  (int64_t)(dense * d->weight_bytes)) +
+            orr_estimate_transfer(d->e, d->place, ORR_AXIS_EDP, ORR_COLL_ALL_GATHER,
+                                  (int64_t)(expert * d->weight_bytes)));
+}
+
+/* Buckets of a class: `n` full ones, and what is left. */
+typedef struct buckets {
+    double n;
+    bucket full, rest;
+} buckets;
+
+static buckets buckets_of(const orr_estimate_draft *d, const orr_estimate_sums *s, uint32_t places)
+{
+    const orr_plan *plan = d->plan;
+    const double usual = (plan->dp > 40 ? 1e6 * plan->dp : 40e6) * d->gradient_bytes;
+    const double most = plan->bucket_bytes > 0 ? plan->bucket_bytes : usual;
+    const double each = (s->dense + s->expert) * d->gradient_bytes / places;
+    double of_bucket = 1;
+    if (each > 0 && each < most)
+        of_bucket = (double)(int64_t)(most / each + 0.999);
+    if (of_bucket > places)
+        of_bucket = places;
+    const double n = (double)(int64_t)(places / of_bucket);
+    return (buckets){n, bucket_of(s, of_bucket / places),
+                     bucket_of(s, (places - n * of_bucket) / places)};
+}
+
+/* ZeRO 1 and 2: weights that the last step left in shards are gathered from the beginning of the
+ * step on, and the first forward turn waits for those that are not there yet. Behind a virtual
+ * stage that waited the others of its class find theirs there: they share one wait. */
+static void gather_first(orr_estimate_draft *d, uint32_t class_of, const buckets *b)
+{
+    const orr_cut_class *class = &d->cut->classes[class_of];
+    orr_estimate_sums *s = &d->sums[class_of];
+    const double share = orr_device_of(d, class)->calibration->dp_exposed,
+                 forward = s->phase_ns[ORR_TURN_FORWARD];
+    const double full = gather_ns(d, b->full.dense, b->full.expert),
+                 all = b->n * full + gather_ns(d, b->rest.dense, b->rest.expert);
+    const uint32_t k = class->virtual_stage, chunk = k / d->cut->stages;
+    const double first = d->sums[0].phase_ns[ORR_TURN_FORWARD] + d->sums[0].first_ns;
+    const double begins = k == 0 ? 0 : first + (k - 1) * forward + k * d->hop_ns[0];
+    const double arrives = all * (chunk + 1);
+    double wait = arrives + forward * b->full.share - forward - begins;
+    if (k == 0 && wait < full)
+        wait = full;
+    s->first_ns = wait > 0 ? wait / class->n : 0;
+    s->owed_first_ns = share * all;
+}
+
+/* Computation takes longer beside transfers. */
+static double slowed_ns(const orr_estimate_draft *d, double transfer, double computed)
+{
+    const double more = orr_slowdown_of(d) - 1;
+    return more > 0 ? more * (transfer < computed ? transfer : computed) : 0;
+}
+
+/* Of each transfer beside computation a share is lost whatever hides it: paid after the turn. */
+static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const buckets *b)
+{
+    orr_estimate_sums *s = &d->sums[class_of];
+    const bool split = orr_splits_backward(d->plan);
+    const double turn = s->phase_ns[split ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD];
+    const double share = orr_device_of(d, &d->cut->classes[class_of])->calibration->dp_exposed;
+    const double full = reduce_ns(d, &b->full), rest = reduce_ns(d, &b->rest);
+    const double all = b->n * full + rest;
+    const double replicas = b->n * replica_ns(d, &b->full) + replica_ns(d, &b->rest);
+    s->lane_ns = all;
+    s->lane_first_ns = turn * b->full.share;
+    s->lane_last_ns = rest > 0 ? rest : full;
+    s->replica_ns = replicas;
+    s->replica_last_ns = replica_ns(d, b->rest.share > 0 ? &b->rest : &b->full);
+    s->owed_last_ns = share * replicas;
+    if (d->plan->zero < 2) {
+        s->last_ns = slowed_ns(d, all, turn - s->lane_first_ns);
+        s->owed_last_ns += share * all;
+        return;
+    }
+    /* ZeRO 2: after each micro-batch, beside the next one's turns too. */
+    const int phase = split ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD;
+    const double slowed = slowed_ns(d, all, turn + s->phase_ns[ORR_TURN_FORWARD]);
+    s->phase_ns[phase] += slowed;
+    s->owed_ns[phase] = share * all;
+    s->exposed_ns = slowed + share * all;
+    s->always_ns = all;
+}
+
+/* --- ZeRO 3 ------------------------------------------------------------------------------------
+ */
+
+/* A pass over the modules of a class: each is computed beside the transfers of its neighbours. */
+typedef struct fetched {
+    double computed, first, second, travels, owed;
+} fetched;
+
+static fetched fetch(const orr_estimate_draft *d, const orr_cut_class *class, orr_turn_phase phase)
+{
+    const orr_calibration *c = orr_device_of(d, class)->calibration;
+    const bool back = phase != ORR_TURN_FORWARD;
+    const double share = d->beside ? c->dp_exposed : 0;
+    const bool ahead = d->beside && d->plan->prefetch > 0;
+    fetched f = {0};
+    double first = 0, last = 0;
+    for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
+        if (class->count[m] == 0)
+            continue;
+        const orr_priced_module *module = &orr_row_of(d, class)->modules[m];
+        const bool again = orr_module_is_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
+        const bool gathers = phase != ORR_TURN_WEIGHT && (!back || again);
+        const bool reduces = phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT;
+        const orr_module_weights *w = &module->weights;
+        const bucket b = {1, (double)w->dense, (double)w->expert};
+        const double g =
+            gathers ? gather_ns(d, (double)w->gathered, (double)w->expert_gathered) : 0;
+        const double r = reduces ? reduce_ns(d, &b) : 0;
+        const double ns = d->place->stretch * module->span_ns[phase];
+        const double moved = g + r, computed = ns + (d->beside ? slowed_ns(d, moved, ns) : 0);
+        f.computed += class->count[m] * computed;
+        f.travels += class->count[m] * (ahead ? (moved > computed ? moved - computed : 0) : moved);
+        f.owed += class->count[m] * share * moved;
+        if (m == class->middle && ahead) {
+            first = g;
+            last = r;
+            f.second = moved > computed ? moved - computed : 0;
+        }
+    }
+    /* The first gather has nothing to hide behind; the last reduction has what is paid. */
+    f.first = first + (last > f.owed ? last - f.owed : 0);
+    return f;
+}
+
+static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
+{
+    const orr_cut_class *class = &d->cut->classes[class_of];
+    orr_estimate_sums *s = &d->sums[class_of];
+    s->exposed_ns = 0;
+    for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
+        double alone = 0;
+        for (uint32_t m = 0; m < d->row->row.n_modules; m++)
+            alone += class->count[m] * d->place->stretch *
+                     orr_row_of(d, class)->modules[m].span_ns[phase];
+        const fetched f = fetch(d, class, (orr_turn_phase)phase);
+        const double more = f.computed - alone + f.travels + f.first;
+        s->phase_ns[phase] += more;
+        s->owed_ns[phase] = f.owed;
+        s->ahead_ns += phase <= ORR_TURN_BACKWARD ? f.first + f.second : 0;
+        if (phase <= ORR_TURN_BACKWARD)
+            s->exposed_ns += more + f.owed;
+    }
+    const bucket all = bucket_of(s, 1), one = bucket_of(s, 1.0 / class->n_places);
+    s->replica_ns = replica_ns(d, &all);
+    s->replica_last_ns = replica_ns(d, &one);
+}
+
+void orr_estimate_shards(orr_estimate_draft *d, uint32_t class_of)
+{
+    const orr_cut_class *class = &d->cut->classes[class_of];
+    orr_estimate_sums *s = &d->sums[class_of];
+    const orr_plan *plan = d->plan;
+    const bucket all = bucket_of(s, 1);
+    if (class->n_places == 0 || !d->trains)
+        return;
+    if (plan->zero >= 3) {
+        fetch_all(d, class_of);
+        return;
+    }
+    const buckets b = buckets_of(d, s, class->n_places);
+    if (d->beside) {
+        reduce_in_buckets(d, class_of, &b);
+        if (plan->zero > 0)
+            gather_first(d, class_of, &b);
+        return;
+    }
+    if (plan->zero > 0)
+        s->gather_late_ns = gather_ns(d, s->dense, s->expert);
+    if (plan->zero < 2) {
+        s->late_ns = reduce_ns(d, &all) + replica_ns(d, &all);
+        return;
+    }
+    s->exposed_ns = b.n * reduce_ns(d, &b.full) + reduce_ns(d, &b.rest);
+    s->phase_ns[ORR_TURN_BACKWARD] += s->exposed_ns;
+    s->phase_ns[ORR_TURN_WEIGHT] += s->exposed_ns;
+    s->late_ns = replica_ns(d, &all);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <xxhash.h>
+
+#include "estimate/estimate.h"
+
+/* Which modules are on which virtual stage, as classes of alike ones. */
+
+static orr_cut_class count_modules(const orr_stage_parts *parts, uint32_t k, uint8_t device)
+{
+    orr_cut_class c = {.first_place = parts->map->first[k],
+                       .end_place = parts->map->first[k + 1],
+                       .virtual_stage = k,
+                       .n = 1,
+                       .device = device};
+    c.n_places = c.end_place - c.first_place;
+    for (uint32_t place = c.first_place; place < c.end_place; place++)
+        c.count[orr_module_at(parts, k, place)]++;
+    memcpy(c.least, c.count, sizeof c.least);
+    while (c.n_ending < ORR_CUT_ENDING && c.n_ending < c.n_places) {
+        c.ending[c.n_ending] = (uint8_t)orr_module_at(parts, k, c.end_place - 1 - c.n_ending);
+        c.n_ending++;
+    }
+    for (uint8_t m = 1; m < ORR_ROW_MODULES; m++)
+        if (c.count[m] > c.count[c.middle])
+            c.middle = m;
+    return c;
+}
+
+static uint32_t difference(const orr_cut_class *a, const orr_cut_class *b)
+{
+    uint32_t sum = a->device != b->device ? 1U << 20 : 0;
+    for (uint32_t i = 0; i < ORR_ROW_MODULES; i++)
+        sum += a->count[i] > b->count[i] ? a->count[i] - b->count[i] : b->count[i] - a->count[i];
+    return sum;
+}
+
+/* One more class, or, where there is no room, the one most like it. */
+static uint8_t class_for(orr_stage_cut *cut, const orr_cut_class *c)
+{
+    uint32_t best = 0, least = UINT32_MAX;
+    for (uint32_t i = 0; i < cut->n_classes; i++) {
+        const uint32_t d = difference(&cut->classes[i], c);
+        if (d < least) {
+            least = d;
+            best = i;
+        }
+    }
+    /* The last virtual stage has the head, and always finds room. */
+    const bool last = c->virtual_stage + 1 == cut->virtual_stages;
+    if (least > 0 && cut->n_classes + !last < ORR_CUT_CLASSES) {
+        cut->classes[cut->n_classes] = *c;
+        return (uint8_t)cut->n_classes++;
+    }
+    orr_cut_class *with = &cut->classes[best];
+    for (uint32_t i = 0; i < ORR_ROW_MODULES; i++)
+        if (c->least[i] < with->least[i])
+            with->least[i] = c->least[i];
+    with->n++;
+    return (uint8_t)best;
+}
+
+static orr_status list_modules(orr_estimator *e, const orr_stage_parts *parts, orr_stage_cut *cut,
+                               orr_error *err)
+{
+    for (uint32_t c = 0; c < cut->n_classes; c++) {
+        orr_cut_class *class = &cut->classes[c];
+        uint8_t *modules = orr_arena_array(e->arena, uint8_t, class->n_places);
+        if (modules == NULL)
+            return orr_fail_memory(err);
+        for (uint32_t i = 0; i < class->n_places; i++)
+            modules[i] =
+                (uint8_t)orr_module_at(parts, class->virtual_stage, class->first_place + i);
+        class->modules = modules;
+    }
+    return ORR_OK;
+}
+
+/* How much longer products take than on the pattern's first device, by the
+ * peaks. */
+static float pace_of(const orr_estimator *e, const orr_pattern *pattern, uint32_t i)
+{
+    const double first = e->devices[pattern->device[0]].peak_flops[ORR_DTYPE_BF16],
+                 other = e->devices[pattern->device[i]].peak_flops[ORR_DTYPE_BF16];
+    return first > 0 && other > 0 ? (float)(first / other) : 1;
+}
+
+static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
+                           const orr_pattern *pattern, orr_stage_cut *cut, orr_error *err)
+{
+    orr_stage_map map;
+    orr_plan p = *plan;
+    const orr_schedule_spec spec = orr_plan_schedule(plan);
+    if (p.schedule == ORR_SCHEDULE_DUALPIPE) { /* as orr_outcome_prepare() does */
+        p.schedule = ORR_SCHEDULE_1F1B;
+        p.vp = 1;
+    }
+    ORR_TRY(orr_stage_map_make(&row->row, &p, e->scratch, &map, err));
+    const orr_stage_parts parts = {.plan = plan, .row = &row->row, .map = &map};
+    *cut = (orr_stage_cut){.id = e->cuts.n + 1,
+                           .stages = plan->pp,
+                           .chunks = plan->vp,
+                           .virtual_stages = orr_schedule_virtual_stages(&spec)};
+    for (uint32_t i = 0; i < pattern->n; i++)
+        cut->pace[i] = pace_of(e, pattern, i);
+    cut->class_of = orr_arena_array(e->arena, uint8_t, cut->virtual_stages);
+    if (cut->class_of == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t k = 0; k < cut->virtual_stages; k++) {
+        const uint32_t stage = orr_schedule_place(&spec, k, 0).stage;
+        const uint8_t device = pattern->of_stage != NULL ? pattern->of_stage[stage] : 0;
+        const orr_cut_class c = count_modules(&parts, k, device);
+        cut->class_of[k] = class_for(cut, &c);
+    }
+    return list_modules(e, &parts, cut, err);
+}
+
+/* 0: all stages are on one kind. */
+static uint64_t pattern_hash(const orr_pattern *pattern, uint32_t stages)
+{
+    if (pattern->of_stage == NULL)
+        return 0;
+    return XXH3_64bits_withSeed(pattern->of_stage, stages,
+                                XXH3_64bits(pattern->device, pattern->n));
+}
+
+orr_status orr_estimate_cut(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
+                            const orr_pattern *pattern, const orr_stage_cut **ret, orr_error *err)
+{
+    const bool block = plan->recompute == ORR_RECOMPUTE_BLOCK;
+    const uint64_t on = pattern_hash(pattern, plan->pp);
+    orr_memo_key key = {{row->shape_id, plan->pp, plan->vp, plan->first_layers, plan->last_layers,
+                         plan->schedule == ORR_SCHEDULE_ZB_V,
+                         plan->schedule == ORR_SCHEDULE_DUALPIPE,
+                         block ? plan->recompute_layers : 0, (uint32_t)on, (uint32_t)(on >> 32)}};
+    memcpy(&key.word[10], plan->section_stages, sizeof plan->section_stages);
+    memcpy(&key.word[10 + ORR_PLAN_PARTS / 2], plan->section_layers, sizeof plan->section_layers);
+    if (pattern->of_stage != NULL && plan->schedule == ORR_SCHEDULE_DUALPIPE)
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "DualPipe over stages on several kinds of devices is simulated, not "
+                        "estimated");
+    orr_stage_cut *cut = orr_memo_find(&e->cuts, &key);
+    if (cut == NULL) {
+        orr_stage_cut made;
+        const orr_status status = make_cut(e, plan, row, pattern, &made, err);
+        orr_arena_reset(e->scratch);
+        ORR_TRY(status);
+        cut = orr_arena_one(e->arena, orr_stage_cut);
+        if (cut == NULL)
+            return orr_fail_memory(err);
+        *cut = made;
+        if (!orr_memo_add(&e->cuts, &key, cut))
+            return orr_fail_memory(err);
+    }
+    *ret = cut;
+    return ORR_OK;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "model/plan/plan.h"
+#include "estimate/estimate.h"
+
+/* Where the time of an estimated step goes. */
+
+static double ideal_ns(const orr_estimate_draft *d)
+{
+    const orr_plan *p = d->plan;
+    const double passes = d->e->options.workload.task == ORR_TASK_LORA ? 2 : 3;
+    const double samples = (double)p->dp * p->micro_batch * p->micro_batches;
+    const double peak =
+        d->e->devices[d->pattern->device[0]].peak_flops[orr_precision_dtype(p->precision)];
+    const double ns =
+        1e9 * passes * samples * d->row->sample_flops / ((double)orr_plan_ranks(p) * peak);
+    return isnan(ns) ? 0 : ns;
+}
+
+/* DualPipe hides transfers of slices and experts: of a stage, m - 2p turns and some more run as
+ * pairs. */
+static double saved_by_pairs(const orr_estimate_draft *d)
+{
+    const double p = d->plan->pp, pairs = d->plan->micro_batches - 1.25 * p + 0.5;
+    const orr_estimate_sums *s = &d->sums[d->cut->class_of[d->cut->virtual_stages / 2]];
+    if (d->plan->schedule != ORR_SCHEDULE_DUALPIPE)
+        return 0;
+    return pairs * d->rows[0]->pair_saved_frac *
+           (s->phase_ns[ORR_TURN_FORWARD] + s->phase_ns[ORR_TURN_BACKWARD]);
+}
+
+static void sum_parts(const orr_estimate_draft *d, const orr_step_parts *parts, double *part,
+                      double *compute)
+{
+    const orr_plan *p = d->plan;
+    const double turns = (double)p->micro_batches / p->pp;
+    for (uint32_t c = 0; c < d->cut->n_classes; c++) {
+        const orr_estimate_sums *s = &d->sums[c];
+        const double classes = d->cut->classes[c].n, n = turns * classes;
+        *compute += n * (s->compute_ns - s->again_ns);
+        part[ORR_WATERFALL_RECOMPUTE] += n * s->again_ns;
+        part[ORR_WATERFALL_DP] +=
+            n * s->exposed_ns +
+            classes * (s->first_ns + s->last_ns + s->owed_first_ns + s->owed_last_ns) / p->pp;
+        for (int i = 0; i < ORR_WATERFALLS; i++)
+            part[i] += n * s->waited_ns[i];
+        part[ORR_WATERFALL_OVERHEAD] +=
+            n * d->place->stretch *
+            orr_device_of(d, &d->cut->classes[c])->calibration->micro_batch_ns;
+    }
+    const double saved = saved_by_pairs(d), ep = fmin(saved, part[ORR_WATERFALL_EP]);
+    part[ORR_WATERFALL_EP] -= ep;
+    part[ORR_WATERFALL_TP] -= fmin(saved - ep, part[ORR_WATERFALL_TP]);
+    part[ORR_WATERFALL_OVERHEAD] +=
+        d->place->stretch * d->e->devices[d->pattern->device[0]].calibration->step_ns;
+    part[ORR_WATERFALL_DP] += parts->transfers;
+    part[ORR_WATERFALL_OPTIMIZER] += parts->update;
+}
+
+/* Means over stages. Jitter is overhead; what no turn, transfer or update takes is a bubble. */
+void orr_estimate_tell(const orr_estimate_draft *d, const orr_step_parts *parts, orr_estimate *ret)
+{
+    double part[ORR_WATERFALLS] = {0}, compute = 0, idle = parts->step;
+    sum_parts(d, parts, part, &compute);
+    for (int i = 0; i < ORR_WATERFALLS; i++)
+        idle -= part[i];
+    idle = fmax(idle - compute, 0);
+    const double jitter = (parts->step - idle) * (1 - 1 / d->place->stretch);
+    for (int i = 0; i < ORR_WATERFALLS; i++)
+        if (i != ORR_WATERFALL_OVERHEAD)
+            part[i] /= d->place->stretch;
+    compute /= d->place->stretch;
+    part[ORR_WATERFALL_OVERHEAD] = part[ORR_WATERFALL_OVERHEAD] / d->place->stretch + jitter;
+    part[ORR_WATERFALL_BUBBLE] = idle;
+    part[ORR_WATERFALL_IDEAL] = fmin(ideal_ns(d), compute);
+    part[ORR_WATERFALL_KERNELS] = compute - part[ORR_WATERFALL_IDEAL];
+    ret->step_ns = (int64_t)(parts->step + 0.5);
+    int64_t left = ret->step_ns;
+    for (int i = 0; i < ORR_WATERFALLS; i++)
+        left -= ret->waterfall_ns[i] = (int64_t)part[i];
+    ret->waterfall_ns[ORR_WATERFALL_KERNELS] += left;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "explore/baseline/baseline.h"
+
+/* A rival makes its offers; the one that it takes for the quickest of those that fit is judged. */
+
+static const struct {
+    const char *name, *about;
+    orr_status (*offers)(orr_rival *r, orr_error *err);
+} RIVALS[] = {
+#define RIVAL_OFFERS_PRODUCTION       orr_rival_production
+#define RIVAL_OFFERS_FSDP             orr_rival_fsdp
+#define RIVAL_OFFERS_ATLAS            orr_rival_atlas
+#define RIVAL_OFFERS_CROSSPIPE        orr_rival_crosspipe
+#define RIVAL_OFFERS_SAILOR           orr_rival_sailor
+#define RIVAL_OFFERS_METIS            orr_rival_metis
+#define RIVAL_OFFERS_AMP              orr_rival_amp
+#define RIVAL_OFFERS_GALVATRON        orr_rival_galvatron
+#define RIVAL_ROW_(name, word, about) {word, about, RIVAL_OFFERS_##name},
+    ORR_BASELINE_MAP(RIVAL_ROW_)
+#undef RIVAL_ROW_
+};
+
+const char *orr_baseline_name(orr_baseline baseline)
+{
+    return (uint32_t)baseline < ORR_BASELINES ? RIVALS[baseline].name : "?";
+}
+
+const char *orr_baseline_about(orr_baseline baseline)
+{
+    return (uint32_t)baseline < ORR_BASELINES ? RIVALS[baseline].about : "?";
+}
+
+static orr_status choose(orr_rival *r, orr_baseline baseline, orr_explored *ret, orr_error *err)
+{
+    orr_rival_sort(r);
+    for (size_t i = 0; i < r->offers.n; i++) {
+        bool fits;
+        ORR_TRY(orr_rival_judge(r, &r->offers.at[i].plan, &fits, ret, err));
+        if (fits)
+            return ORR_OK;
+    }
+    if (r->offers.n > 0)
+        return orr_fail(err, ORR_INVALID,
+                        "%s: none of the %zu plans that it looks at fits into memory",
+                        RIVALS[baseline].name, r->offers.n);
+    return orr_fail(err, ORR_INVALID, "%s: no plan that it looks at fits here",
+                    RIVALS[baseline].name);
+}
+
+orr_status orr_baseline_of(orr_baseline baseline, const orr_model *model,
+                           const orr_cluster *cluster, const orr_explore_options *options,
+                           orr_explored *ret, orr_error *err)
+{
+    orr_rival r;
+    orr_explored made;
+    orr_status status = ORR_OK;
+    if ((uint32_t)baseline >= ORR_BASELINES)
+        return orr_fail(err, ORR_INVALID, "there is no baseline %d", (int)baseline);
+    ORR_TRY_OUT(status, orr_rival_open(&r, model, cluster, options, err));
+    ORR_TRY_OUT(status, RIVALS[baseline].offers(&r, err));
+    ORR_TRY_OUT(status, choose(&r, baseline, &made, err));
+    *ret = made;
+out:
+    orr_rival_close(&r);
+    return status;
+}

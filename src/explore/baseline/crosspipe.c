@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "model/plan/plan.h"
+#include "model/schedule/schedule.h"
+#include "explore/baseline/baseline.h"
+
+/* CrossPipe: a pipeline over sites whose order of turns is chosen by playing it with the latency
+ * and the bandwidth of each hop. */
+
+static const orr_rival_view CUTS = {.cuts = true, .latency = true};
+
+typedef struct play {
+    const orr_rival *r;
+    const orr_plan *plan;
+    const orr_rival_stage *stages; /* shape (pp) */
+    orr_schedule_plan schedule;
+    uint32_t chunks, m, depth; /* virtual stages */
+    uint32_t *number;          /* shape (pp, chunks): of the virtual stage */
+    double
+        *ready[2]; /* shape (depth, m), forward and backward: when a turn may begin; NAN: not yet */
+    double *made;  /* shape (depth, m): when the gradient of activations was */
+    double *free_ns; /* shape (pp): a stage is done with what it did */
+    double *sent[2]; /* shape (pp): the hop from a stage is free again, by direction */
+    uint32_t *next;  /* shape (pp): turns done */
+} play;
+
+static double *times(orr_arena *arena, size_t n, double value)
+{
+    double *at = orr_arena_array(arena, double, n);
+    for (size_t i = 0; at != NULL && i < n; i++)
+        at[i] = value;
+    return at;
+}
+
+static orr_status open_play(play *p, orr_arena *arena, orr_error *err)
+{
+    const orr_schedule_spec spec = orr_plan_schedule(p->plan);
+    ORR_TRY(orr_schedule_make(&spec, arena, &p->schedule, err));
+    p->chunks = spec.chunks;
+    p->m = spec.micro_batches;
+    p->depth = spec.stages * spec.chunks;
+    const size_t n = (size_t)p->depth * p->m;
+    p->number = orr_arena_array(arena, uint32_t, p->depth);
+    p->next = orr_arena_array(arena, uint32_t, spec.stages);
+    p->made = times(arena, n, NAN);
+    p->free_ns = times(arena, spec.stages, 0);
+    for (int way = 0; way < 2; way++) {
+        p->ready[way] = times(arena, n, NAN);
+        p->sent[way] = times(arena, spec.stages, 0);
+    }
+    if (p->number == NULL || p->next == NULL || p->made == NULL || p->free_ns == NULL ||
+        p->ready[0] == NULL || p->ready[1] == NULL || p->sent[0] == NULL || p->sent[1] == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t k = 0; k < p->depth; k++)
+        p->number[p->schedule.stage_of[k] * p->chunks + p->schedule.chunk_of[k]] = k;
+    for (uint32_t i = 0; i < p->m; i++)
+        p->ready[0][i] = 0;
+    return ORR_OK;
+}
+
+/* From virtual stage k to its neighbour, one after another; no time within a stage. */
+static double arrival(play *p, uint32_t k, uint32_t to, double done_ns)
+{
+    const uint32_t from = p->schedule.stage_of[k], stage = p->schedule.stage_of[to], way = to < k;
+    if (from == stage)
+        return done_ns;
+    const orr_rival_link link =
+        orr_rival_link_of(p->r, p->stages[from].site, p->stages[stage].site, &CUTS);
+    const double begin_ns = fmax(done_ns, p->sent[way][from]);
+    p->sent[way][from] = begin_ns + orr_rival_hop_bytes(p->r, p->plan) / link.bytes_per_s * 1e9;
+    return p->sent[way][from] + link.latency_ns;
+}
+
+static double length_of(const play *p, const orr_turn *turn, uint32_t stage, uint32_t k)
+{
+    const uint32_t site = p->stages[stage].site;
+    const orr_rival_turn layer = orr_rival_layer(p->r, site, p->plan);
+    const double head_ns = k + 1 == p->depth ? orr_rival_head_ns(p->r, site, p->plan) : 0;
+    const double layers = p->stages[stage].layers / p->chunks;
+    switch ((orr_turn_phase)turn->phase) {
+    case ORR_TURN_FORWARD:
+        return layers * layer.forward_ns + head_ns;
+    case ORR_TURN_BACKWARD:
+        return layers * layer.backward_ns + 2 * head_ns;
+    case ORR_TURN_INPUT:
+        return layers * (layer.backward_ns - layer.weight_ns) + head_ns;
+    default:
+        return layers * layer.weight_ns + head_ns;
+    }
+}
+
+/* The next turn of a stage, if what it needs has come. */
+static bool take_turn(play *p, uint32_t stage)
+{
+    const orr_turn *turn = &p->schedule.turns[p->schedule.first[stage] + p->next[stage]];
+    const uint32_t k = p->number[stage * p->chunks + turn->chunk],
+                   forward = turn->phase == ORR_TURN_FORWARD;
+    const size_t at = (size_t)k * p->m + turn->micro_batch;
+    const double ready_ns = turn->phase == ORR_TURN_WEIGHT ? p->made[at] : p->ready[!forward][at];
+    if (isnan(ready_ns))
+        return false;
+    const double done_ns = fmax(ready_ns, p->free_ns[stage]) + length_of(p, turn, stage, k);
+    p->free_ns[stage] = done_ns;
+    p->next[stage]++;
+    if (turn->phase == ORR_TURN_WEIGHT)
+        return true;
+    if (!forward)
+        p->made[at] = done_ns;
+    if (forward && k + 1 < p->depth)
+        p->ready[0][at + p->m] = arrival(p, k, k + 1, done_ns);
+    else if (forward)
+        p->ready[1][at] = done_ns;
+    else if (k > 0)
+        p->ready[1][at - p->m] = arrival(p, k, k - 1, done_ns);
+    return true;
+}
+
+/* Gradients of a stage travel when its last turn is done, beside the other stages. */
+static double play_to_end(play *p)
+{
+    double end_ns = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t stage = 0; stage < p->plan->pp; stage++)
+            while (p->schedule.first[stage] + p->next[stage] < p->schedule.first[stage + 1] &&
+                   take_turn(p, stage))
+                moved = true;
+    }
+    for (uint32_t stage = 0; stage < p->plan->pp; stage++)
+        end_ns = fmax(end_ns, p->free_ns[stage] +
+                                  orr_rival_sync_ns(p->r, p->plan, &p->stages[stage], &CUTS));
+    return end_ns;
+}
+
+orr_status orr_rival_play(orr_rival *r, const orr_plan *plan, double *ret_ns, orr_error *err)
+{
+    orr_rival_stage stages[ORR_RIVAL_STAGES];
+    const orr_arena_mark mark = orr_arena_get_mark(r->arena);
+    const orr_plan whole = orr_plan_completed(plan);
+    play p = {.r = r, .plan = &whole, .stages = stages};
+    orr_rival_stages_of(r, plan, stages);
+    const orr_status status = open_play(&p, r->arena, err);
+    if (status == ORR_OK)
+        *ret_ns = play_to_end(&p);
+    orr_arena_rewind(r->arena, mark);
+    return status;
+}
+
+static orr_status refine(orr_rival *r, orr_plan *plan, double *ret_ns, orr_error *err)
+{
+    bool fits;
+    ORR_TRY(orr_rival_fits(r, plan, &fits, err));
+    *ret_ns = INFINITY;
+    return fits ? orr_rival_play(r, plan, ret_ns, err) : ORR_OK;
+}
+
+/* No order of turns is quicker than its busiest stage, filled and drained without a wait. */
+static double least_ns(const orr_rival *r, const orr_plan *plan)
+{
+    const orr_rival_turn layer = orr_rival_layer(r, 0, plan);
+    const double m = (double)r->batch / plan->dp / plan->micro_batch;
+    double fastest = 0, slices = (double)plan->tp * plan->cp;
+    for (uint32_t s = 0; s < r->n_sites; s++)
+        fastest = fmax(fastest, r->sites[s].flops_per_s);
+    const double slack = r->sites[0].flops_per_s / fastest; /* of times that are those of site 0 */
+    return m * ((double)r->layers / plan->pp * (layer.forward_ns + layer.backward_ns) * slack +
+                3 * plan->micro_batch * r->head_flops / slices / fastest * 1e9 / plan->pp);
+}
+
+static orr_status offer_orders(orr_rival *r, orr_plan plan, orr_error *err)
+{
+    static const struct {
+        uint8_t schedule;
+        uint32_t vp, group; /* in pipelines' worth of micro-batches; 0: as few as fill it */
+    } orders[] = {{ORR_SCHEDULE_1F1B, 1, 0},        {ORR_SCHEDULE_GPIPE, 1, 0},
+                  {ORR_SCHEDULE_INTERLEAVED, 2, 0}, {ORR_SCHEDULE_INTERLEAVED, 4, 0},
+                  {ORR_SCHEDULE_INTERLEAVED, 2, 2}, {ORR_SCHEDULE_ZB_H1, 1, 0},
+                  {ORR_SCHEDULE_ZB_V, 2, 0}};
+    const bool given = r->given.schedule != 0 || r->given.vp > 0 || plan.pp == 1;
+    const double least = least_ns(r, &plan);
+    for (uint32_t i = 0; i < (given ? 1 : sizeof orders / sizeof *orders); i++) {
+        if (!given) {
+            plan.schedule = orders[i].schedule;
+            plan.vp = orders[i].vp;
+            plan.group = orders[i].group * plan.pp;
+        }
+        if (plan.vp == 0 || plan.pp * plan.vp <= r->layers)
+            ORR_TRY(orr_rival_offer_plan(r, &plan, least, err));
+    }
+    return ORR_OK;
+}
+
+static orr_status visit_crosspipe(orr_rival *r, const orr_plan *visited, orr_error *err)
+{
+    orr_plan plan = *visited;
+    if (orr_rival_sites(r) > 1 && plan.pp == 1)
+        return ORR_OK;
+    plan.dp = orr_rival_lower_dp(r, visited, 0);
+    if (plan.dp == 0 || !orr_rival_deal_stages(r, true, &plan))
+        return ORR_OK;
+    return offer_orders(r, plan, err);
+}
+
+/* CrossPipe (ATC 2025, arXiv 2507.00217): stages cross the sites, replicas do not; the order of
+ * turns is chosen with the latency and the bandwidth of every hop and what fits into memory,
+ * gradients beside the turns of other stages. What is chosen from here are the orders that a plan
+ * can name, with zero bubble and deeper interleaving among them; the publication writes an order of
+ * its own, turn by turn, by a solver or greedily. Degrees, which it takes as given, are enumerated.
+ * Left out: chunks of a transfer. */
+orr_status orr_rival_crosspipe(orr_rival *r, orr_error *err)
+{
+    ORR_TRY(orr_rival_each(r, visit_crosspipe, err));
+    return orr_rival_refine_offers(r, refine, err);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include <orrery/calibration.h>
+
+#include "model/plan/plan.h"
+#include "explore/baseline/baseline.h"
+
+/* What rivals know of a job and of a machine. */
+
+enum { LONGEST_USUAL = 8192 }; /* tokens of a sample where nobody says: as orr_workload has it */
+
+bool orr_rival_allows(const orr_rival *r, const orr_plan *plan)
+{
+    const orr_plan whole = orr_plan_completed(plan);
+    const uint64_t ranks = orr_plan_ranks(&whole);
+    for (uint32_t i = 0; i < ORR_PLAN_FIELDS; i++)
+        if (!orr_space_allows(&r->words, i, orr_plan_get(&whole, i)))
+            return false;
+    return ranks >= r->options->min_devices &&
+           (r->options->max_devices == 0 || ranks <= r->options->max_devices);
+}
+
+/* --- machine ----------------------------------------------------------------------------- */
+
+/* What large products reach, as a profile would say. */
+static orr_status read_speed(orr_rival *r, const orr_device *device, double *ret, orr_error *err)
+{
+    const orr_dtype dtype = orr_precision_dtype(r->given.precision);
+    const orr_calibration *calibration;
+    ORR_TRY(orr_calibration_of(device, r->arena, &calibration, err));
+    const double reached = dtype == ORR_DTYPE_FP8   ? calibration->matmul_fp8
+                           : dtype == ORR_DTYPE_FP4 ? calibration->matmul_fp4
+                                                    : calibration->matmul_bf16;
+    *ret = orr_fact_or(&device->peak_flops[dtype], NAN) * reached;
+    if (*ret > 0)
+        return ORR_OK;
+    return orr_fail(err, ORR_INVALID, "what %s reaches in %s is not known", device->name,
+                    orr_dtype_name(dtype));
+}
+
+/* Where nothing is known, 1 GB/s and no time, as orr_network_of_cluster() has it. */
+static orr_rival_link link_of(const orr_fact *bytes_per_s, const orr_fact *latency_ns,
+                              double oversubscription)
+{
+    return (orr_rival_link){.bytes_per_s =
+                                orr_fact_or(bytes_per_s, 1e9) / fmax(oversubscription, 1),
+                            .latency_ns = orr_fact_or(latency_ns, 0)};
+}
+
+static void read_levels(orr_rival *r)
+{
+    const orr_cluster *c = r->cluster;
+    r->n_inner_levels = c->n_sites > 0 ? c->site_level + 1 : c->n_levels;
+    for (uint32_t l = 0; l < r->n_inner_levels; l++) {
+        const orr_level *level = &c->levels[l];
+        r->level_devices[l] = level->devices;
+        r->level_bytes_per_s[l] = link_of(&level->bytes_per_s, &level->latency_ns,
+                                          orr_fact_or(&level->oversubscription, 1))
+                                      .bytes_per_s;
+    }
+    const orr_level *host = &c->levels[0], *above = &c->levels[r->n_inner_levels > 1 ? 1 : 0];
+    r->host = link_of(&host->bytes_per_s, &host->latency_ns, 1);
+    r->inner = link_of(&above->bytes_per_s, &above->latency_ns, 1);
+    r->host_devices = host->devices;
+}
+
+static void read_cuts(orr_rival *r)
+{
+    for (uint32_t i = 0; i < r->cluster->n_cuts; i++) {
+        const orr_cut *cut = &r->cluster->cuts[i];
+        r->cut[cut->a][cut->b] = r->cut[cut->b][cut->a] =
+            link_of(&cut->bytes_per_s, &cut->latency_ns, orr_fact_or(&cut->oversubscription, 1));
+    }
+}
+
+/* The largest sites, where not all may be used. */
+static void keep_largest_sites(orr_rival *r)
+{
+    const uint32_t most = r->options->max_sites > 0 ? r->options->max_sites : r->n_sites;
+    while (orr_rival_sites(r) > most) {
+        uint32_t least = r->n_sites;
+        for (uint32_t s = 0; s < r->n_sites; s++)
+            if (r->sites[s].devices > 0 &&
+                (least == r->n_sites || r->sites[s].devices <= r->sites[least].devices))
+                least = s;
+        r->sites[least].devices = 0;
+    }
+}
+
+static orr_status read_sites(orr_rival *r, orr_error *err)
+{
+    const orr_cluster *c = r->cluster;
+    r->n_sites = c->n_sites > 0 ? c->n_sites : 1;
+    r->sites[0] = (orr_rival_site){.devices = c->n_devices, .device = c->device, .region = ""};
+    for (uint32_t s = 0; s < c->n_sites; s++)
+        r->sites[s] =
+            (orr_rival_site){.devices = c->sites[s].devices,
+                             .device = c->sites[s].device != NULL ? c->sites[s].device : c->device,
+                             .region = c->sites[s].region};
+    for (uint32_t s = 0; s < r->n_sites; s++)
+        ORR_TRY(read_speed(r, r->sites[s].device, &r->sites[s].flops_per_s, err));
+    keep_largest_sites(r);
+    if (r->n_sites == 1 && r->options->max_devices > 0 &&
+        r->options->max_devices < r->sites[0].devices)
+        r->sites[0].devices = r->options->max_devices;
+    return ORR_OK;
+}
+
+uint32_t orr_rival_zero(const orr_rival *r)
+{
+    return r->given.zero > 0 ? r->given.zero : orr_space_allows(&r->words, ORR_AT_zero, 1);
+}
+
+uint32_t orr_rival_sites(const orr_rival *r)
+{
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < r->n_sites; s++)
+        n += r->sites[s].devices > 0;
+    return n;
+}
+
+/* --- job --------------------------------------------------------------------------------- */
+
+static orr_status read_model(orr_rival *r, orr_error *err)
+{
+    const orr_model *m = r->model;
+    orr_model_size size;
+    double experts = 0, ends = 0;
+    ORR_TRY(orr_model_measure(m, r->arena, &size, err));
+    if (m->kind != ORR_MODEL_TRANSFORMER || m->layers == 0)
+        return orr_fail(err, ORR_UNSUPPORTED, "%s has no layers that could be dealt out", m->name);
+    for (uint32_t i = 0; i < size.n; i++) {
+        const orr_model_part *part = &size.parts[i];
+        const double elements = (double)part->count * (double)part->each;
+        experts += strcmp(part->name, "experts") == 0 ? elements : 0;
+        ends +=
+            strcmp(part->name, "embedding") == 0 || strcmp(part->name, "head") == 0 ? elements : 0;
+    }
+    for (uint32_t i = 0; i < m->layers; i++)
+        r->layer_moe_frac += orr_model_layer_moe(m, i) ? 1.0 / m->layers : 0;
+    r->layers = m->layers;
+    r->hidden = m->hidden;
+    r->head_flops = 2.0 * m->hidden * m->vocab * r->seq;
+    r->layer_flops = (orr_model_flops(m, r->seq, false) - r->head_flops) / m->layers;
+    r->layer_expert_elements = experts / m->layers;
+    r->layer_elements = ((double)size.total - experts - ends) / m->layers;
+    return ORR_OK;
+}
+
+/* A choice that is left out altogether is what it is where nobody uses it, and so given. */
+static void give_left_out(orr_rival *r)
+{
+    for (uint32_t c = 0; c < ORR_PLAN_CHOICES; c++) {
+        const orr_plan_choice *choice = orr_plan_choice_at(c);
+        uint8_t *given = orr_plan_chosen(&r->given, c);
+        if (*given != 0 || !(r->words.excluded_fields >> (ORR_PLAN_NUMBERS + c) & 1))
+            continue;
+        for (uint8_t v = 1; v < choice->n; v++)
+            if (strcmp(choice->words[v], "off") == 0 || strcmp(choice->words[v], "none") == 0)
+                *given = v;
+    }
+    for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
+        if (i != ORR_AT_zero && *orr_plan_field(&r->given, i) == 0 &&
+            (r->words.excluded_fields >> i & 1))
+            *orr_plan_field(&r->given, i) = 1;
+}
+
+/* Switches of the software that runs a plan, which no publication chooses, are the same for all:
+ * transfers of slices and of tokens beside computation, as Megatron and DeepSeek-V3 have them. */
+static void give_overlap(orr_rival *r)
+{
+    if (r->given.overlap_tp == 0)
+        r->given.overlap_tp = ORR_SWITCH_ON;
+    if (r->given.overlap_ep == 0 && r->model->moe.experts > 0)
+        r->given.overlap_ep = ORR_SWITCH_ON;
+}
+
+static orr_status read_job(orr_rival *r, const orr_model *model, orr_error *err)
+{
+    const orr_explore_options *o = r->options;
+    ORR_TRY(orr_space_read_words(o, &r->words, err));
+    r->given = r->words.fixed;
+    give_left_out(r);
+    if (r->given.batch == 0)
+        return orr_fail(err, ORR_INVALID, "the batch is not given (batch=2048)");
+    if (r->given.micro_batch > r->given.batch || r->given.dp > r->given.batch)
+        return orr_fail(err, ORR_INVALID, "a batch of %u does not fill what is given",
+                        r->given.batch);
+    ORR_TRY(orr_model_changed(model, &r->given, r->arena, &r->model, err));
+    give_overlap(r);
+    const uint32_t usual = model->context < LONGEST_USUAL ? model->context : LONGEST_USUAL;
+    r->batch = r->given.batch;
+    r->seq = o->workload.seq > 0 ? o->workload.seq : r->given.seq > 0 ? r->given.seq : usual;
+    return read_model(r, err);
+}
+
+orr_status orr_rival_open(orr_rival *r, const orr_model *model, const orr_cluster *cluster,
+                          const orr_explore_options *options, orr_error *err)
+{
+    *r = (orr_rival){.cluster = cluster, .options = options, .arena = orr_arena_new(0, 0)};
+    if (r->arena == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY(read_job(r, model, err));
+    ORR_TRY(read_sites(r, err));
+    read_levels(r);
+    read_cuts(r);
+    return orr_judge_new(model, cluster, options, &r->judge, err);
+}
+
+void orr_rival_close(orr_rival *r)
+{
+    orr_array_done(&r->offers);
+    orr_judge_free(r->judge);
+    orr_arena_free(r->arena);
+}

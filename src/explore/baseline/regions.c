@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/plan/plan.h"
+#include "explore/baseline/baseline.h"
+
+/* Rivals that deal the stages of a pipeline to regions: greedily (Atlas), and by dynamic
+ * programming (Sailor). */
+
+enum {
+    FEWER = 8
+}; /* replicas: with an eighth of those that there is room for no plan is quicker */
+
+static const orr_rival_view REGIONS = {.cuts = true, .latency = true};
+
+/* --- Atlas ------------------------------------------------------------------------------- */
+
+/* Pipelines that share what joins two sites take turns, each with all of it: the last of a cell
+ * waits, none is slower on the way. */
+static double atlas_step_ns(const orr_rival *r, const orr_plan *plan, const orr_rival_stage *stages)
+{
+    const double together_ns = orr_rival_step_ns(r, plan, stages, &REGIONS);
+    const double bytes = orr_rival_hop_bytes(r, plan);
+    double saved_ns = 0;
+    for (uint32_t s = 0; s + 1 < plan->pp; s++)
+        if (stages[s].site != stages[s + 1].site) {
+            const orr_rival_link cut =
+                orr_rival_link_of(r, stages[s].site, stages[s + 1].site, &REGIONS);
+            saved_ns += 2 * bytes / cut.bytes_per_s * 1e9 * (1 - 1.0 / plan->dp);
+        }
+    return together_ns - saved_ns;
+}
+
+static orr_status visit_atlas(orr_rival *r, const orr_plan *visited, orr_error *err)
+{
+    orr_plan plan = *visited;
+    if (orr_rival_sites(r) > 1 && plan.pp == 1)
+        return ORR_OK;
+    const uint32_t most = orr_rival_lower_dp(r, visited, 0);
+    while ((plan.dp = orr_rival_lower_dp(r, visited, plan.dp)) > most / FEWER) {
+        orr_rival_stage stages[ORR_RIVAL_STAGES];
+        if (!orr_rival_deal_stages(r, false, &plan))
+            continue;
+        orr_rival_stages_of(r, &plan, stages);
+        ORR_TRY(orr_rival_offer_plan(r, &plan, atlas_step_ns(r, &plan, stages), err));
+    }
+    return ORR_OK;
+}
+
+/* Atlas (arXiv 2411.14458): stages cross sites, replicas of a stage never do; dp, pp, tp and
+ * micro-batches are enumerated, the sites filled with stages one after another, the largest first,
+ * and the quickest taken by the paper's kind of arithmetic. Left out: the turns that pipelines take
+ * on a wide-area link are in its opinion of a plan, but no plan of ours can schedule them; several
+ * TCP connections a pair; BubbleTea. On one site it is an enumeration of plain 1F1B. */
+orr_status orr_rival_atlas(orr_rival *r, orr_error *err)
+{
+    return orr_rival_each(r, visit_atlas, err);
+}
+
+/* --- Sailor ------------------------------------------------------------------------------ */
+
+/* The rest of a pipeline, from stage `first` on, with so many stages' room left in each site: what
+ * it adds. */
+typedef struct tail {
+    double sum_ns, most_ns,
+        sync_ns;   /* sum_ns < 0: not looked at; most_ns INFINITY: there is no room */
+    uint32_t site; /* of its first stage */
+} tail;
+
+typedef struct sailor {
+    const orr_rival *r;
+    const orr_plan *plan;
+    double m, hop_bytes;
+    double stage_ns[ORR_SITES_MAX], head_ns[ORR_SITES_MAX], sync_ns[ORR_SITES_MAX]; /* by place */
+    uint32_t sites, places[ORR_SITES_MAX]; /* sites in use, their numbers */
+    uint32_t room[ORR_SITES_MAX];          /* of stages, by place */
+    tail *
+        known; /* shape (pp + 1, sites + 1, widest + 1): stage, place, what is left in that place */
+    uint32_t widest;
+} sailor;
+
+static double tail_ns(const sailor *s, const tail *t)
+{
+    return t->sum_ns + (s->m - 1) * t->most_ns + t->sync_ns;
+}
+
+static tail with_stage(const sailor *s, uint32_t stage, uint32_t place, const tail *rest)
+{
+    tail made = {.site = place, .sum_ns = s->stage_ns[place]};
+    double slowest_ns;
+    if (stage + 1 == s->plan->pp)
+        made.sum_ns += s->head_ns[place];
+    slowest_ns = made.sum_ns;
+    if (stage + 1 < s->plan->pp) {
+        const orr_rival_link link =
+            orr_rival_link_of(s->r, s->places[place], s->places[rest->site], &REGIONS);
+        const double moved_ns = s->hop_bytes / link.bytes_per_s * 1e9;
+        made.sum_ns += rest->sum_ns + 2 * (moved_ns + link.latency_ns);
+        slowest_ns = fmax(slowest_ns, 2 * moved_ns);
+    }
+    made.most_ns = fmax(slowest_ns, rest->most_ns);
+    made.sync_ns = fmax(s->sync_ns[place], rest->sync_ns);
+    return made;
+}
+
+/* The best tail that begins in this place or a later one: regions in their order, as a pipeline
+ * goes through each once. */
+static const tail *best_tail(sailor *s, uint32_t stage, uint32_t place, uint32_t left)
+{
+    static const tail end = {0}, none = {.most_ns = INFINITY, .sum_ns = INFINITY};
+    if (stage == s->plan->pp)
+        return &end;
+    if (place == s->sites)
+        return &none;
+    tail *best = &s->known[((size_t)stage * (s->sites + 1) + place) * (s->widest + 1) + left];
+    if (best->sum_ns >= 0)
+        return best;
+    *best = none;
+    const tail *later =
+        best_tail(s, stage, place + 1, place + 1 < s->sites ? s->room[place + 1] : 0);
+    if (!isinf(later->most_ns))
+        *best = *later;
+    if (left > 0) {
+        const tail *rest = best_tail(s, stage + 1, place, left - 1);
+        const tail made = isinf(rest->most_ns) ? none : with_stage(s, stage, place, rest);
+        if (!isinf(made.most_ns) && (isinf(best->most_ns) || tail_ns(s, &made) < tail_ns(s, best)))
+            *best = made;
+    }
+    return best;
+}
+
+static void read_tail(sailor *s, uint16_t *ret_sites)
+{
+    uint32_t place = 0, left = s->room[0];
+    memset(ret_sites, 0, ORR_PLAN_PARTS * sizeof *ret_sites);
+    for (uint32_t stage = 0; stage < s->plan->pp; stage++) {
+        const uint32_t next = best_tail(s, stage, place, left)->site;
+        left = (next == place ? left : s->room[next]) - 1;
+        place = next;
+        ret_sites[s->places[place]]++;
+    }
+}
+
+static void add_place(sailor *s, uint32_t site, uint32_t room)
+{
+    const uint32_t place = s->sites++;
+    const orr_rival_stage on = {.site = site, .layers = (double)s->r->layers / s->plan->pp};
+    const orr_rival_turn turn = orr_rival_layer(s->r, site, s->plan);
+    s->places[place] = site;
+    s->room[place] = room < s->plan->pp ? room : s->plan->pp;
+    s->widest = s->room[place] > s->widest ? s->room[place] : s->widest;
+    s->stage_ns[place] = on.layers * (turn.forward_ns + turn.backward_ns);
+    s->head_ns[place] = 3 * orr_rival_head_ns(s->r, site, s->plan);
+    s->sync_ns[place] = orr_rival_sync_ns(s->r, s->plan, &on, &REGIONS);
+}
+
+/* Returns the time, INFINITY: no room. */
+static orr_status place_stages(orr_rival *r, orr_plan *plan, double *ret_ns, orr_error *err)
+{
+    sailor s = {.r = r,
+                .plan = plan,
+                .m = (double)r->batch / plan->dp / plan->micro_batch,
+                .hop_bytes = orr_rival_hop_bytes(r, plan)};
+    for (uint32_t site = 0; site < r->n_sites; site++)
+        if (r->sites[site].devices > 0)
+            add_place(&s, site, orr_rival_room(&r->sites[site], plan, plan->dp));
+    const size_t n = (size_t)(plan->pp + 1) * (s.sites + 1) * (s.widest + 1);
+    s.known = orr_calloc(n, sizeof *s.known);
+    if (s.known == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < n; i++)
+        s.known[i].sum_ns = -1;
+    const tail *best = best_tail(&s, 0, 0, s.room[0]);
+    *ret_ns = isinf(best->most_ns) ? INFINITY : tail_ns(&s, best);
+    if (!isinf(*ret_ns) && r->n_sites > 1) {
+        read_tail(&s, plan->sites);
+        plan->cross = ORR_CROSS_PP;
+    }
+    orr_free(s.known);
+    return ORR_OK;
+}
+
+/* Buildings of one region are one to it: replicas may be on both sides. */
+static bool one_region(const orr_rival *r)
+{
+    const char *region = NULL;
+    for (uint32_t s = 0; s < r->n_sites; s++) {
+        if (r->sites[s].devices == 0)
+            continue;
+        if (region != NULL && (*region == '\0' || strcmp(region, r->sites[s].region) != 0))
+            return false;
+        region = r->sites[s].region;
+    }
+    return true;
+}
+
+static orr_status visit_sailor(orr_rival *r, const orr_plan *visited, orr_error *err)
+{
+    orr_plan plan = *visited;
+    const uint32_t most = orr_rival_lower_dp(r, visited, 0);
+    while ((plan.dp = orr_rival_lower_dp(r, visited, plan.dp)) > most / FEWER) {
+        orr_plan placed = plan;
+        double step_ns;
+        ORR_TRY(place_stages(r, &placed, &step_ns, err));
+        if (!isinf(step_ns))
+            ORR_TRY(orr_rival_offer_plan(r, &placed, step_ns, err));
+    }
+    plan = *visited;
+    if (orr_rival_sites(r) > 1 && one_region(r) && orr_rival_deal_replicas(r, &plan)) {
+        orr_rival_stage stages[ORR_RIVAL_STAGES];
+        orr_rival_stages_of(r, &plan, stages);
+        return orr_rival_offer_plan(r, &plan, orr_rival_step_ns(r, &plan, stages, &REGIONS), err);
+    }
+    return ORR_OK;
+}
+
+/* Sailor (SOSP 2025, arXiv 2504.17096): pp, micro-batch and dp enumerated; stages placed region by
+ * region by dynamic programming, memoised on what is left; a step bound by its stragglers;
+ * buildings of a region count as one, replicas of a stage never cross regions; regions may stay
+ * unused. Left out: tensor-parallel degrees that differ from device to device (a plan of ours has
+ * one tp), replicas of one stage on unlike devices, budgets in USD. A pipeline goes through regions
+ * in their order. */
+orr_status orr_rival_sailor(orr_rival *r, orr_error *err)
+{
+    return orr_rival_each(r, visit_sailor, err);
+}

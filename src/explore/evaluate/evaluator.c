@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "explore/evaluate/evaluator.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/plan/groups.h"
+#include "model/plan/plan.h"
+#include "estimate/estimate.h"
+#include "explore/evaluate/effective_time.h"
+
+struct orr_judge {
+    const orr_model *model;
+    const orr_cluster *cluster;
+    orr_explore_options options;
+    orr_job_options job;
+    orr_estimator *estimator;
+    orr_effective *effective; /* NULL: failures are not asked about */
+    bool borrowed;            /* that one is another judge's */
+};
+
+orr_status orr_judge_new(const orr_model *model, const orr_cluster *cluster,
+                         const orr_explore_options *options, orr_judge **ret, orr_error *err)
+{
+    orr_status status = ORR_OK;
+    orr_judge *j = orr_calloc(1, sizeof *j);
+    if (j == NULL)
+        return orr_fail_memory(err);
+    j->model = model;
+    j->cluster = cluster;
+    j->options = *options;
+    orr_job_options_init(&j->job);
+    j->job.workload = options->workload;
+    ORR_TRY_OUT(status, orr_estimator_new(model, cluster, &j->job, &j->estimator, err));
+    if (options->fleet != NULL)
+        ORR_TRY_OUT(status, orr_effective_new(options->fleet, &j->effective, err));
+    *ret = j;
+    return ORR_OK;
+out:
+    orr_judge_free(j);
+    return status;
+}
+
+void orr_judge_borrow(orr_judge *j, const orr_judge *from)
+{
+    if (j == from || j->effective == NULL || j->borrowed)
+        return;
+    orr_effective_free(j->effective);
+    j->effective = from->effective;
+    j->borrowed = true;
+}
+
+void orr_judge_free(orr_judge *j)
+{
+    if (j == NULL)
+        return;
+    if (!j->borrowed)
+        orr_effective_free(j->effective);
+    orr_estimator_free(j->estimator);
+    orr_free(j);
+}
+
+/* --- what a step of so long means ------------------------------------------------------------ */
+
+/* USD of all devices in an hour; NAN: the price of one is not known. */
+static double price_of_hour(const orr_judge *j, const orr_judged_use *use)
+{
+    const double usual = j->options.price_per_hour > 0 ? j->options.price_per_hour : NAN;
+    double sum = 0;
+    if (use->site_devices == NULL || j->cluster->n_sites == 0)
+        return use->n_devices * usual;
+    for (uint32_t s = 0; s < j->cluster->n_sites; s++)
+        if (use->site_devices[s] > 0)
+            sum += use->site_devices[s] * orr_fact_or(&j->cluster->sites[s].price_per_hour, usual);
+    return sum;
+}
+
+static double tokens_of_step(const orr_judge *j, const orr_plan *plan)
+{
+    const uint32_t seq = j->options.workload.seq > 0 ? j->options.workload.seq : plan->seq;
+    return (double)plan->batch * seq;
+}
+
+orr_status orr_judge_values(orr_judge *j, const orr_plan *plan, const orr_judged_use *use,
+                            double ret[ORR_OBJECTIVES], double *ret_effective, orr_error *err)
+{
+    const bool budget = j->options.tokens > 0;
+    const double steps = budget ? j->options.tokens / tokens_of_step(j, plan) : 1;
+    double effective = 1;
+    if (j->effective != NULL)
+        ORR_TRY(orr_effective_frac(j->effective, use->n_devices, use->replicas, &effective, err));
+    const double wall_ns = steps * use->step_ns / effective;
+    ret[ORR_OBJECTIVE_STEP] = use->step_ns;
+    ret[ORR_OBJECTIVE_BUDGET] = budget ? wall_ns : NAN;
+    ret[ORR_OBJECTIVE_COST] = price_of_hour(j, use) * wall_ns / 3600e9;
+    ret[ORR_OBJECTIVE_ENERGY] = steps / effective * use->energy_j;
+    ret[ORR_OBJECTIVE_DEVICES] = use->n_devices;
+    *ret_effective = j->effective != NULL ? effective : NAN;
+    return ORR_OK;
+}
+
+/* Copies of all weights and states: what can go on when another fails. */
+static uint32_t copies(const orr_plan *plan)
+{
+    return plan->zero > 0 ? orr_plan_group_size(plan, ORR_AXIS_REPLICA)
+                          : orr_plan_group_size(plan, ORR_AXIS_DP);
+}
+
+typedef struct draw {
+    double idle_w, more_w; /* that it draws while it computes */
+} draw;
+
+/* The least of any device that takes part; NAN: of one it is not known. */
+static draw least_draw(const orr_judge *j, const orr_judged_use *use)
+{
+    draw least = {INFINITY, INFINITY};
+    const uint32_t n = j->cluster->n_sites > 0 ? j->cluster->n_sites : 1;
+    for (uint32_t s = 0; s < n; s++) {
+        const bool sites = j->cluster->n_sites > 0;
+        const orr_device *device = sites ? j->cluster->sites[s].device : j->cluster->device;
+        const double power_w = orr_fact_or(&device->power_w, NAN);
+        const double idle_w = orr_fact_or(&device->idle_power_w, 0.15 * power_w); /* sim/results/energy.h */
+        if (sites && use->site_devices[s] == 0)
+            continue;
+        if (isnan(power_w))
+            return (draw){NAN, NAN};
+        least.idle_w = fmin(least.idle_w, idle_w);
+        least.more_w = fmin(least.more_w, power_w - idle_w);
+    }
+    return least;
+}
+
+/* What all devices draw at least: all of their power while they compute, what an idle one draws for
+ * the rest. */
+static orr_status least_energy(orr_judge *j, const orr_plan *plan, const orr_judged_use *use,
+                               double *ret_j, orr_error *err)
+{
+    const draw each = least_draw(j, use);
+    double floor_ns;
+    ORR_TRY(orr_estimate_floor(j->estimator, plan, use->n_devices, &floor_ns, err));
+    *ret_j = use->n_devices * 1e-9 * (each.more_w * floor_ns + each.idle_w * use->step_ns);
+    return ORR_OK;
+}
+
+static bool changes_numerics(const orr_judge *j, const orr_plan *plan)
+{
+    const orr_plan *usual = j->options.base;
+    const uint8_t precision =
+        usual != NULL && usual->precision != 0 ? usual->precision : ORR_PRECISION_BF16;
+    return plan->precision != precision || plan->compress > ORR_COMPRESS_NONE ||
+           plan->local_steps > 1;
+}
+
+/* --- closed form ----------------------------------------------------------------------------- */
+
+orr_status orr_judge_estimate(orr_judge *j, const orr_plan *plan, orr_explored *ret, orr_error *err)
+{
+    orr_explored made = {.plan = orr_plan_completed(plan), .tokens_per_s = NAN, .mfu_frac = NAN};
+    orr_estimate estimate;
+    uint32_t sites[ORR_SITES_MAX];
+    ORR_TRY(orr_estimate_of(j->estimator, plan, &estimate, err));
+    made.n_devices = (uint32_t)orr_plan_ranks(&made.plan);
+    made.bound_ns = estimate.bound_ns;
+    made.estimate_ns = estimate.step_ns;
+    made.peak_bytes = estimate.peak_bytes;
+    made.usable_bytes = estimate.usable_bytes;
+    made.other_numerics = changes_numerics(j, &made.plan);
+    orr_plan_site_devices(&made.plan, j->cluster, sites);
+    orr_judged_use use = {.site_devices = sites,
+                          .n_devices = made.n_devices,
+                          .replicas = copies(&made.plan),
+                          .step_ns = (double)estimate.bound_ns,
+                          .energy_j = NAN};
+    if (j->options.objective == ORR_OBJECTIVE_ENERGY || j->options.second == ORR_OBJECTIVE_ENERGY)
+        ORR_TRY(least_energy(j, &made.plan, &use, &use.energy_j, err));
+    ORR_TRY(orr_judge_values(j, &made.plan, &use, made.value, &made.effective_frac, err));
+    *ret = made;
+    return ORR_OK;
+}
+
+orr_status orr_judge_quick(orr_judge *j, const orr_plan *plan, bool anywhere, double *ret_ns,
+                           orr_error *err)
+{
+    return orr_estimate_quick(j->estimator, plan, anywhere, ret_ns, err);
+}
+
+orr_status orr_judge_floor(orr_judge *j, const orr_plan *plan, double *ret_ns, orr_error *err)
+{
+    const uint32_t most = j->options.max_devices;
+    const uint32_t n = most > 0 && most < j->cluster->n_devices ? most : j->cluster->n_devices;
+    return orr_estimate_floor(j->estimator, plan, n, ret_ns, err);
+}
+
+/* --- simulated ------------------------------------------------------------------------------- */
+
+/* USD for what leaves a site in a step: half of what crosses a cut goes each way. */
+static double price_of_cuts(const orr_outcome *outcome)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < outcome->n_cuts; i++)
+        for (uint32_t c = 0; c < outcome->cluster->n_cuts; c++) {
+            const orr_cut *cut = &outcome->cluster->cuts[c];
+            if (cut->a == outcome->cuts[i].a && cut->b == outcome->cuts[i].b)
+                sum += outcome->cuts[i].bytes / 1e9 * orr_fact_or(&cut->price_per_gb, 0);
+        }
+    return sum;
+}
+
+static void take_worst_stage(const orr_memory_plan *memory, orr_explored *ret)
+{
+    ret->peak_bytes = memory->stages[memory->worst].peak_bytes;
+    ret->usable_bytes = memory->capacity_bytes;
+}
+
+static orr_status judge_outcome(orr_judge *j, const orr_outcome *outcome, orr_explored *ret,
+                                orr_error *err)
+{
+    uint32_t sites[ORR_SITES_MAX];
+    orr_plan_site_devices(&outcome->plan, j->cluster, sites);
+    const orr_judged_use use = {.site_devices = sites,
+                                .n_devices = outcome->n_ranks,
+                                .replicas = copies(&outcome->plan),
+                                .step_ns = (double)outcome->step_ns,
+                                .energy_j = outcome->energy_j};
+    ret->step_ns = outcome->step_ns;
+    ret->tokens_per_s = outcome->tokens_per_s;
+    ret->mfu_frac = outcome->mfu_frac;
+    take_worst_stage(&outcome->memory, ret);
+    ORR_TRY(orr_judge_values(j, &outcome->plan, &use, ret->value, &ret->effective_frac, err));
+    const double steps = ret->value[ORR_OBJECTIVE_BUDGET] / use.step_ns;
+    ret->value[ORR_OBJECTIVE_COST] += price_of_cuts(outcome) * (isnan(steps) ? 1 : steps);
+    return ORR_OK;
+}
+
+orr_status orr_judge_simulate(orr_judge *j, const orr_plan *plan, orr_explored *ret, orr_error *err)
+{
+    orr_explored made;
+    orr_outcome outcome = {0};
+    ORR_TRY(orr_judge_estimate(j, plan, &made, err));
+    orr_arena *arena = orr_arena_new(0, 0);
+    if (arena == NULL)
+        return orr_fail_memory(err);
+    orr_status status = orr_outcome_of(j->model, plan, j->cluster, &j->job, arena, &outcome, err);
+    if (status == ORR_OK)
+        status = judge_outcome(j, &outcome, &made, err);
+    orr_outcome_free(&outcome);
+    orr_arena_free(arena);
+    if (status == ORR_OK)
+        *ret = made;
+    return status;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_PLAN_RESULTS_ROW_H
+#define ORR_PLAN_RESULTS_ROW_H
+
+#include "io/database/database.h"
+#include "explore/results/store.h"
+
+/* Rows of the tables of results_schema.h. `family` NULL: not said. */
+void orr_results_set_plan(orr_query *q, int64_t search, const char *family, const char *text,
+                          const orr_explored *explored);
+void orr_results_set_family(orr_query *q, int64_t search, const char *key,
+                            const orr_family_result *family);
+/* Of a row with all columns. The plan itself is not touched. */
+void orr_results_get_figures(const orr_query *q, orr_explored *ret);
+void orr_results_get_family(const orr_query *q, orr_family_result *ret);
+
+#endif /* ORR_PLAN_RESULTS_ROW_H */

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+
+#include "explore/search/search.h"
+
+/* The best plans that are unlike one another, and the front of two objectives. */
+
+typedef struct sorter {
+    const orr_standard *standard;
+    uint8_t by; /* objective */
+    bool estimated;
+} sorter;
+
+static int by_value(const void *a, const void *b, void *ctx)
+{
+    const sorter *s = ctx;
+    const orr_explored *x = a, *y = b;
+    if (s->estimated) {
+        const double u = orr_estimated_value(x, s->by), v = orr_estimated_value(y, s->by);
+        if (u != v)
+            return u < v ? -1 : 1;
+    }
+    return orr_is_better(s->standard, x, y) ? -1 : orr_is_better(s->standard, y, x);
+}
+
+static void sort(const orr_search *s, orr_explored_list *list, bool estimated)
+{
+    sorter how = {&s->standard, s->standard.objective, estimated};
+    if (list->n > 1)
+        qsort_r(list->at, list->n, sizeof *list->at, by_value, &how);
+}
+
+/* An alternative differs in degrees, in what crosses, or in the kind of schedule; those that are
+ * only more of the same (fewer replicas of the best) come after all others. */
+static bool is_unlike_all(const orr_explored_list *list, const orr_explored *e)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (orr_arranged_alike(&list->at[i].plan, &e->plan))
+            return false;
+    return true;
+}
+
+static orr_status choose(orr_search *s, uint32_t most, orr_explored_list *ret, orr_error *err)
+{
+    sort(s, &s->done, false);
+    for (size_t i = 0; i < s->done.n && ret->n < most; i++)
+        if (is_unlike_all(ret, &s->done.at[i]) && !orr_array_push(ret, s->done.at[i]))
+            return orr_fail_memory(err);
+    return ORR_OK;
+}
+
+static uint32_t wanted(const orr_search *s)
+{
+    return s->options->keep > 0 ? s->options->keep : 1;
+}
+
+static bool is_known(const orr_search *s, const orr_explored *e)
+{
+    return !is_unlike_all(&s->done, e);
+}
+
+/* Of arrangements of which nothing was simulated yet the best by estimate: as many as are wanted
+ * and some more, for estimates may be a little off. */
+orr_status orr_search_alternatives(orr_search *s, orr_error *err)
+{
+    const size_t most = wanted(s) + 4;
+    size_t n = 0, passed = 0;
+    if (wanted(s) <= 1)
+        return ORR_OK;
+    sort(s, &s->seen, true);
+    for (; passed < s->seen.n && passed < most; passed++)
+        if (!is_known(s, &s->seen.at[passed]))
+            s->seen.at[n++] = s->seen.at[passed];
+    return orr_search_simulate(s, s->seen.at, n, true, err);
+}
+
+orr_status orr_search_refine_best(orr_search *s, orr_error *err)
+{
+    orr_explored_list best = {0};
+    orr_status status = choose(s, wanted(s), &best, err);
+    for (size_t i = 0; i < best.n && status == ORR_OK; i++)
+        status = orr_search_refine(s, &best.at[i].plan, err);
+    orr_array_done(&best);
+    return status;
+}
+
+static orr_status keep(orr_search *s, const orr_explored_list *list, const orr_explored **ret,
+                       uint32_t *ret_n, orr_error *err)
+{
+    orr_explored *kept = orr_arena_array(s->arena, orr_explored, list->n);
+    if (kept == NULL)
+        return orr_fail_memory(err);
+    for (size_t i = 0; i < list->n; i++)
+        kept[i] = list->at[i];
+    *ret = kept;
+    *ret_n = (uint32_t)list->n;
+    return ORR_OK;
+}
+
+orr_status orr_search_tell_best(orr_search *s, orr_exploration *ret, orr_error *err)
+{
+    orr_explored_list best = {0};
+    orr_status status = choose(s, wanted(s), &best, err);
+    if (status == ORR_OK)
+        status = keep(s, &best, &ret->best, &ret->n, err);
+    orr_array_done(&best);
+    return status;
+}
+
+/* From the least of the first objective on, what is less of the second than all before. */
+orr_status orr_search_tell_front(orr_search *s, orr_exploration *ret, orr_error *err)
+{
+    orr_explored_list front = {0};
+    orr_status status = ORR_OK;
+    double least = INFINITY;
+    if (s->standard.second >= ORR_OBJECTIVES)
+        return ORR_OK;
+    sort(s, &s->done, false);
+    for (size_t i = 0; i < s->done.n && status == ORR_OK; i++) {
+        const double second = s->done.at[i].value[s->standard.second];
+        if (!(second < least))
+            continue;
+        least = second;
+        if (!orr_array_push(&front, s->done.at[i]))
+            status = orr_fail_memory(err);
+    }
+    if (status == ORR_OK)
+        status = keep(s, &front, &ret->front, &ret->n_front, err);
+    orr_array_done(&front);
+    return status;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "explore/explore.h"
+
+/* A candidate: taken to its end, with all settings of the network; and what is tried instead when
+ * it does not fit. */
+
+/* --- what turns out not to fit --------------------------------------------------------------- */
+
+static orr_status leave_if_worth_it(const orr_scout *scout, orr_errand *errand,
+                                    const orr_explored *e, orr_error *err)
+{
+    const double bound = e->value[scout->standard->objective];
+    if (orr_standard_beats(scout->standard, e->value)) {
+        errand->result.bound = fmin(errand->result.bound, isnan(bound) ? 0 : bound);
+        return ORR_OK;
+    }
+    return orr_array_push(&errand->left, *e) ? ORR_OK : orr_fail_memory(err);
+}
+
+static orr_status leave(const orr_scout *scout, orr_judge *judge, orr_errand *errand,
+                        const orr_plan *plan, uint32_t again, uint8_t offload, orr_error *err)
+{
+    const orr_plan p = orr_relieved(plan, again, offload);
+    orr_explored e;
+    const orr_status status = orr_judge_estimate(judge, &p, &e, err);
+    if (status == ORR_NO_MEMORY || status == ORR_IO)
+        return status;
+    e.plan = p;
+    return status == ORR_OK ? leave_if_worth_it(scout, errand, &e, err) : ORR_OK;
+}
+
+static orr_status leave_all(const orr_scout *scout, orr_judge *judge, orr_errand *errand,
+                            const orr_plan *plan, const orr_reliefs *r, uint8_t offload,
+                            orr_error *err)
+{
+    const uint32_t most = orr_moves_activations(offload) ? r->most_again : r->least_again;
+    for (uint32_t again = r->least_again; again <= most; again++)
+        ORR_TRY(leave(scout, judge, errand, plan, again, offload, err));
+    return ORR_OK;
+}
+
+/* What the next smaller plans are: those that were passed over because this one seemed to fit. */
+orr_status orr_scout_smaller(const orr_scout *scout, orr_judge *judge, orr_errand *errand,
+                             const orr_plan *plan, orr_error *err)
+{
+    const orr_plan whole = orr_plan_completed(plan);
+    const uint8_t offload = whole.offload;
+    orr_reliefs r;
+    if (!orr_space_reliefs(scout->space, &whole, &r))
+        return ORR_OK;
+    if (plan->recompute_layers < r.most_again && !orr_moves_activations(offload))
+        ORR_TRY(leave(scout, judge, errand, plan, plan->recompute_layers + 1, offload, err));
+    if (plan->recompute_layers > r.least_again)
+        return ORR_OK;
+    for (uint32_t i = 0; i < r.n_offloads; i++) {
+        const bool both = r.offload[i] == ORR_OFFLOAD_BOTH;
+        if (r.offload[i] != offload &&
+            (both ? offload != ORR_OFFLOAD_NONE || r.n_offloads == 2 : offload == ORR_OFFLOAD_NONE))
+            ORR_TRY(leave_all(scout, judge, errand, plan, &r, r.offload[i], err));
+    }
+    return ORR_OK;
+}
+
+/* --- a candidate ----------------------------------------------------------------------------- */
+
+orr_status orr_scout_simulate(const orr_scout *scout, const orr_explored *candidate,
+                              orr_errand *errand, orr_explored *ret, orr_error *err)
+{
+    const orr_plan plan = orr_plan_tidy(&candidate->plan);
+    orr_arena *arena = orr_arena_new(1024, 0);
+    const char *text = arena != NULL ? orr_plan_text(&plan, arena) : NULL;
+    orr_status status = text != NULL ? ORR_OK : orr_fail_memory(err);
+    if (status == ORR_OK && scout->results != NULL && orr_results_plan(scout->results, text, ret)) {
+        errand->resumed++;
+    } else if (status == ORR_OK) {
+        status = orr_judge_simulate(scout->judge, &plan, ret, err);
+    }
+    orr_arena_free(arena);
+    if (status != ORR_OK && status != ORR_NO_MEMORY && status != ORR_IO) {
+        *ret = *candidate; /* the estimate knows it, the simulation does not: it is none */
+        ret->step_ns = 0;
+        status = ORR_OK;
+    }
+    ORR_TRY(status);
+    ret->plan = plan;
+    return orr_array_push(&errand->simulated, *ret) ? ORR_OK : orr_fail_memory(err);
+}
+
+void orr_scout_candidate(const orr_scout *scout, orr_errand *errand)
+{
+    orr_explored simulated;
+    errand->status =
+        orr_scout_simulate(scout, &errand->candidate, errand, &simulated, &errand->err);
+    if (errand->status == ORR_OK && simulated.step_ns > 0 && !orr_fits(&simulated, 0))
+        errand->status =
+            orr_scout_smaller(scout, scout->judge, errand, &errand->candidate.plan, &errand->err);
+}
+
+/* --- a candidate with all settings of the network -------------------------------------------- */
+
+typedef struct wiring {
+    const orr_scout *scout;
+    orr_errand *errand;
+} wiring;
+
+static orr_status on_wire(void *ctx, const orr_plan *plan, orr_error *err)
+{
+    const wiring *w = ctx;
+    orr_explored e;
+    const orr_status status = orr_judge_estimate(w->scout->judge, plan, &e, err);
+    if (status == ORR_NO_MEMORY || status == ORR_IO)
+        return status;
+    if (status != ORR_OK)
+        return ORR_OK;
+    e.plan = *plan;
+    return leave_if_worth_it(w->scout, w->errand, &e, err);
+}
+
+void orr_scout_wires(const orr_scout *scout, orr_errand *errand)
+{
+    wiring w = {scout, errand};
+    orr_explored simulated;
+    size_t likely = 0;
+    errand->status =
+        orr_space_each_wire(scout->space, &errand->candidate.plan, on_wire, &w, &errand->err);
+    for (size_t i = 1; i < errand->left.n; i++)
+        if (errand->left.at[i].estimate_ns < errand->left.at[likely].estimate_ns)
+            likely = i;
+    if (errand->status == ORR_OK && errand->left.n > 0 &&
+        orr_estimated_value(&errand->left.at[likely], scout->standard->objective) <
+            scout->standard->best)
+        errand->status =
+            orr_scout_simulate(scout, &errand->left.at[likely], errand, &simulated, &errand->err);
+    else
+        return;
+    if (errand->status == ORR_OK && simulated.step_ns > 0 && !orr_fits(&simulated, 0)) {
+        const orr_plan plan = errand->left.at[likely].plan;
+        errand->status = orr_scout_smaller(scout, scout->judge, errand, &plan, &errand->err);
+    }
+}
+
+void orr_errand_done(orr_errand *errand)
+{
+    orr_array_done(&errand->left);
+    orr_array_done(&errand->simulated);
+    orr_array_done(&errand->seen);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "explore/search/search.h"
+
+/* Errands of a round over several processes: each runs every n-th, and tells the others what came
+ * of it. */
+
+typedef struct told { /* before the lists of an errand */
+    uint32_t errand;
+    int32_t status;
+    uint32_t stopped, n_left, n_simulated, n_seen;
+    uint64_t resumed;
+    orr_family_result result;
+    orr_tightest tightest;
+    char why[128];
+} told;
+typedef orr_array(char) bytes_list;
+
+static bool put(bytes_list *bytes, const void *at, size_t n)
+{
+    if (!orr_array_reserve(bytes, n))
+        return false;
+    if (n > 0)
+        memcpy(bytes->at + bytes->n, at, n);
+    bytes->n += n;
+    return true;
+}
+
+static bool put_list(bytes_list *bytes, const orr_explored_list *list)
+{
+    return put(bytes, list->at, list->n * sizeof *list->at);
+}
+
+static bool put_errand(bytes_list *bytes, const orr_errand *e, uint32_t i)
+{
+    told t;
+    memset(&t, 0, sizeof t);
+    t.errand = i;
+    t.status = (int32_t)e->status;
+    t.stopped = e->stopped;
+    t.n_left = (uint32_t)e->left.n;
+    t.n_simulated = (uint32_t)e->simulated.n;
+    t.n_seen = (uint32_t)e->seen.n;
+    t.resumed = e->resumed;
+    t.result = e->result;
+    t.tightest = e->tightest;
+    if (e->status != ORR_OK)
+        memcpy(t.why, e->err.text, sizeof t.why - 1);
+    return put(bytes, &t, sizeof t) && put_list(bytes, &e->left) &&
+           put_list(bytes, &e->simulated) && put_list(bytes, &e->seen);
+}
+
+static bool take_list(orr_explored_list *list, uint32_t n, const char **at)
+{
+    list->n = 0;
+    if (!orr_array_reserve(list, n))
+        return false;
+    if (n > 0)
+        memcpy(list->at, *at, n * sizeof *list->at);
+    list->n = n;
+    *at += n * sizeof *list->at;
+    return true;
+}
+
+static bool take_errand(orr_errand *errands, const char **at)
+{
+    told t;
+    memcpy(&t, *at, sizeof t);
+    *at += sizeof t;
+    orr_errand *e = &errands[t.errand];
+    e->status = (orr_status)t.status;
+    e->stopped = t.stopped != 0;
+    e->resumed = t.resumed;
+    e->result = t.result;
+    e->tightest = t.tightest;
+    if (e->status != ORR_OK)
+        (void)orr_fail(&e->err, e->status, "%s", t.why);
+    return take_list(&e->left, t.n_left, at) && take_list(&e->simulated, t.n_simulated, at) &&
+           take_list(&e->seen, t.n_seen, at);
+}
+
+bool orr_search_is_mine(const orr_search *s, uint32_t errand)
+{
+    return errand % orr_share_ranks(s->share) == orr_share_rank(s->share);
+}
+
+/* Whoever is asked to stop stops all. */
+orr_status orr_search_meet(orr_search *s, orr_errand *errands, uint32_t n, orr_error *err)
+{
+    bytes_list mine = {0};
+    orr_status status = ORR_OK;
+    const void *all;
+    size_t n_bytes;
+    bool room = true, stops = orr_search_stops(s);
+    double none = 0;
+    if (orr_share_ranks(s->share) == 1) {
+        s->stopped = stops;
+        return ORR_OK;
+    }
+    for (uint32_t i = 0; i < n && room; i++)
+        room = !orr_search_is_mine(s, i) || put_errand(&mine, &errands[i], i);
+    orr_arena *arena = orr_arena_new(0, 0);
+    if (!room || arena == NULL) {
+        orr_share_give_up(s->share);
+        ORR_TRY_OUT(status, orr_fail_memory(err));
+    }
+    ORR_TRY_OUT(status, orr_share_least(s->share, &none, &stops, err));
+    ORR_TRY_OUT(status, orr_share_gather(s->share, mine.at, mine.n, arena, &all, &n_bytes, err));
+    s->stopped = stops;
+    for (const char *at = all, *end = at + n_bytes; at < end && room;)
+        room = take_errand(errands, &at);
+    if (!room) {
+        orr_share_give_up(s->share);
+        status = orr_fail_memory(err);
+    }
+out:
+    orr_arena_free(arena);
+    orr_array_done(&mine);
+    return status;
+}

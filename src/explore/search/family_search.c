@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "explore/explore.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A family, gone through: what cannot be better than what is known, or does not fit, is left
+ * behind; the rest is to be simulated. On the way plans that seem much better than the best known
+ * are simulated at once, so that the others are held against them. */
+
+enum { SEEN = 64, ASK_EVERY = 256 };
+static const double WORTH_DIVING = 0.95, WORTH_KEEPING = 1.5; /* share of the best: assumed */
+
+typedef struct scouting {
+    const orr_scout *scout;
+    orr_errand *errand;
+    orr_standard standard; /* with what this errand found itself; the front is the search's */
+    bool scanning;         /* only for the best estimate */
+    orr_explored likely;   /* that one; estimate_ns 0: none yet */
+    orr_plan last;         /* the first of its kind that was scanned */
+    uint32_t last_seen, asked, layouts;
+    bool weighing, weighed, too_big; /* the degrees at hand */
+} scouting;
+
+static double least_of(const scouting *g, const orr_explored *e)
+{
+    const double bound = e->value[g->standard.objective];
+    return isnan(bound) ? 0 : bound;
+}
+
+/* --- one plan -------------------------------------------------------------------------------- */
+
+typedef struct verdict {
+    bool can_be, worse, fits;
+    orr_explored explored;
+} verdict;
+
+static void note_nearest(scouting *g, const orr_explored *e)
+{
+    orr_tightest *t = &g->errand->tightest;
+    const bool nearer =
+        !t->has_least || (double)e->peak_bytes / (double)e->usable_bytes <
+                             (double)t->least.peak_bytes / (double)t->least.usable_bytes;
+    if (e->usable_bytes < 0 || !nearer)
+        return;
+    t->has_least = true;
+    t->least = *e;
+}
+
+static orr_status look_at(scouting *g, const orr_plan *plan, verdict *ret, orr_error *err)
+{
+    *ret = (verdict){.can_be = false};
+    orr_judge *judge = g->weighing ? g->scout->flat : g->scout->least;
+    const orr_status status = orr_judge_estimate(judge, plan, &ret->explored, err);
+    g->errand->result.estimated += !g->scanning;
+    if (status == ORR_NO_MEMORY || status == ORR_IO)
+        return status;
+    if (status != ORR_OK)
+        return ORR_OK;
+    ret->explored.plan = *plan;
+    ret->can_be = true;
+    ret->worse = orr_standard_beats(&g->standard, ret->explored.value);
+    ret->fits = orr_fits(&ret->explored, g->scout->slack);
+    if (!ret->fits)
+        note_nearest(g, &ret->explored);
+    return ORR_OK;
+}
+
+static void prune(scouting *g, orr_prune why, double n)
+{
+    if (!g->scanning)
+        g->errand->result.pruned[why] += n;
+}
+
+/* The best of each arrangement, for alternatives. */
+static orr_status remember(scouting *g, const orr_explored *e, orr_error *err)
+{
+    orr_explored_list *seen = &g->errand->seen;
+    const uint8_t objective = g->standard.objective;
+    const double value = orr_estimated_value(e, objective);
+    if (value > g->standard.best * WORTH_KEEPING || !orr_fits(e, 0))
+        return ORR_OK;
+    if (g->last_seen >= seen->n || !orr_arranged_alike(&seen->at[g->last_seen].plan, &e->plan)) {
+        g->last_seen = 0;
+        while (g->last_seen < seen->n &&
+               !orr_arranged_alike(&seen->at[g->last_seen].plan, &e->plan))
+            g->last_seen++;
+    }
+    if (g->last_seen < seen->n) {
+        if (value < orr_estimated_value(&seen->at[g->last_seen], objective))
+            seen->at[g->last_seen] = *e;
+        return ORR_OK;
+    }
+    if (seen->n < SEEN && !orr_array_push(seen, *e))
+        return orr_fail_memory(err);
+    return ORR_OK;
+}
+
+static orr_status dive(scouting *g, const orr_explored *e, orr_error *err)
+{
+    orr_explored simulated;
+    const double value = orr_estimated_value(e, g->standard.objective);
+    if (!(value < g->standard.best * WORTH_DIVING) || !orr_fits(e, 0))
+        return ORR_OK;
+    ORR_TRY(orr_scout_simulate(g->scout, e, g->errand, &simulated, err));
+    if (simulated.step_ns > 0 && orr_fits(&simulated, 0))
+        g->standard.best = fmin(g->standard.best, simulated.value[g->standard.objective]);
+    else if (simulated.step_ns > 0)
+        return orr_scout_smaller(g->scout, g->scout->least, g->errand, &e->plan, err);
+    return ORR_OK;
+}
+
+static orr_status settle(scouting *g, const verdict *v, orr_error *err)
+{
+    ORR_TRY(remember(g, &v->explored, err));
+    if (v->worse) {
+        prune(g, ORR_PRUNE_BOUND, 1);
+        g->errand->result.bound = fmin(g->errand->result.bound, least_of(g, &v->explored));
+        return ORR_OK;
+    }
+    ORR_TRY(dive(g, &v->explored, err));
+    if (!g->scanning && !orr_array_push(&g->errand->left, v->explored))
+        return orr_fail_memory(err);
+    return ORR_OK;
+}
+
+/* --- a plan, and what makes it smaller ------------------------------------------------------- */
+
+/* The fewest layers that have to be computed again for it to fit: more take longer. */
+static orr_status fewest_again(scouting *g, const orr_plan *plan, const orr_reliefs *r,
+                               uint8_t offload, verdict *ret, orr_error *err)
+{
+    uint32_t low = r->least_again, high = r->most_again;
+    orr_plan p = orr_relieved(plan, high, offload);
+    ORR_TRY(look_at(g, &p, ret, err));
+    while (ret->can_be && ret->fits && low < high) {
+        verdict v;
+        const uint32_t middle = (low + high) / 2;
+        p = orr_relieved(plan, middle, offload);
+        ORR_TRY(look_at(g, &p, &v, err));
+        if (v.can_be && v.fits) {
+            high = middle;
+            *ret = v;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return ORR_OK;
+}
+
+static orr_status settle_more(scouting *g, const orr_plan *plan, const orr_reliefs *r,
+                              const orr_plan *fits, orr_error *err)
+{
+    for (uint32_t again = fits->recompute_layers + 1; again <= r->most_again; again++) {
+        const orr_plan p = orr_relieved(plan, again, fits->offload);
+        verdict v;
+        ORR_TRY(look_at(g, &p, &v, err));
+        if (v.can_be && v.fits)
+            ORR_TRY(settle(g, &v, err));
+        else
+            prune(g, v.can_be ? ORR_PRUNE_MEMORY : ORR_PRUNE_INVALID, 1);
+    }
+    return ORR_OK;
+}
+
+static orr_status relieve(scouting *g, const orr_plan *plan, const orr_reliefs *r, orr_error *err)
+{
+    const double n = (double)(r->most_again - r->least_again + 1);
+    bool done = false; /* an offload that takes nothing else makes it fit */
+    for (uint32_t i = 0; i < r->n_offloads; i++) {
+        verdict v;
+        if (done && r->offload[i] == ORR_OFFLOAD_BOTH) {
+            prune(g, ORR_PRUNE_DOMINATED, n);
+            continue;
+        }
+        ORR_TRY(fewest_again(g, plan, r, r->offload[i], &v, err));
+        if (!v.can_be || !v.fits) {
+            prune(g, v.can_be ? ORR_PRUNE_MEMORY : ORR_PRUNE_INVALID, n);
+            continue;
+        }
+        const uint32_t again = v.explored.plan.recompute_layers;
+        prune(g, ORR_PRUNE_MEMORY, again - r->least_again);
+        done |= again == r->least_again;
+        ORR_TRY(settle(g, &v, err));
+        if (orr_moves_activations(r->offload[i]))
+            ORR_TRY(settle_more(g, plan, r, &v.explored.plan, err));
+        else
+            prune(g, ORR_PRUNE_DOMINATED, r->most_again - again);
+    }
+    return ORR_OK;
+}
+
+static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *reliefs,
+                          orr_error *err)
+{
+    scouting *g = ctx;
+    const orr_plan first = orr_relieved(plan, reliefs->least_again, reliefs->offload[0]);
+    const double n = orr_reliefs_count(reliefs);
+    verdict v;
+    if (++g->asked % ASK_EVERY == 0 && g->scout->stops != NULL &&
+        g->scout->stops(g->scout->stops_ctx)) {
+        g->errand->stopped = true;
+        return orr_fail(err, ORR_CANCELED, "stopped");
+    }
+    ORR_TRY(look_at(g, &first, &v, err));
+    if (!v.can_be) {
+        prune(g, ORR_PRUNE_INVALID, n);
+        return ORR_OK;
+    }
+    if (v.worse && v.fits)
+        ORR_TRY(remember(g, &v.explored, err));
+    if (v.worse) {
+        prune(g, ORR_PRUNE_BOUND, n);
+        g->errand->result.bound = fmin(g->errand->result.bound, least_of(g, &v.explored));
+        return ORR_OK;
+    }
+    if (!v.fits)
+        return relieve(g, plan, reliefs, err);
+    prune(g, ORR_PRUNE_DOMINATED, n - 1);
+    return settle(g, &v, err);
+}
+
+/* --- many plans at once ---------------------------------------------------------------------- */
+
+/* Of the floor of all devices, what so many of them cannot do better. */
+static double floor_on(const orr_scout *s, const orr_plan_family *f, uint32_t devices)
+{
+    const double constant = s->space->constant_ns;
+    if (!s->space->alike || f->floor_ns <= constant)
+        return f->floor_ns;
+    return constant + (f->floor_ns - constant) * s->space->most_devices / devices;
+}
+
+/* The leanest of all plans with these degrees: one micro-batch under way, everything sharded, and
+ * moved out of the way. Schedules cut a little differently, so that it has to miss by a quarter. */
+static orr_status is_too_big(scouting *g, const orr_plan *degrees, bool *ret, orr_error *err)
+{
+    const double MISS = 0.25;
+    verdict v;
+    bool fits = false;
+    orr_status status = ORR_OK;
+    g->weighing = true;
+    for (uint32_t zero = 1; zero <= 3 && !fits && status == ORR_OK; zero++) {
+        orr_plan p = *degrees;
+        p.schedule = ORR_SCHEDULE_1F1B;
+        p.zero = zero;
+        p.offload = ORR_OFFLOAD_BOTH;
+        p.micro_batches = 1;
+        p.batch = p.dp * p.micro_batch;
+        if (p.recompute == ORR_RECOMPUTE_BLOCK)
+            p.recompute = ORR_RECOMPUTE_FULL;
+        status = look_at(g, &p, &v, err);
+        g->errand->result.estimated -= !g->scanning;
+        fits = status == ORR_OK && (!v.can_be || orr_fits(&v.explored, MISS));
+    }
+    g->weighing = false;
+    *ret = !fits;
+    return status;
+}
+
+/* A scan looks at plans on most of the devices, of the usual kinds. */
+static bool is_scanned(scouting *g, orr_walk_depth depth, const orr_plan *plan)
+{
+    enum { LAYOUTS = 6 };
+    switch (depth) {
+    case ORR_WALK_DEGREES:
+        g->layouts = 0;
+        return (double)orr_plan_ranks(plan) >= 0.75 * g->scout->space->most_devices;
+    case ORR_WALK_LAYOUT:
+        return g->layouts++ < LAYOUTS;
+    case ORR_WALK_SCHEDULE:
+        return true;
+    default:
+        return plan->schedule == ORR_SCHEDULE_1F1B ||
+               (plan->schedule == ORR_SCHEDULE_INTERLEAVED && plan->group < plan->micro_batches);
+    }
+}
+
+/* All plans that begin so are left behind when not even the least that they could come to is worth
+ * it. */
+static bool leave_behind(scouting *g, double least_ns, uint32_t devices, double n)
+{
+    double least[ORR_OBJECTIVES];
+    orr_space_least(g->scout->space, least_ns, devices, least);
+    if (!orr_standard_beats(&g->standard, least))
+        return false;
+    prune(g, ORR_PRUNE_BOUND, n);
+    g->errand->result.bound = fmin(g->errand->result.bound, fmax(least[g->standard.objective], 0));
+    return true;
+}
+
+static bool fail(scouting *g, orr_status status)
+{
+    if (status == ORR_NO_MEMORY || status == ORR_IO)
+        g->errand->status = status;
+    return g->errand->status != ORR_OK;
+}
+
+static bool enter_degrees(scouting *g, uint32_t devices, double n)
+{
+    g->errand->result.plans += g->scanning ? 0 : (uint64_t)n;
+    g->weighed = false;
+    return !leave_behind(g, floor_on(g->scout, g->errand->family, devices), devices, n);
+}
+
+/* Degrees are weighed where the first layout of them is looked at. */
+static bool enter_layout(scouting *g, const orr_plan *plan, double n)
+{
+    orr_plan degrees = *plan;
+    memset(degrees.sites, 0, sizeof degrees.sites);
+    memset(degrees.order, 0, sizeof degrees.order);
+    degrees.cross = 0;
+    degrees.dp_outer = 0;
+    memset(degrees.section_stages, 0, sizeof degrees.section_stages);
+    memset(degrees.section_layers, 0, sizeof degrees.section_layers);
+    if (!g->weighed && g->scout->space->alike &&
+        fail(g, is_too_big(g, &degrees, &g->too_big, &g->errand->err)))
+        return false;
+    g->weighed = true;
+    if (g->too_big)
+        prune(g, ORR_PRUNE_MEMORY, n);
+    return !g->too_big;
+}
+
+static bool enter_schedule(scouting *g, const orr_plan *plan, bool anywhere, uint32_t devices,
+                           double n)
+{
+    double quick_ns = 0;
+    orr_plan p = *plan;
+    p.recompute_layers = p.recompute == ORR_RECOMPUTE_BLOCK; /* at least */
+    const orr_status status = orr_judge_quick(anywhere ? g->scout->flat : g->scout->least, &p,
+                                              anywhere, &quick_ns, &g->errand->err);
+    if (fail(g, status))
+        return false;
+    return status != ORR_OK || !leave_behind(g, quick_ns, devices, n);
+}
+
+static bool on_enter(void *ctx, orr_walk_depth depth, const orr_plan *plan, double n)
+{
+    scouting *g = ctx;
+    const uint32_t devices = (uint32_t)orr_plan_ranks(plan);
+    if (g->errand->status != ORR_OK || (g->scanning && !is_scanned(g, depth, plan)))
+        return false;
+    switch (depth) {
+    case ORR_WALK_DEGREES:
+        return enter_degrees(g, devices, n);
+    case ORR_WALK_ANYWHERE:
+        return !g->scout->space->alike || enter_schedule(g, plan, true, devices, n);
+    case ORR_WALK_SCHEDULE:
+        return enter_schedule(g, plan, false, devices, n);
+    default:
+        return enter_layout(g, plan, n);
+    }
+}
+
+void orr_scout_family(const orr_scout *scout, orr_errand *errand)
+{
+    scouting g = {.scout = scout, .errand = errand, .standard = *scout->standard};
+    const orr_walk walk = {on_enter, on_leaf, &g, scout->space->wired, scout->counts, scout->arena};
+    const orr_status status =
+        orr_space_walk(scout->space, &errand->family->plan, &walk, &errand->err);
+    if (errand->status == ORR_OK && !errand->stopped)
+        errand->status = status;
+    errand->result.bounded = (uint64_t)errand->result.pruned[ORR_PRUNE_BOUND];
+}
+
+/* --- a family, looked at in passing ---------------------------------------------------------- */
+
+/* The first way to shard alone: of these the best estimate. */
+static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *reliefs,
+                                  orr_error *err)
+{
+    scouting *g = ctx;
+    const uint8_t objective = g->standard.objective;
+    const orr_plan degrees = *plan;
+    const bool same = plan->dp == g->last.dp && plan->pp == g->last.pp &&
+                      plan->schedule == g->last.schedule && plan->vp == g->last.vp &&
+                      memcmp(plan->order, g->last.order, sizeof plan->order) == 0 &&
+                      memcmp(plan->sites, g->last.sites, sizeof plan->sites) == 0;
+    if (same && (plan->zero != g->last.zero || plan->shards != g->last.shards ||
+                 plan->reshard != g->last.reshard))
+        return ORR_OK;
+    g->last = degrees;
+    for (uint32_t i = 0; i < reliefs->n_offloads && i < 3; i++) {
+        const orr_plan p = orr_relieved(plan, reliefs->most_again, reliefs->offload[i]);
+        verdict v;
+        ORR_TRY(look_at(g, &p, &v, err));
+        if (!v.can_be || (v.worse && g->likely.estimate_ns > 0))
+            return ORR_OK;
+        if (!orr_fits(&v.explored, 0))
+            continue;
+        if (g->likely.estimate_ns == 0 || orr_estimated_value(&v.explored, objective) <
+                                              orr_estimated_value(&g->likely, objective))
+            g->likely = v.explored;
+        g->standard.best = fmin(g->standard.best, orr_estimated_value(&g->likely, objective));
+        return ORR_OK;
+    }
+    return ORR_OK;
+}
+
+void orr_scout_scan(const orr_scout *scout, orr_errand *errand)
+{
+    scouting g = {.scout = scout, .errand = errand, .standard = *scout->standard, .scanning = true};
+    const orr_walk walk = {on_enter,      on_scanned_leaf, &g, scout->space->wired,
+                           scout->counts, scout->arena};
+    const orr_status status =
+        orr_space_walk(scout->space, &errand->family->plan, &walk, &errand->err);
+    if (errand->status == ORR_OK)
+        errand->status = status;
+    if (errand->status == ORR_OK && g.likely.estimate_ns > 0 &&
+        !orr_array_push(&errand->left, g.likely))
+        errand->status = orr_fail_memory(&errand->err);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <orrery/calibration.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "model/plan/plan.h"
+#include "explore/search/search.h"
+
+/* A search from its beginning to its end. */
+
+void orr_explore_options_init(orr_explore_options *options)
+{
+    *options = (orr_explore_options){.struct_bytes = sizeof *options,
+                                     .objective = ORR_OBJECTIVE_STEP,
+                                     .second = ORR_OBJECTIVES,
+                                     .gap_frac = 0.02,
+                                     .keep = 4};
+}
+
+/* What a device costs has to be known of all of them. */
+static orr_status check_price(const orr_cluster *cluster, const orr_explore_options *o, orr_error *err)
+{
+    bool known = o->price_per_hour > 0 || cluster->n_sites > 0;
+    for (uint32_t s = 0; s < cluster->n_sites && !(o->price_per_hour > 0); s++)
+        known &= !isnan(orr_fact_or(&cluster->sites[s].price_per_hour, NAN));
+    return known ? ORR_OK
+                 : orr_fail(err, ORR_INVALID,
+                            "what a device of '%s' costs is not known: give a price, as 2.5 (USD an "
+                            "hour)", cluster->name);
+}
+
+static orr_status check(const orr_cluster *cluster, const orr_explore_options *o, orr_error *err)
+{
+    const bool cost = o->objective == ORR_OBJECTIVE_COST || o->second == ORR_OBJECTIVE_COST;
+    if (o->objective >= ORR_OBJECTIVES || o->second > ORR_OBJECTIVES)
+        return orr_fail(err, ORR_INVALID, "no such objective");
+    if (o->second == o->objective)
+        return orr_fail(err, ORR_INVALID, "a front needs two objectives: '%s' twice is one",
+                        orr_objective_name((orr_objective)o->objective));
+    const bool budget = o->objective == ORR_OBJECTIVE_BUDGET || o->second == ORR_OBJECTIVE_BUDGET;
+    if (budget && !(o->tokens > 0))
+        return orr_fail(err, ORR_INVALID, "time to a budget needs the budget: tokens=15e12");
+    if (!(o->gap_frac >= 0 && o->gap_frac <= 1))
+        return orr_fail(err, ORR_INVALID, "a gap is a share, 0 to 1");
+    return cost ? check_price(cluster, o, err) : ORR_OK;
+}
+
+/* --- beginning ------------------------------------------------------------------------------- */
+
+/* Of a floor, what every step pays however many devices there are. */
+static orr_status find_constant(orr_search *s, orr_error *err)
+{
+    const orr_calibration *calibration;
+    ORR_TRY(orr_calibration_of(s->cluster->device, s->arena, &calibration, err));
+    s->space.constant_ns = calibration->step_ns;
+    return ORR_OK;
+}
+
+/* The processes that were started together serve one search: the first. Those after it, and those
+ * for relaxations, each process makes for itself. */
+static orr_status open_share(orr_search *s, orr_error *err)
+{
+    static atomic_bool taken;
+    if (s->options->relaxed || atomic_exchange(&taken, true))
+        return orr_share_over(orr_transport_self(), &s->share, err);
+    return orr_share_open(&s->share, err);
+}
+
+orr_status orr_search_open(orr_search *s, orr_error *err)
+{
+    s->began_ns = orr_clock_now_ns(&orr_clock_monotonic);
+    s->deadline_ns = s->options->limit_ns > 0 ? s->began_ns + s->options->limit_ns : 0;
+    s->behind = INFINITY;
+    s->standard = (orr_standard){.objective = s->options->objective,
+                                 .second = s->options->second,
+                                 .best = INFINITY,
+                                 .gap = s->options->exact ? 0 : s->options->gap_frac};
+    ORR_TRY(orr_space_make(s->model, s->cluster, s->options, s->arena, &s->space, err));
+    if (s->cluster->n_sites == 0 && orr_plan_has_sites(&s->space.words.fixed))
+        return orr_fail(err, ORR_INVALID, "sites are fixed: cluster '%s' has none", s->cluster->name);
+    ORR_TRY(find_constant(s, err));
+    ORR_TRY(orr_space_families(&s->space, s->arena, &s->families, err));
+    ORR_TRY(open_share(s, err));
+    ORR_TRY(orr_workers_new((int)s->options->threads, &s->workers, err));
+    s->n_judges = (uint32_t)orr_workers_count(s->workers);
+    s->judges = orr_calloc(s->n_judges, sizeof *s->judges);
+    s->least = s->space.wired ? orr_calloc(s->n_judges, sizeof *s->least) : s->judges;
+    s->flat = s->cluster->n_sites > 1 ? orr_calloc(s->n_judges, sizeof *s->flat) : s->least;
+    s->counts = orr_calloc(s->n_judges, sizeof *s->counts);
+    s->arenas = orr_calloc(s->n_judges, sizeof *s->arenas);
+    if (s->judges == NULL || s->least == NULL || s->flat == NULL || s->counts == NULL ||
+        s->arenas == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < s->n_judges; i++)
+        if ((s->arenas[i] = orr_arena_new(0, 0)) == NULL)
+            return orr_fail_memory(err);
+    for (uint32_t i = 0; i < s->n_judges; i++) {
+        ORR_TRY(orr_judge_new(s->model, s->cluster, s->options, &s->judges[i], err));
+        if (s->least != s->judges)
+            ORR_TRY(orr_judge_new(s->model, &s->space.bare, s->options, &s->least[i], err));
+        if (s->flat != s->least)
+            ORR_TRY(orr_judge_new(s->model, &s->space.flat, s->options, &s->flat[i], err));
+        orr_judge_borrow(s->judges[i], s->judges[0]);
+        orr_judge_borrow(s->least[i], s->judges[0]);
+        orr_judge_borrow(s->flat[i], s->judges[0]);
+    }
+    return ORR_OK;
+}
+
+static void free_judges(orr_judge **judges, uint32_t n)
+{
+    for (uint32_t i = 0; i < n && judges != NULL; i++)
+        orr_judge_free(judges[i]);
+    orr_free(judges);
+}
+
+void orr_search_close(orr_search *s)
+{
+    orr_share_close(s->share);
+    for (uint32_t i = 0; i < s->n_judges; i++) {
+        if (s->counts != NULL)
+            orr_memo_done(&s->counts[i]);
+        if (s->arenas != NULL)
+            orr_arena_free(s->arenas[i]);
+    }
+    orr_free(s->counts);
+    orr_free(s->arenas);
+    if (s->flat != s->least)
+        free_judges(s->flat, s->n_judges);
+    if (s->least != s->judges)
+        free_judges(s->least, s->n_judges);
+    free_judges(s->judges, s->n_judges);
+    orr_array_done(&s->open);
+    orr_workers_free(s->workers);
+    orr_array_done(&s->standard.front);
+    orr_array_done(&s->candidates);
+    orr_array_done(&s->promising);
+    orr_array_done(&s->done);
+    orr_array_done(&s->seen);
+    orr_memo_done(&s->known);
+}
+
+/* --- floors ---------------------------------------------------------------------------------- */
+
+/* Known where the family can be; else not a number. */
+static void find_floor(void *ctx, size_t i, int thread)
+{
+    orr_search *s = ctx;
+    orr_plan_family *f = &s->families.at[i];
+    orr_plan plan = orr_plan_changed(&s->space.common, &f->plan);
+    plan.recompute_layers = plan.recompute == ORR_RECOMPUTE_BLOCK; /* of all layers at least one */
+    f->floor_ns = NAN;
+    if (orr_search_stops(s)) {
+        f->floor_ns = 0;
+        return;
+    }
+    if (orr_judge_floor(s->space.alike ? s->flat[thread] : s->least[thread], &plan, &f->floor_ns,
+                        NULL) != ORR_OK)
+        f->floor_ns = s->space.alike ? NAN : 0; /* of mixed devices not all floors are known */
+    const uint32_t devices = s->space.alike ? s->space.most_devices : s->space.least_devices;
+    orr_space_least(&s->space, f->floor_ns, devices, f->floor);
+    f->floor[ORR_OBJECTIVE_DEVICES] = s->space.least_devices;
+}
+
+static int by_floor(const void *a, const void *b, void *ctx)
+{
+    const uint8_t objective = *(const uint8_t *)ctx;
+    const orr_plan_family *x = a, *y = b;
+    const double u = x->floor[objective], v = y->floor[objective];
+    if (u != v)
+        return u < v ? -1 : 1;
+    if (x->floor_ns != y->floor_ns)
+        return x->floor_ns < y->floor_ns ? -1 : 1;
+    return strcmp(x->key, y->key);
+}
+
+/* Families that cannot be are left out. */
+static void find_floors(orr_search *s)
+{
+    uint32_t n = 0;
+    orr_workers_run(s->workers, s->families.n, find_floor, s);
+    for (uint32_t i = 0; i < s->families.n; i++)
+        if (!isnan(s->families.at[i].floor_ns))
+            s->families.at[n++] = s->families.at[i];
+    s->families.n = n;
+    if (n > 1)
+        qsort_r(s->families.at, n, sizeof *s->families.at, by_floor, &s->standard.objective);
+}
+
+/* --- ending ---------------------------------------------------------------------------------- */
+
+static void count_pruned(const orr_search *s, orr_exploration *ret)
+{
+    const double searched = s->space_plans / s->space.dominated;
+    double rest = searched;
+    for (int i = 0; i < ORR_PRUNES; i++) {
+        ret->pruned[i] = s->pruned[i];
+        rest -= s->pruned[i];
+    }
+    rest -= (double)(s->simulated + s->resumed);
+    ret->pruned[ORR_PRUNE_BOUND] +=
+        rest > 0 ? rest : 0; /* with families, or candidates, that were never reached */
+    ret->pruned[ORR_PRUNE_DOMINATED] += s->space_plans - searched;
+}
+
+static orr_status tell(orr_search *s, bool stopped, orr_exploration *ret, orr_error *err)
+{
+    ORR_TRY(orr_search_tell_best(s, ret, err));
+    ORR_TRY(orr_search_tell_front(s, ret, err));
+    const double best = ret->n > 0 ? ret->best[0].value[s->standard.objective] : NAN;
+    ret->bound = fmin(ret->bound, best);
+    ret->gap_frac = best > 0 ? (best - ret->bound) / best : 0;
+    ret->complete = !stopped && (ret->n == 0 || ret->gap_frac <= s->standard.gap + 1e-12);
+    ret->space = s->space_plans;
+    ret->families = s->families.n;
+    ret->families_built = s->families_built;
+    ret->families_resumed = s->families_resumed;
+    ret->plans = s->plans;
+    ret->bounded = s->bounded;
+    ret->estimated = s->estimated;
+    ret->simulated = s->simulated;
+    ret->resumed = s->resumed;
+    count_pruned(s, ret);
+    return ORR_OK;
+}
+
+static orr_status search(orr_search *s, orr_exploration *ret, orr_error *err)
+{
+    ORR_TRY(orr_search_open(s, err));
+    s->space_plans = orr_space_count(&s->space, &s->families);
+    find_floors(s);
+    ORR_TRY(orr_search_open_store(s, err));
+    ORR_TRY(orr_search_resume(s, err));
+    if (isinf(s->standard.best))
+        ORR_TRY(orr_search_scan(s, err));
+    ORR_TRY(orr_search_follow(s, err));
+    const bool stopped = s->stopped;
+    if (!stopped)
+        ORR_TRY(orr_search_alternatives(s, err));
+    ret->bound = orr_search_bound(s);
+    if (!stopped && !s->options->exact)
+        ORR_TRY(orr_search_refine_best(s, err));
+    ORR_TRY(tell(s, stopped, ret, err));
+    if (ret->n > 0 || s->options->relaxed)
+        return ORR_OK;
+    memcpy(s->tightest.pruned, ret->pruned, sizeof ret->pruned);
+    return orr_explore_relax(s->model, s->cluster, s->options, &s->tightest, s->arena, ret, err);
+}
+
+orr_status orr_explore(const orr_model *model, const orr_cluster *cluster,
+                       const orr_explore_options *options, orr_arena *arena, orr_exploration *ret,
+                       orr_error *err)
+{
+    orr_explore_options o;
+    orr_exploration made = {0};
+    orr_explore_options_init(&o);
+    memcpy(&o, options, options->struct_bytes < sizeof o ? options->struct_bytes : sizeof o);
+    ORR_TRY(check(cluster, &o, err));
+    orr_search s = {.model = model, .cluster = cluster, .options = &o, .arena = arena};
+    orr_status status = search(&s, &made, err);
+    if (s.share != NULL && (status == ORR_NO_MEMORY || status == ORR_IO))
+        orr_share_give_up(s.share); /* the others would wait for ever */
+    const orr_status closed = orr_results_close(s.results, status == ORR_OK ? err : NULL);
+    status = status == ORR_OK ? closed : status;
+    made.wall_ns = orr_clock_now_ns(&orr_clock_monotonic) - s.began_ns;
+    orr_search_close(&s);
+    if (status == ORR_OK)
+        *ret = made;
+    return status;
+}

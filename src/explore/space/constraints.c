@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/closest.h"
+#include "base/units.h"
+#include "explore/explore.h"
+
+/* What the user says of the space: "tp=8,schedule=zb_v", "tp<=8,pp>=4", "fp8,zero=3,overlap_tp",
+ * "local_steps". */
+
+enum { WORD = 64 };
+
+const char *orr_plan_name_at(uint32_t field)
+{
+    return field < ORR_PLAN_NUMBERS ? orr_plan_number_at(field)->name
+                                    : orr_plan_choice_at(field - ORR_PLAN_NUMBERS)->name;
+}
+
+/* --- words ----------------------------------------------------------------------------------- */
+
+/* The next word of a list, without blanks around it. False: there is none. */
+static orr_status next_word(const char **at, const char *what, char ret[WORD], bool *ret_any,
+                            orr_error *err)
+{
+    *ret_any = false;
+    while (**at == ',' || **at == ' ')
+        (*at)++;
+    size_t n = strcspn(*at, ",");
+    const char *word = *at;
+    *at += n;
+    while (n > 0 && word[n - 1] == ' ')
+        n--;
+    if (n == 0)
+        return ORR_OK;
+    if (n >= WORD)
+        return orr_fail(err, ORR_INVALID, "%s: '%.40s...' is no word of a plan", what, word);
+    memcpy(ret, word, n);
+    ret[n] = '\0';
+    *ret_any = true;
+    return ORR_OK;
+}
+
+static uint32_t field_named(const char *name)
+{
+    for (uint32_t i = 0; i < ORR_PLAN_FIELDS; i++)
+        if (strcmp(orr_plan_name_at(i), name) == 0)
+            return i;
+    return ORR_PLAN_FIELDS;
+}
+
+typedef orr_status (*word_reader)(orr_space_words *words, const char *word, orr_error *err);
+
+static orr_status read_list(orr_space_words *words, const char *list, const char *what,
+                            word_reader read, orr_error *err)
+{
+    char word[WORD];
+    bool any = list != NULL;
+    for (const char *at = list; any;) {
+        ORR_TRY(next_word(&at, what, word, &any, err));
+        if (any)
+            ORR_TRY(read(words, word, err));
+    }
+    return ORR_OK;
+}
+
+/* --- limit ----------------------------------------------------------------------------------- */
+
+static orr_status unknown_number(const char *name, orr_error *err)
+{
+    const char *names[ORR_PLAN_NUMBERS];
+    for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
+        names[i] = orr_plan_number_at(i)->name;
+    const char *near = orr_closest(name, names, ORR_PLAN_NUMBERS);
+    return orr_fail(err, ORR_INVALID, "limit: a plan has no number '%s'%s%s%s", name,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static void raise_to(uint32_t *least, uint64_t value)
+{
+    if (value > *least)
+        *least = value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+static void lower_to(uint32_t *most, uint64_t value)
+{
+    if (*most == 0 || value < *most)
+        *most = (uint32_t)(value < UINT32_MAX ? value : UINT32_MAX);
+}
+
+/* tp<=8, tp<8, tp>=8, tp>8, tp=8 */
+static orr_status read_limit(orr_space_words *words, const char *word, orr_error *err)
+{
+    char name[WORD];
+    uint64_t value;
+    const size_t len = strcspn(word, "<>=");
+    const char *sign = word + len,
+               *number = sign + 1 + (*sign != '=' && sign[0] != '\0' && sign[1] == '=');
+    if (len == 0 || *sign == '\0')
+        return orr_fail(err, ORR_INVALID, "limit: '%s' is no bound; write tp<=8 or pp>=4", word);
+    snprintf(name, sizeof name, "%.*s", (int)len, word);
+    const uint32_t field = field_named(name);
+    if (field >= ORR_PLAN_NUMBERS)
+        return unknown_number(name, err);
+    if (orr_parse_count(number, &value, NULL) != ORR_OK)
+        return orr_fail(err, ORR_INVALID, "limit: '%s' in '%s' is no whole number", number, word);
+    const bool strict = *sign != '=' && sign[1] != '=';
+    if (*sign != '>') {
+        if (strict && value < 2)
+            return orr_fail(err, ORR_INVALID, "limit: '%s' leaves nothing", word);
+        lower_to(&words->most[field], value - strict);
+    }
+    if (*sign != '<')
+        raise_to(&words->least[field], value + strict);
+    if (words->most[field] > 0 && words->least[field] > words->most[field])
+        return orr_fail(err, ORR_INVALID,
+                        "limit: '%s' leaves nothing: %s is at least %u and at most %u", word, name,
+                        words->least[field], words->most[field]);
+    return ORR_OK;
+}
+
+/* --- exclude --------------------------------------------------------------------------------- */
+
+static orr_status exclude_value(orr_space_words *words, uint32_t field, uint32_t value,
+                                orr_error *err)
+{
+    if (words->n_excluded == ORR_SPACE_EXCLUDED)
+        return orr_fail(err, ORR_INVALID, "exclude: more than %d choices", ORR_SPACE_EXCLUDED);
+    words->excluded[words->n_excluded].field = (uint8_t)field;
+    words->excluded[words->n_excluded++].value = value;
+    return ORR_OK;
+}
+
+/* What is never meant by a word alone: it stands for a choice in many fields. */
+static bool is_general(const char *word)
+{
+    return strcmp(word, "unknown") == 0 || strcmp(word, "on") == 0 || strcmp(word, "off") == 0 ||
+           strcmp(word, "none") == 0;
+}
+
+static orr_status unknown_exclusion(const char *word, orr_error *err)
+{
+    const char *names[256];
+    size_t n = 0;
+    for (uint32_t i = 0; i < ORR_PLAN_FIELDS; i++)
+        names[n++] = orr_plan_name_at(i);
+    for (uint32_t c = 0; c < ORR_PLAN_CHOICES; c++)
+        for (size_t v = 1; v < orr_plan_choice_at(c)->n && n < 256; v++)
+            if (!is_general(orr_plan_choice_at(c)->words[v]))
+                names[n++] = orr_plan_choice_at(c)->words[v];
+    const char *near = orr_closest(word, names, n);
+    return orr_fail(err, ORR_INVALID, "exclude: '%s' is no choice and no field of a plan%s%s%s",
+                    word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static orr_status exclude_pair(orr_space_words *words, const char *word, orr_error *err)
+{
+    orr_plan plan;
+    if (strncmp(word, "zero=0", 7) == 0)
+        return exclude_value(words, ORR_AT_zero, 0, err);
+    ORR_TRY(orr_plan_parse(word, &plan, err));
+    for (uint32_t i = 0; i < ORR_PLAN_FIELDS; i++)
+        if (orr_plan_get(&plan, i) != 0)
+            return exclude_value(words, i, orr_plan_get(&plan, i), err);
+    return orr_fail(err, ORR_INVALID, "exclude: '%s' is no choice", word);
+}
+
+static orr_status read_exclude(orr_space_words *words, const char *word, orr_error *err)
+{
+    bool found = false;
+    if (strchr(word, '=') != NULL)
+        return exclude_pair(words, word, err);
+    for (uint32_t c = 0; c < ORR_PLAN_CHOICES; c++)
+        for (uint32_t v = 1; v < orr_plan_choice_at(c)->n; v++)
+            if (!is_general(word) && strcmp(orr_plan_choice_at(c)->words[v], word) == 0) {
+                ORR_TRY(exclude_value(words, ORR_PLAN_NUMBERS + c, v, err));
+                found = true;
+            }
+    const uint32_t field = field_named(word);
+    if (field < ORR_PLAN_FIELDS)
+        words->excluded_fields |= UINT64_C(1) << field;
+    return found || field < ORR_PLAN_FIELDS ? ORR_OK : unknown_exclusion(word, err);
+}
+
+/* --- allow, dimensions ----------------------------------------------------------------------- */
+
+static orr_status one_of(const char *what, const char *word, const char *const *names, size_t n,
+                         size_t *ret, orr_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(names[i], word) == 0) {
+            *ret = i;
+            return ORR_OK;
+        }
+    char all[256] = "";
+    for (size_t i = 0, at = 0; i < n && at < sizeof all; i++)
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i > 0 ? ", " : "", names[i]);
+    const char *near = orr_closest(word, names, n);
+    return orr_fail(err, ORR_INVALID, "%s: '%s' is none of %s%s%s%s", what, word, all,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static orr_status read_allow(orr_space_words *words, const char *word, orr_error *err)
+{
+    static const char *const NAMES[] = {"local_steps", "compress",  "mxfp8",
+                                        "fp4",         "gradients", "offload"};
+    bool *const allowed[] = {&words->local_steps, &words->compress,  &words->mxfp8,
+                             &words->fp4,         &words->gradients, &words->offload};
+    size_t i;
+    ORR_TRY(one_of("allow", word, NAMES, sizeof NAMES / sizeof *NAMES, &i, err));
+    *allowed[i] = true;
+    return ORR_OK;
+}
+
+static orr_status read_dimension(orr_space_words *words, const char *word, orr_error *err)
+{
+    static const char *const NAMES[] = {"placement", "scheduling", "network"};
+    size_t i;
+    ORR_TRY(one_of("dimensions", word, NAMES, sizeof NAMES / sizeof *NAMES, &i, err));
+    words->searched |= (uint8_t)(1U << i);
+    return ORR_OK;
+}
+
+/* --- all of it ------------------------------------------------------------------------------- */
+
+orr_status orr_space_read_words(const orr_explore_options *options, orr_space_words *ret,
+                                orr_error *err)
+{
+    orr_space_words words = {0};
+    if (options->fix != NULL)
+        ORR_TRY(orr_plan_parse(options->fix, &words.fixed, err));
+    ORR_TRY(read_list(&words, options->limit, "limit", read_limit, err));
+    ORR_TRY(read_list(&words, options->exclude, "exclude", read_exclude, err));
+    ORR_TRY(read_list(&words, options->allow, "allow", read_allow, err));
+    ORR_TRY(read_list(&words, options->dimensions, "dimensions", read_dimension, err));
+    if (words.searched == 0)
+        words.searched = ORR_SEARCH_ALL;
+    *ret = words;
+    return ORR_OK;
+}
+
+/* What a field is where nobody uses it. */
+static bool is_neutral(uint32_t field, uint32_t value)
+{
+    if (field < ORR_PLAN_NUMBERS)
+        return value <= (field == ORR_AT_zero ? 0U : 1U);
+    const orr_plan_choice *choice = orr_plan_choice_at(field - ORR_PLAN_NUMBERS);
+    return value == 0 || is_general(choice->words[value])
+               ? value == 0 || strcmp(choice->words[value], "on") != 0
+               : false;
+}
+
+bool orr_space_allows(const orr_space_words *words, uint32_t field, uint32_t value)
+{
+    const uint32_t fixed = orr_plan_get(&words->fixed, field);
+    if ((fixed != 0 || (words->pinned >> field & 1)) && fixed != value)
+        return false;
+    if (field < ORR_PLAN_NUMBERS &&
+        (value < words->least[field] || (words->most[field] > 0 && value > words->most[field])))
+        return false;
+    if ((words->excluded_fields >> field & 1) && !is_neutral(field, value))
+        return false;
+    for (uint32_t i = 0; i < words->n_excluded; i++)
+        if (words->excluded[i].field == field && words->excluded[i].value == value)
+            return false;
+    return true;
+}

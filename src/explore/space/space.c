@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include <orrery/cost.h>
+
+#include "explore/explore.h"
+
+/* For every field of a plan the values that are searched.
+ *
+ * What never helps is not searched, but counted: sequence parallelism off (the same transfers, more
+ * activations and more elementwise work), attention in many kernels, elementwise work not fused,
+ * transfers of gradients or between stages that computation waits for (the same transfers, later),
+ * and any algorithm of reduction but the cheapest. Each is tried only where the user leaves nothing
+ * else. Nor are settings of the network that others are as good as in everything. */
+
+static void add(orr_space_list *list, uint32_t value)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->at[i] == value)
+            return;
+    if (list->n < ORR_SPACE_VALUES)
+        list->at[list->n++] = value;
+}
+
+static void keep_allowed(orr_space *s, uint32_t field)
+{
+    orr_space_list *list = &s->list[field];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < list->n; i++)
+        if (orr_space_allows(&s->words, field, list->at[i]))
+            list->at[n++] = list->at[i];
+    list->n = n;
+}
+
+/* --- what the machine and the model are ------------------------------------------------------ */
+
+/* All devices that may take part know the dtype. */
+static bool knows(const orr_cluster *c, orr_dtype dtype)
+{
+    bool all = !isnan(orr_fact_or(&c->device->peak_flops[dtype], NAN));
+    for (uint32_t s = 0; s < c->n_sites; s++)
+        all &= !isnan(orr_fact_or(&c->sites[s].device->peak_flops[dtype], NAN));
+    return all;
+}
+
+static uint32_t scale_up_of(const orr_cluster *c)
+{
+    return c->n_levels > 0 ? c->levels[0].size : 1;
+}
+
+/* --- lists ----------------------------------------------------------------------------------- */
+
+/* Slices of a layer: within the domain in which devices are joined fastest, and across two of them.
+ */
+static void list_slices(orr_space *s)
+{
+    orr_space_list *list = &s->list[ORR_AT_tp];
+    const uint32_t domain = scale_up_of(s->cluster);
+    const bool sliced = s->model->kind == ORR_MODEL_TRANSFORMER;
+    add(list, 1);
+    for (uint32_t t = 2; sliced && t <= 2 * domain && t <= s->most_devices; t++) {
+        const bool power = (t & (t - 1)) == 0, part = t <= domain && domain % t == 0;
+        if ((power || part) && s->model->heads % t == 0 &&
+            (s->model->ffn == 0 || s->model->ffn % t == 0))
+            add(list, t);
+    }
+}
+
+/* A slice of the context has a thousand tokens at least: fewer leave kernels too small to be worth
+ * it (assumed). */
+static void list_contexts(orr_space *s)
+{
+    enum { LEAST_TOKENS = 1024 };
+    orr_space_list *list = &s->list[ORR_AT_cp];
+    add(list, 1);
+    if (s->model->kind == ORR_MODEL_TRANSFORMER)
+        for (uint32_t c = 2; s->seq / c >= LEAST_TOKENS && c <= s->most_devices; c *= 2)
+            if (s->seq % c == 0)
+                add(list, c);
+}
+
+static void list_experts(orr_space *s)
+{
+    orr_space_list *list = &s->list[ORR_AT_ep];
+    const uint32_t experts = s->model->moe.experts;
+    add(list, 1);
+    for (uint32_t e = 2; e <= experts && e <= s->most_devices; e++)
+        if (experts % e == 0)
+            add(list, e);
+}
+
+static void list_precisions(orr_space *s)
+{
+    orr_space_list *list = &s->list[ORR_AT_precision];
+    if (knows(s->cluster, ORR_DTYPE_FP8))
+        add(list, ORR_PRECISION_FP8);
+    if (knows(s->cluster, ORR_DTYPE_FP8) && s->words.mxfp8)
+        add(list, ORR_PRECISION_MXFP8);
+    if (knows(s->cluster, ORR_DTYPE_FP4) && s->words.fp4)
+        add(list, ORR_PRECISION_FP4);
+    add(list, knows(s->cluster, ORR_DTYPE_BF16) || !knows(s->cluster, ORR_DTYPE_FP16)
+                  ? ORR_PRECISION_BF16
+                  : ORR_PRECISION_FP16);
+}
+
+static void list_wires(orr_space *s)
+{
+    static const uint32_t FIELDS[] = {ORR_AT_wire_dp, ORR_AT_wire_pp, ORR_AT_wire_cp,
+                                      ORR_AT_wire_ep};
+    bool said = false; /* of any level or cut what its network is */
+    for (uint32_t l = 0; l < s->cluster->n_levels; l++)
+        said |= s->cluster->levels[l].wire != NULL;
+    for (uint32_t c = 0; c < s->cluster->n_cuts; c++)
+        said |= s->cluster->cuts[c].wire != NULL;
+    for (uint32_t i = 0; i < sizeof FIELDS / sizeof *FIELDS; i++) {
+        add(&s->list[FIELDS[i]], 0);
+        for (uint32_t w = 1; said && w < ORR_WIRES; w++)
+            add(&s->list[FIELDS[i]], w);
+    }
+}
+
+/* Stages that layers divide into evenly, with embedding and head as one of them each or not, and a
+ * few others. */
+static void list_stages(orr_space *s)
+{
+    enum { MOST = 128 };
+    const uint32_t l = s->model->layers, fixed = s->words.fixed.pp;
+    if (fixed != 0) {
+        add(&s->stages, fixed);
+        return;
+    }
+    for (uint32_t p = 1; p <= MOST && p <= s->most_devices && (p == 1 || p <= l + 2); p++) {
+        const uint32_t odd = p / (p & -p);
+        const bool even = l > 0 && (l % p == 0 || (l + 1) % p == 0 || (l + 2) % p == 0);
+        if ((even || odd == 1 || odd == 3) && orr_space_allows(&s->words, ORR_AT_pp, p))
+            add(&s->stages, p);
+    }
+}
+
+/* What the batch divides into: the replicas that there may be. */
+static orr_status list_parts(orr_space *s, orr_arena *arena, orr_error *err)
+{
+    const uint32_t batch = s->common.batch;
+    uint32_t n = 0;
+    for (uint32_t i = 1; (uint64_t)i * i <= batch; i++)
+        n += batch % i == 0 ? 1 + (i != batch / i) : 0;
+    uint32_t *parts = orr_arena_array(arena, uint32_t, n);
+    if (parts == NULL)
+        return orr_fail_memory(err);
+    uint32_t low = n, high = 0;
+    for (uint32_t i = 1; (uint64_t)i * i <= batch; i++)
+        if (batch % i == 0) {
+            parts[high++] = batch / i;
+            if (i != batch / i)
+                parts[--low] = i;
+        }
+    s->parts = parts;
+    s->n_parts = n;
+    return ORR_OK;
+}
+
+static void add_all(orr_space *s, uint32_t field, const uint32_t *values, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        add(&s->list[field], values[i]);
+}
+#define ADD(s, field, ...)                                                                         \
+    add_all((s), ORR_AT_##field, (const uint32_t[]){__VA_ARGS__},                                  \
+            sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+static void list_choices(orr_space *s)
+{
+    ADD(s, micro_batch, 1, 2, 4, 8);
+    ADD(s, schedule, ORR_SCHEDULE_INTERLEAVED, ORR_SCHEDULE_ZB_V, ORR_SCHEDULE_ZB_H1,
+        ORR_SCHEDULE_DUALPIPE, ORR_SCHEDULE_1F1B, ORR_SCHEDULE_GPIPE);
+    ADD(s, recompute, ORR_RECOMPUTE_NONE, ORR_RECOMPUTE_SELECTIVE, ORR_RECOMPUTE_BLOCK,
+        ORR_RECOMPUTE_FULL);
+    ADD(s, sp, ORR_SWITCH_ON);
+    ADD(s, cp_kind, ORR_CONTEXT_RING, ORR_CONTEXT_ALL_GATHER);
+    ADD(s, overlap_dp, ORR_SWITCH_ON);
+    ADD(s, overlap_tp, ORR_SWITCH_ON, ORR_SWITCH_OFF);
+    ADD(s, overlap_pp, ORR_SWITCH_ON);
+    ADD(s, overlap_ep, ORR_SWITCH_ON, ORR_SWITCH_OFF);
+    ADD(s, reshard, ORR_SWITCH_ON, ORR_SWITCH_OFF);
+    ADD(s, flash, ORR_SWITCH_ON);
+    ADD(s, fusion, ORR_SWITCH_ON);
+    ADD(s, graphs, ORR_SWITCH_OFF);
+    ADD(s, offload, ORR_OFFLOAD_NONE, ORR_OFFLOAD_OPTIMIZER);
+    if (s->words.offload)
+        ADD(s, offload, ORR_OFFLOAD_ACTIVATIONS, ORR_OFFLOAD_BOTH);
+    ADD(s, zero, 1, 2, 0, 3);
+    ADD(s, prefetch, 1);
+    ADD(s, gradients, 0);
+    if (s->words.gradients)
+        ADD(s, gradients, ORR_PRECISION_BF16, ORR_PRECISION_FP32);
+    ADD(s, dp_algorithm, ORR_ALGORITHM_AUTO);
+    ADD(s, dp_chunks, 1);
+    ADD(s, compress, ORR_COMPRESS_NONE);
+    ADD(s, local_steps, 1);
+    if (s->cluster->n_sites > 1) {
+        ADD(s, cross, ORR_CROSS_DP, ORR_CROSS_PP);
+        ADD(s, dp_chunks, 16);
+        if (s->words.compress)
+            ADD(s, compress, ORR_COMPRESS_BF16, ORR_COMPRESS_FP8, ORR_COMPRESS_INT8);
+        if (s->words.local_steps)
+            ADD(s, local_steps, 10, 100);
+    }
+}
+
+/* tp innermost always: its transfers are the most, and nothing hides all of them. */
+static void list_orders(orr_space *s)
+{
+    static const uint8_t OTHERS[6][3] = {
+        {ORR_AXIS_CP, ORR_AXIS_DP, ORR_AXIS_PP}, {ORR_AXIS_CP, ORR_AXIS_PP, ORR_AXIS_DP},
+        {ORR_AXIS_DP, ORR_AXIS_PP, ORR_AXIS_CP}, {ORR_AXIS_PP, ORR_AXIS_DP, ORR_AXIS_CP},
+        {ORR_AXIS_DP, ORR_AXIS_CP, ORR_AXIS_PP}, {ORR_AXIS_PP, ORR_AXIS_CP, ORR_AXIS_DP}};
+    s->n_orders = 1;
+    if (orr_plan_has_order(&s->words.fixed)) {
+        memcpy(s->order[0], s->words.fixed.order, sizeof s->order[0]);
+        return;
+    }
+    for (s->n_orders = 0; s->n_orders < 6; s->n_orders++) {
+        s->order[s->n_orders][0] = ORR_AXIS_TP + 1;
+        for (int i = 0; i < 3; i++)
+            s->order[s->n_orders][i + 1] = (uint8_t)(OTHERS[s->n_orders][i] + 1);
+    }
+}
+
+/* --- what the user leaves of them ------------------------------------------------------------ */
+
+/* Fields whose values follow from others: their lists are made where these are known. */
+static bool follows(uint32_t field)
+{
+    switch (field) {
+    case ORR_AT_dp:
+    case ORR_AT_pp:
+    case ORR_AT_vp:
+    case ORR_AT_etp:
+    case ORR_AT_group:
+    case ORR_AT_batch:
+    case ORR_AT_micro_batches:
+    case ORR_AT_shards:
+    case ORR_AT_recompute_layers:
+    case ORR_AT_dp_outer:
+    case ORR_AT_bucket_bytes:
+    case ORR_AT_first_layers:
+    case ORR_AT_last_layers:
+    case ORR_AT_layers:
+    case ORR_AT_hidden:
+    case ORR_AT_ffn:
+    case ORR_AT_heads:
+    case ORR_AT_seq:
+    case ORR_AT_vocab:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static orr_status narrow(orr_space *s, uint32_t field, orr_error *err)
+{
+    const uint32_t fixed = orr_plan_get(&s->words.fixed, field);
+    keep_allowed(s, field);
+    if (s->list[field].n > 0)
+        return ORR_OK;
+    if (fixed != 0 || (s->words.pinned >> field & 1))
+        add(&s->list[field], fixed);
+    else if (field >= ORR_PLAN_NUMBERS)
+        for (uint32_t v = 1; v < orr_plan_choice_at(field - ORR_PLAN_NUMBERS)->n; v++)
+            add(&s->list[field], v);
+    keep_allowed(s, field);
+    if (s->list[field].n > 0 || (field == ORR_AT_cross && s->cluster->n_sites < 2))
+        return ORR_OK;
+    return orr_fail(err, ORR_INVALID, "nothing is left of %s: all of its values are left out",
+                    orr_plan_name_at(field));
+}
+
+/* --- dimensions that stay as they are -------------------------------------------------------- */
+
+static bool is_scheduling(uint32_t field)
+{
+    switch (field) {
+    case ORR_AT_schedule:
+    case ORR_AT_vp:
+    case ORR_AT_group:
+    case ORR_AT_micro_batch:
+    case ORR_AT_prefetch:
+    case ORR_AT_reshard:
+    case ORR_AT_recompute:
+    case ORR_AT_recompute_layers:
+    case ORR_AT_overlap_dp:
+    case ORR_AT_overlap_tp:
+    case ORR_AT_overlap_pp:
+    case ORR_AT_overlap_ep:
+    case ORR_AT_offload:
+    case ORR_AT_first_layers:
+    case ORR_AT_last_layers:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_network(uint32_t field)
+{
+    switch (field) {
+    case ORR_AT_dp_algorithm:
+    case ORR_AT_dp_chunks:
+    case ORR_AT_compress:
+    case ORR_AT_wire_dp:
+    case ORR_AT_wire_pp:
+    case ORR_AT_wire_cp:
+    case ORR_AT_wire_ep:
+    case ORR_AT_bucket_bytes:
+    case ORR_AT_local_steps:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static uint8_t dimension_of(uint32_t field)
+{
+    return is_scheduling(field) ? ORR_SEARCH_SCHEDULING
+           : is_network(field)  ? ORR_SEARCH_NETWORK
+                                : ORR_SEARCH_PLACEMENT;
+}
+
+/* Numbers that follow from others that are searched. */
+static bool is_free(const orr_space_words *words, uint32_t field)
+{
+    return (words->searched & dimension_of(field)) || field == ORR_AT_batch ||
+           field == ORR_AT_micro_batches ||
+           (field == ORR_AT_group && (words->searched & ORR_SEARCH_PLACEMENT)) ||
+           orr_plan_get(&words->fixed, field) != 0;
+}
+
+/* What the other plan has of dimensions that are not searched is as if the user had fixed it. */
+static void pin(orr_space_words *words, const orr_plan *base)
+{
+    const orr_plan whole = orr_plan_completed(base);
+    for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++) {
+        if (is_free(words, field))
+            continue;
+        orr_plan_put(&words->fixed, field, orr_plan_get(&whole, field));
+        words->pinned |= UINT64_C(1) << field;
+    }
+    if (words->searched & ORR_SEARCH_PLACEMENT)
+        return;
+    if (!orr_plan_has_order(&words->fixed))
+        memcpy(words->fixed.order, whole.order, sizeof whole.order);
+    if (!orr_plan_has_sites(&words->fixed))
+        memcpy(words->fixed.sites, whole.sites, sizeof whole.sites);
+    if (!orr_plan_has_sections(&words->fixed)) {
+        memcpy(words->fixed.section_stages, whole.section_stages, sizeof whole.section_stages);
+        memcpy(words->fixed.section_layers, whole.section_layers, sizeof whole.section_layers);
+    }
+}
+
+static orr_status pin_dimensions(orr_space *s, orr_error *err)
+{
+    orr_explored production;
+    const orr_plan *base = s->options->base;
+    if (s->words.searched == ORR_SEARCH_ALL)
+        return ORR_OK;
+    if (base == NULL) {
+        ORR_TRY(orr_baseline_of(ORR_BASELINE_PRODUCTION, s->model, s->cluster, s->options,
+                                &production, err));
+        base = &production.plan;
+    }
+    pin(&s->words, base);
+    return ORR_OK;
+}
+
+/* For each plan that is searched so many differ from it in what never helps. */
+static double count_dominated(const orr_space *s)
+{
+    static const uint8_t SWITCHES[] = {ORR_AT_sp, ORR_AT_flash, ORR_AT_fusion, ORR_AT_overlap_dp,
+                                       ORR_AT_overlap_pp};
+    double n = 1;
+    for (uint32_t i = 0; i < sizeof SWITCHES; i++)
+        n *= orr_space_allows(&s->words, SWITCHES[i], ORR_SWITCH_ON) +
+             orr_space_allows(&s->words, SWITCHES[i], ORR_SWITCH_OFF);
+    double algorithms = 0;
+    for (uint32_t a = 0; a < ORR_ALGORITHMS; a++)
+        algorithms += orr_space_allows(&s->words, ORR_AT_dp_algorithm, a);
+    return n * fmax(algorithms, 1);
+}
+
+static bool are_alike(const orr_cluster *c)
+{
+    bool alike = true;
+    for (uint32_t i = 0; i < c->n_sites; i++)
+        alike &= c->sites[i].device == c->device ||
+                 strcmp(c->sites[i].device->name, c->device->name) == 0;
+    return alike;
+}
+
+/* --- all of it ------------------------------------------------------------------------------- */
+
+static uint32_t sequence_of(const orr_space *s)
+{
+    enum { USUAL = 8192 }; /* as <orrery/model.h> has it */
+    const uint32_t said =
+        s->options->workload.seq > 0 ? s->options->workload.seq : s->words.fixed.seq;
+    if (said > 0)
+        return said;
+    return s->model->context > 0 && s->model->context < USUAL ? s->model->context : USUAL;
+}
+
+static orr_status take_common(orr_space *s, orr_error *err)
+{
+    const orr_plan *fixed = &s->words.fixed;
+    if (fixed->batch == 0)
+        return orr_fail(err, ORR_INVALID, "a search needs the samples of a step: fix batch=2048");
+    s->common = (orr_plan){.batch = fixed->batch,
+                           .seq = fixed->seq,
+                           .layers = fixed->layers,
+                           .hidden = fixed->hidden,
+                           .ffn = fixed->ffn,
+                           .heads = fixed->heads,
+                           .vocab = fixed->vocab,
+                           .first_layers = fixed->first_layers,
+                           .last_layers = fixed->last_layers,
+                           .bucket_bytes = fixed->bucket_bytes};
+    s->seq = sequence_of(s);
+    return ORR_OK;
+}
+
+static orr_status count_devices(orr_space *s, orr_error *err)
+{
+    const uint32_t all = s->cluster->n_devices, most = s->options->max_devices;
+    s->most_devices = most > 0 && most < all ? most : all;
+    s->least_devices = s->options->min_devices > 0 ? s->options->min_devices : 1;
+    s->max_sites = s->options->max_sites > 0 && s->options->max_sites < s->cluster->n_sites
+                       ? s->options->max_sites
+                       : s->cluster->n_sites;
+    if (s->least_devices <= s->most_devices)
+        return ORR_OK;
+    return orr_fail(err, ORR_INVALID, "at least %u devices: cluster '%s' has %u%s",
+                    s->least_devices, s->cluster->name, all,
+                    s->most_devices < all ? ", and fewer may be used" : "");
+}
+
+orr_status orr_space_make(const orr_model *model, const orr_cluster *cluster,
+                          const orr_explore_options *options, orr_arena *arena, orr_space *ret,
+                          orr_error *err)
+{
+    *ret = (orr_space){.model = model, .cluster = cluster, .options = options};
+    ret->fails = options->fleet != NULL && (options->objective == ORR_OBJECTIVE_BUDGET ||
+                                            options->second == ORR_OBJECTIVE_BUDGET);
+    ORR_TRY(orr_space_read_words(options, &ret->words, err));
+    ORR_TRY(orr_model_changed(model, &ret->words.fixed, arena, &ret->model, err));
+    ORR_TRY(pin_dimensions(ret, err));
+    ORR_TRY(take_common(ret, err));
+    ORR_TRY(count_devices(ret, err));
+    ret->alike = are_alike(cluster);
+    list_slices(ret);
+    list_contexts(ret);
+    list_experts(ret);
+    list_precisions(ret);
+    list_wires(ret);
+    list_choices(ret);
+    list_orders(ret);
+    list_stages(ret);
+    ORR_TRY(list_parts(ret, arena, err));
+    for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++)
+        if (!follows(field))
+            ORR_TRY(narrow(ret, field, err));
+    for (uint32_t field = ORR_AT_wire_dp; field <= ORR_AT_wire_ep; field++)
+        orr_space_keep_good_wires(ret, &ret->list[field]);
+    ORR_TRY(orr_space_make_bare(ret, arena, err));
+    if (ret->stages.n == 0)
+        return orr_fail(err, ORR_INVALID, "nothing is left of pp: all of its values are left out");
+    ret->dominated = count_dominated(ret);
+    return ORR_OK;
+}

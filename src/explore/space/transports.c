@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "explore/explore.h"
+
+/* Settings of the network that are worth trying: those that no other one is as good as in
+ * everything that a transfer depends on (src/cost/network/rdma_transport.h), at every level. */
+
+static double or_unbounded(double bytes_per_s)
+{
+    return bytes_per_s > 0 ? bytes_per_s : INFINITY;
+}
+
+static bool is_as_good(const orr_network *a, const orr_network *b)
+{
+    for (uint32_t l = 0; l < a->n_levels; l++) {
+        if (or_unbounded(a->window_bytes_per_s[l]) < or_unbounded(b->window_bytes_per_s[l]) ||
+            a->queue_ns[l] > b->queue_ns[l])
+            return false;
+        for (int p = 0; p < ORR_PROTOCOLS; p++)
+            if (a->levels[l].bytes_per_s[p] < b->levels[l].bytes_per_s[p] ||
+                a->reduction[l].bytes_per_s[p] < b->reduction[l].bytes_per_s[p] ||
+                a->levels[l].alpha_ns[p] > b->levels[l].alpha_ns[p] ||
+                a->levels[l].base_ns[p] > b->levels[l].base_ns[p])
+                return false;
+    }
+    return true;
+}
+
+/* Of settings that are alike the first, and before all what the cluster has. */
+void orr_space_keep_good_wires(const orr_space *s, orr_space_list *list)
+{
+    orr_network networks[ORR_WIRES];
+    uint32_t n = 0, kept[ORR_WIRES];
+    for (uint32_t i = 0; i < list->n; i++) {
+        orr_network_of_cluster(s->cluster, &networks[list->at[i]]);
+        orr_network_apply_wire(&networks[list->at[i]], s->cluster, (uint8_t)list->at[i]);
+    }
+    for (uint32_t i = 0; i < list->n; i++) {
+        bool good = true;
+        for (uint32_t j = 0; j < list->n && good; j++) {
+            const orr_network *mine = &networks[list->at[i]], *other = &networks[list->at[j]];
+            good = i == j || !is_as_good(other, mine) || (is_as_good(mine, other) && i < j);
+        }
+        if (good)
+            kept[n++] = list->at[i];
+    }
+    memcpy(list->at, kept, n * sizeof *kept);
+    list->n = n;
+}
+
+/* Units of levels are whole there, and what is next to one another in a plan is so on the machine.
+ */
+static orr_status make_flat(orr_space *s, orr_arena *arena, orr_error *err)
+{
+    const orr_cluster *bare = &s->bare;
+    s->flat = *bare;
+    if (bare->n_sites < 2)
+        return ORR_OK;
+    const uint32_t n = bare->site_level + 1;
+    orr_level *levels = orr_arena_array(arena, orr_level, n);
+    if (levels == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t l = 0; l < n; l++) {
+        const uint32_t below = l > 0 ? levels[l - 1].devices : 1;
+        levels[l] = bare->levels[l];
+        levels[l].ends = NULL;
+        if (l + 1 == n)
+            levels[l].size = (bare->n_devices + below - 1) / below;
+        levels[l].devices = levels[l].size * below;
+    }
+    s->flat.levels = levels;
+    s->flat.n_levels = n;
+    s->flat.n_devices = levels[n - 1].devices;
+    s->flat.n_sites = s->flat.n_cuts = 0;
+    s->flat.sites = NULL;
+    s->flat.cuts = NULL;
+    return ORR_OK;
+}
+
+/* Settings are chosen at the end where there are any. */
+orr_status orr_space_make_bare(orr_space *s, orr_arena *arena, orr_error *err)
+{
+    const orr_cluster *c = s->cluster;
+    for (uint32_t field = ORR_AT_wire_dp; field <= ORR_AT_wire_ep; field++)
+        s->wired |= s->list[field].n > 1 || s->list[field].at[0] != 0;
+    orr_level *levels = orr_arena_array(arena, orr_level, c->n_levels);
+    orr_cut *cuts = orr_arena_array(arena, orr_cut, c->n_cuts);
+    if (levels == NULL || cuts == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < c->n_levels; i++) {
+        levels[i] = c->levels[i];
+        levels[i].wire = NULL;
+    }
+    for (uint32_t i = 0; i < c->n_cuts; i++) {
+        cuts[i] = c->cuts[i];
+        cuts[i].wire = NULL;
+    }
+    s->bare = *c;
+    s->bare.levels = levels;
+    s->bare.cuts = cuts;
+    return make_flat(s, arena, err);
+}

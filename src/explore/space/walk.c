@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "model/schedule/schedule.h"
+#include "explore/explore.h"
+
+/* The plans of a family, by nested loops: stages and replicas, how they lie, what runs when, what
+ * is sharded, and how it travels. What does not divide is never made. */
+
+enum { SCHEDULES = 96, SHARDINGS = 96, PARTS = 256 };
+
+typedef struct way_to_run {
+    uint8_t schedule;
+    uint32_t vp, group;
+    orr_reliefs reliefs;
+} way_to_run;
+typedef struct way_to_shard {
+    uint8_t zero, reshard, gradients;
+    uint32_t shards, prefetch;
+} way_to_shard;
+
+typedef struct walker {
+    const orr_space *space;
+    const orr_walk *walk;
+    way_to_run schedules[SCHEDULES];
+    uint32_t n_schedules;
+    orr_plan_layout layouts[ORR_SPACE_LAYOUTS];
+    uint32_t n_layouts;
+    way_to_shard shardings[SHARDINGS];
+    uint32_t n_shardings;
+    orr_plan sharded; /* whose these are: as another one with the same degrees and order */
+    uint32_t parts[PARTS], n_parts, parted;
+    orr_error *err;
+} walker;
+
+/* --- what runs when -------------------------------------------------------------------------- */
+
+/* Layers of a chunk that may be computed again: all of them is another way to recompute. */
+bool orr_space_reliefs(const orr_space *s, const orr_plan *p, orr_reliefs *ret)
+{
+    const orr_schedule_spec spec = orr_plan_schedule(p);
+    const uint32_t chunks = orr_schedule_virtual_stages(&spec);
+    const uint32_t layers = (s->model->layers + chunks - 1) / chunks;
+    orr_reliefs r = {.n_offloads = s->list[ORR_AT_offload].n};
+    for (uint32_t i = 0; i < r.n_offloads && i < 4; i++)
+        r.offload[i] = (uint8_t)s->list[ORR_AT_offload].at[i];
+    if (p->recompute == ORR_RECOMPUTE_BLOCK) {
+        const uint32_t least = s->words.least[ORR_AT_recompute_layers],
+                       most = s->words.most[ORR_AT_recompute_layers];
+        r.least_again = least > 1 ? least : 1;
+        r.most_again = layers > 0 ? layers - 1 : 0;
+        if (most > 0 && most < r.most_again)
+            r.most_again = most;
+        if (s->words.fixed.recompute_layers > 0)
+            r.least_again = r.most_again = s->words.fixed.recompute_layers;
+    } else if (!orr_space_allows(&s->words, ORR_AT_recompute_layers, 0)) {
+        return false;
+    }
+    *ret = r;
+    return r.most_again >= r.least_again;
+}
+
+static void add_schedule(walker *w, const orr_plan *p, uint8_t name, uint32_t vp, uint32_t group)
+{
+    const orr_space *s = w->space;
+    const orr_schedule_spec spec = {name, p->pp, vp, p->micro_batches, group};
+    const uint32_t chunks = orr_schedule_virtual_stages(&spec);
+    way_to_run made = {.schedule = name, .vp = vp, .group = group};
+    orr_plan scheduled = *p;
+    scheduled.schedule = name;
+    scheduled.vp = vp;
+    scheduled.group = group;
+    if (w->n_schedules == SCHEDULES || orr_schedule_spec_check(&spec, NULL) != ORR_OK ||
+        (p->pp > 1 && s->model->layers + 2 < chunks) ||
+        !orr_space_allows(&s->words, ORR_AT_vp, vp) ||
+        !orr_space_allows(&s->words, ORR_AT_group, group) ||
+        !orr_space_reliefs(s, &scheduled, &made.reliefs))
+        return;
+    w->schedules[w->n_schedules++] = made;
+}
+
+/* Chunks that layers divide into evenly, and powers of two. */
+static bool is_good_cut(uint32_t layers, uint32_t pp, uint32_t vp)
+{
+    const uint32_t chunks = pp * vp;
+    return (vp & (vp - 1)) == 0 || layers % chunks == 0 || (layers + 1) % chunks == 0 ||
+           (layers + 2) % chunks == 0;
+}
+
+static void add_interleaved(walker *w, const orr_plan *p)
+{
+    enum { MOST_CHUNKS = 32 };
+    const orr_space *s = w->space;
+    const uint32_t fixed = s->words.fixed.vp, m = p->micro_batches;
+    const uint32_t best = orr_schedule_best_group(p->pp, m), group = s->words.fixed.group;
+    for (uint32_t vp = 2; vp <= MOST_CHUNKS && p->pp * vp <= s->model->layers + 2; vp++) {
+        if (fixed != vp && (fixed != 0 || !is_good_cut(s->model->layers, p->pp, vp)))
+            continue;
+        add_schedule(w, p, ORR_SCHEDULE_INTERLEAVED, vp, group != 0 ? group : best);
+        if (group == 0 && best != m)
+            add_schedule(w, p, ORR_SCHEDULE_INTERLEAVED, vp, m);
+    }
+}
+
+static void list_schedules(walker *w, const orr_plan *p)
+{
+    const orr_space_list *names = &w->space->list[ORR_AT_schedule];
+    w->n_schedules = 0;
+    for (uint32_t i = 0; i < names->n; i++) {
+        const uint8_t name = (uint8_t)names->at[i];
+        if (name == ORR_SCHEDULE_INTERLEAVED && p->pp > 1)
+            add_interleaved(w, p);
+        else if (name == ORR_SCHEDULE_ZB_V || name == ORR_SCHEDULE_DUALPIPE)
+            add_schedule(w, p, p->pp > 1 ? name : ORR_SCHEDULE_UNKNOWN, 2, 0);
+        else if (name == ORR_SCHEDULE_1F1B || p->pp > 1)
+            add_schedule(w, p, name, 1, 0);
+    }
+}
+
+/* --- what is sharded ------------------------------------------------------------------------- */
+
+/* Devices from the first to the last of so many neighbours that have the same weights. */
+static uint64_t reach_of(const orr_plan *p, uint32_t shards)
+{
+    uint64_t reach = 1;
+    uint32_t left = shards;
+    for (uint32_t i = 0; i < ORR_BASE_AXES && left > 1; i++) {
+        const uint32_t axis = p->order[i] - 1U;
+        const uint32_t degree = axis == ORR_AXIS_TP   ? p->tp
+                                : axis == ORR_AXIS_CP ? p->cp
+                                : axis == ORR_AXIS_DP ? p->dp / orr_plan_degree(p->dp_outer)
+                                                      : p->pp;
+        if (axis != ORR_AXIS_CP && axis != ORR_AXIS_DP) {
+            reach *= degree;
+            continue;
+        }
+        reach *= left < degree ? left : degree;
+        left = left < degree ? 1 : left / degree;
+    }
+    return left > 1 ? UINT64_MAX : reach;
+}
+
+/* What ranks divide into, the most first, but for all and for one. */
+static void find_parts(walker *w, uint32_t ranks)
+{
+    if (w->parted == ranks)
+        return;
+    w->parted = ranks;
+    w->n_parts = 0;
+    for (uint32_t copies = 2; copies <= ranks / 2 && w->n_parts < PARTS; copies++)
+        if (ranks % copies == 0)
+            w->parts[w->n_parts++] = ranks / copies;
+}
+
+/* As many as lie within a unit of a level; 0: as for another level, or all. */
+static uint32_t shards_within(const walker *w, const orr_plan *p, uint32_t devices)
+{
+    for (uint32_t i = 0; i < w->n_parts; i++)
+        if (reach_of(p, w->parts[i]) <= devices)
+            return w->parts[i];
+    return 0;
+}
+
+static void add_sharding(walker *w, uint8_t zero, uint32_t shards)
+{
+    const orr_space *s = w->space;
+    const orr_space_list *reshard = &s->list[ORR_AT_reshard],
+                         *gradients = &s->list[ORR_AT_gradients];
+    if (zero > 0 && !orr_space_allows(&s->words, ORR_AT_shards, shards))
+        return;
+    for (uint32_t r = 0; r < (zero == 3 ? reshard->n : 1); r++)
+        for (uint32_t g = 0; g < gradients->n && w->n_shardings < SHARDINGS; g++)
+            w->shardings[w->n_shardings++] =
+                (way_to_shard){.zero = zero,
+                               .shards = shards,
+                               .reshard = zero == 3 ? (uint8_t)reshard->at[r] : 0,
+                               .prefetch = zero == 3 ? s->list[ORR_AT_prefetch].at[0] : 0,
+                               .gradients = (uint8_t)gradients->at[g]};
+}
+
+static double rate_of(const orr_level *level)
+{
+    return orr_fact_or(&level->bytes_per_s, NAN) /
+           fmax(orr_fact_or(&level->oversubscription, 1), 1);
+}
+
+/* Shards stay within units of a level where what is beyond it is slower. */
+static bool is_a_step(const orr_cluster *c, uint32_t level)
+{
+    return level + 1 >= c->n_levels ||
+           !(rate_of(&c->levels[level + 1]) >= rate_of(&c->levels[level]));
+}
+
+static void add_shards(orr_space_list *list, uint32_t shards)
+{
+    bool known = shards == 0 || list->n >= sizeof list->at / sizeof *list->at;
+    for (uint32_t i = 0; i < list->n && !known; i++)
+        known = list->at[i] == shards;
+    if (!known)
+        list->at[list->n++] = shards;
+}
+
+enum { MOST_COPIES = 32 };
+
+static void list_shards(walker *w, const orr_plan *p, orr_space_list *ret)
+{
+    const orr_cluster *c = w->space->cluster;
+    const uint32_t ranks = orr_plan_together(p) * p->cp, fixed = w->space->words.fixed.shards;
+    find_parts(w, ranks);
+    *ret = (orr_space_list){1, {fixed != 0 ? fixed : ranks}};
+    if (fixed != 0) {
+        ret->n = ranks % fixed == 0;
+        return;
+    }
+    for (uint32_t l = 0; l < c->n_levels; l++)
+        if (is_a_step(c, l))
+            add_shards(ret, shards_within(w, p, c->levels[l].devices));
+    /* Where failures cost: copies of the states, each of which can go on without the others. */
+    for (uint32_t copies = 2; w->space->fails && copies <= MOST_COPIES; copies *= 2)
+        if (ranks % copies == 0)
+            add_shards(ret, ranks / copies);
+}
+
+static void list_shardings(walker *w, const orr_plan *p)
+{
+    const orr_space *s = w->space;
+    const orr_space_list *zeros = &s->list[ORR_AT_zero];
+    orr_space_list shards;
+    const bool same =
+        w->n_shardings > 0 && memcmp(w->sharded.order, p->order, sizeof p->order) == 0 &&
+        w->sharded.dp == p->dp && w->sharded.pp == p->pp && w->sharded.dp_outer == p->dp_outer;
+    if (same)
+        return;
+    w->sharded = *p;
+    w->n_shardings = 0;
+    list_shards(w, p, &shards);
+    for (uint32_t z = 0; z < zeros->n; z++) {
+        const bool alone = p->dp * p->cp == 1, sharded = zeros->at[z] > 0;
+        if (!sharded && orr_space_allows(&s->words, ORR_AT_shards, 0))
+            add_sharding(w, 0, 0);
+        for (uint32_t i = 0; i < shards.n && sharded && (!alone || zeros->n == 1); i++)
+            add_sharding(w, (uint8_t)zeros->at[z], shards.at[i]);
+    }
+}
+
+/* --- how it travels -------------------------------------------------------------------------- */
+
+enum { NETWORK_FIELDS = 8 };
+static const uint8_t NETWORK[NETWORK_FIELDS] = {
+    ORR_AT_dp_algorithm, ORR_AT_dp_chunks, ORR_AT_compress, ORR_AT_local_steps,
+    ORR_AT_wire_dp,      ORR_AT_wire_pp,   ORR_AT_wire_cp,  ORR_AT_wire_ep};
+
+/* A setting of what does not travel has its first value alone. */
+static uint32_t network_values(const orr_space *s, const orr_plan *p, const orr_plan_layout *layout,
+                               uint32_t field)
+{
+    const uint32_t n = s->list[field].n;
+    const uint64_t near = s->cluster->n_levels > 0 ? s->cluster->levels[0].devices : 1;
+    switch (field) {
+    case ORR_AT_dp_algorithm:
+        return p->dp * p->cp > 1 ? n : 1;
+    case ORR_AT_dp_chunks:
+    case ORR_AT_compress:
+        return layout->dp_crosses ? n : 1;
+    case ORR_AT_local_steps:
+        return layout->dp_outer > 1 ? n : 1;
+    case ORR_AT_wire_dp:
+        return p->dp * p->cp > 1 ? n : 1;
+    case ORR_AT_wire_pp:
+        return p->pp > 1 ? n : 1;
+    case ORR_AT_wire_cp:
+        return p->cp > 1 && (uint64_t)p->tp * p->cp > near ? n : 1;
+    case ORR_AT_wire_ep:
+        return p->ep > 1 && (uint64_t)p->etp * p->ep > near ? n : 1;
+    default:
+        return 1;
+    }
+}
+
+static double count_network(const orr_space *s, const orr_plan *p, const orr_plan_layout *layout)
+{
+    double n = 1;
+    for (uint32_t i = 0; i < NETWORK_FIELDS; i++)
+        n *= network_values(s, p, layout, NETWORK[i]);
+    return n;
+}
+
+static orr_status walk_network(const walker *w, orr_plan *p, const orr_plan_layout *layout,
+                               const orr_reliefs *reliefs, uint32_t at)
+{
+    if (at == NETWORK_FIELDS)
+        return w->walk->leaf(w->walk->ctx, p, reliefs, w->err);
+    const orr_space_list *list = &w->space->list[NETWORK[at]];
+    const uint32_t n = network_values(w->space, p, layout, NETWORK[at]);
+    if (w->walk->without_wires && NETWORK[at] >= ORR_AT_wire_dp)
+        return w->walk->leaf(w->walk->ctx, p, reliefs, w->err);
+    for (uint32_t i = 0; i < n; i++) {
+        orr_plan_put(p, NETWORK[at], list->at[i]);
+        ORR_TRY(walk_network(w, p, layout, reliefs, at + 1));
+    }
+    return ORR_OK;
+}
+
+orr_status orr_space_each_wire(const orr_space *s, const orr_plan *plan,
+                               orr_status (*visit)(void *ctx, const orr_plan *plan, orr_error *err),
+                               void *ctx, orr_error *err)
+{
+    static const orr_plan_layout none = {0};
+    uint32_t n[4], all = 1;
+    for (uint32_t i = 0; i < 4; i++)
+        all *= n[i] = network_values(s, plan, &none, ORR_AT_wire_dp + i);
+    for (uint32_t at = 0; at < all; at++) {
+        orr_plan p = *plan;
+        for (uint32_t i = 0, rest = at; i < 4; rest /= n[i++])
+            orr_plan_put(&p, ORR_AT_wire_dp + i, s->list[ORR_AT_wire_dp + i].at[rest % n[i]]);
+        ORR_TRY(visit(ctx, &p, err));
+    }
+    return ORR_OK;
+}
+
+/* --- from the outside in --------------------------------------------------------------------- */
+
+static bool enters(const walker *w, orr_walk_depth depth, const orr_plan *p, double n)
+{
+    return n > 0 && (w->walk->enter == NULL || w->walk->enter(w->walk->ctx, depth, p, n));
+}
+
+static double count_reliefs(const walker *w)
+{
+    double n = 0;
+    for (uint32_t i = 0; i < w->n_schedules; i++)
+        n += orr_reliefs_count(&w->schedules[i].reliefs);
+    return n;
+}
+
+static orr_status walk_schedule(walker *w, const orr_plan *laid, const orr_plan_layout *layout,
+                                const way_to_run *schedule)
+{
+    orr_plan p = *laid;
+    p.schedule = schedule->schedule;
+    p.vp = schedule->vp;
+    p.group = schedule->group;
+    const double n = w->n_shardings * count_network(w->space, &p, layout) *
+                     orr_reliefs_count(&schedule->reliefs);
+    if (w->walk->leaf == NULL || !enters(w, ORR_WALK_SCHEDULE, &p, n))
+        return ORR_OK;
+    for (uint32_t i = 0; i < w->n_shardings; i++) {
+        const way_to_shard *sharding = &w->shardings[i];
+        p.zero = sharding->zero;
+        p.shards = sharding->shards;
+        p.prefetch = sharding->prefetch;
+        p.reshard = sharding->reshard;
+        p.gradients = sharding->gradients;
+        ORR_TRY(walk_network(w, &p, layout, &schedule->reliefs, 0));
+    }
+    return ORR_OK;
+}
+
+static orr_status walk_layouts(walker *w, const orr_plan *p)
+{
+    const double reliefs = count_reliefs(w);
+    for (uint32_t l = 0; l < w->n_layouts; l++) {
+        const orr_plan laid = orr_laid_out(p, &w->layouts[l]);
+        list_shardings(w, &laid);
+        const double n = w->n_shardings * count_network(w->space, &laid, &w->layouts[l]) * reliefs;
+        if (!enters(w, ORR_WALK_LAYOUT, &laid, n))
+            continue;
+        for (uint32_t i = 0; i < w->n_schedules; i++)
+            ORR_TRY(walk_schedule(w, &laid, &w->layouts[l], &w->schedules[i]));
+    }
+    return ORR_OK;
+}
+
+/* Ways to shard and to travel, over all layouts. */
+static double count_layouts(walker *w, const orr_plan *p)
+{
+    double n = 0;
+    w->n_layouts = orr_space_layouts(w->space, p, w->layouts);
+    for (uint32_t l = 0; l < w->n_layouts; l++) {
+        const orr_plan laid = orr_laid_out(p, &w->layouts[l]);
+        list_shardings(w, &laid);
+        n += w->n_shardings * count_network(w->space, &laid, &w->layouts[l]);
+    }
+    return n;
+}
+
+/* The same for all families with these degrees. */
+static double known_layouts(walker *w, const orr_plan *p)
+{
+    const orr_memo_key key = {{p->tp, p->cp, p->ep, p->etp, p->pp, p->dp}};
+    if (w->walk->counts == NULL)
+        return count_layouts(w, p);
+    double *known = orr_memo_find(w->walk->counts, &key);
+    if (known != NULL)
+        return *known;
+    const double n = count_layouts(w, p);
+    known = orr_arena_one(w->walk->arena, double);
+    if (known != NULL) {
+        *known = n;
+        (void)orr_memo_add(w->walk->counts, &key, known); /* else it is counted again */
+    }
+    return n;
+}
+
+/* Schedules that no layout makes worth it go. */
+static void sift_schedules(walker *w, const orr_plan *degrees, double layouts)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->n_schedules; i++) {
+        const way_to_run *run = &w->schedules[i];
+        orr_plan p = *degrees;
+        p.schedule = run->schedule;
+        p.vp = run->vp;
+        p.group = run->group;
+        if (enters(w, ORR_WALK_ANYWHERE, &p, layouts * orr_reliefs_count(&run->reliefs)))
+            w->schedules[n++] = *run;
+    }
+    w->n_schedules = n;
+}
+
+static bool can_be(const orr_space *s, const orr_plan *p)
+{
+    const uint64_t of_stage = (uint64_t)p->tp * p->cp * p->dp, ranks = of_stage * p->pp;
+    return s->common.batch % ((uint64_t)p->dp * p->micro_batch) == 0 && ranks >= s->least_devices &&
+           ranks <= s->most_devices && of_stage % ((uint64_t)p->ep * p->etp) == 0 &&
+           orr_space_allows(&s->words, ORR_AT_dp, p->dp) &&
+           orr_space_allows(&s->words, ORR_AT_pp, p->pp);
+}
+
+/* The most replicas first: the most devices. */
+static orr_status walk_replicas(walker *w, const orr_plan *stages)
+{
+    const orr_space *s = w->space;
+    for (uint32_t i = 0; i < s->n_parts; i++) {
+        orr_plan p = *stages;
+        p.dp = s->parts[i];
+        if (!can_be(s, &p))
+            continue;
+        p.micro_batches = s->common.batch / (p.dp * p.micro_batch);
+        if (!orr_space_allows(&s->words, ORR_AT_micro_batches, p.micro_batches))
+            continue;
+        list_schedules(w, &p);
+        const double layouts = w->n_schedules > 0 ? known_layouts(w, &p) : 0;
+        if (!enters(w, ORR_WALK_DEGREES, &p, layouts * count_reliefs(w)))
+            continue;
+        sift_schedules(w, &p, layouts);
+        if (w->n_schedules == 0)
+            continue;
+        w->n_layouts = orr_space_layouts(s, &p, w->layouts);
+        ORR_TRY(walk_layouts(w, &p));
+    }
+    return ORR_OK;
+}
+
+orr_status orr_space_walk(const orr_space *space, const orr_plan *family, const orr_walk *walk,
+                          orr_error *err)
+{
+    walker w = {.space = space, .walk = walk, .err = err};
+    for (uint32_t i = 0; i < space->stages.n; i++) {
+        orr_plan p = orr_plan_changed(&space->common, family);
+        p.pp = space->stages.at[i];
+        p.overlap_dp = (uint8_t)space->list[ORR_AT_overlap_dp].at[0];
+        p.overlap_pp = (uint8_t)space->list[ORR_AT_overlap_pp].at[0];
+        ORR_TRY(walk_replicas(&w, &p));
+    }
+    return ORR_OK;
+}
+
+/* --- how many there are ---------------------------------------------------------------------- */
+
+static bool add_up(void *ctx, orr_walk_depth depth, const orr_plan *plan, double n)
+{
+    (void)plan;
+    *(double *)ctx += depth == ORR_WALK_DEGREES ? n : 0;
+    return false;
+}
+
+/* Families that differ in nothing that the loops look at have as many. */
+static bool counts_alike(const orr_plan *a, const orr_plan *b)
+{
+    return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep && a->etp == b->etp &&
+           a->micro_batch == b->micro_batch &&
+           (a->recompute == ORR_RECOMPUTE_BLOCK) == (b->recompute == ORR_RECOMPUTE_BLOCK);
+}
+
+double orr_space_count(const orr_space *space, const orr_families *families)
+{
+    double sum = 0, block = 0, other = 0;
+    const orr_plan *block_of = NULL, *other_of = NULL;
+    for (uint32_t i = 0; i < families->n; i++) {
+        const orr_plan *plan = &families->at[i].plan;
+        const bool is_block = plan->recompute == ORR_RECOMPUTE_BLOCK;
+        const orr_plan **of = is_block ? &block_of : &other_of;
+        double *n = is_block ? &block : &other;
+        if (*of == NULL || !counts_alike(*of, plan)) {
+            const orr_walk walk = {.enter = add_up, .ctx = n};
+            *n = 0;
+            *of = plan;
+            if (orr_space_walk(space, plan, &walk, NULL) != ORR_OK)
+                return sum;
+        }
+        sum += *n;
+    }
+    return sum * space->dominated;
+}

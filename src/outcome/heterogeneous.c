@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "outcome/heterogeneous.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* Ranks that are not as the others. */
+
+enum { MILLION = 1000000 };
+
+/* What all modules take on a device. */
+typedef struct pace {
+    const orr_device *device; /* NULL: the cluster's */
+    double ns;
+} pace;
+
+typedef struct finder {
+    const orr_outcome_job *job;
+    const orr_job_options *options;
+    orr_arena *arena;
+    uint32_t  *variant_of;   /* shape (R) */
+    uint32_t  *slowdown_ppm; /* shape (R); NULL: none */
+    orr_array(orr_variant) variants;
+    orr_array(orr_kind)    kinds;
+    orr_array(pace)        paces;
+    orr_error *err;
+} finder;
+
+static orr_status check_odd(const orr_odd_ranks *odd, uint32_t n_ranks, orr_error *err)
+{
+    if (odd->count == 0 || odd->first >= n_ranks || odd->count > n_ranks - odd->first)
+        return orr_fail(err, ORR_INVALID, "odd ranks %u, %u of them: there are ranks 0 to %u",
+                        odd->first, odd->count, n_ranks - 1);
+    if (odd->slowdown != 0 && !(odd->slowdown >= 1 && odd->slowdown <= 1000))
+        return orr_fail(err, ORR_INVALID, "a slowdown of %g: must be from 1 to 1000",
+                        odd->slowdown);
+    return ORR_OK;
+}
+
+/* The unit of a level of that number; how many there are of them before where it does not exist. */
+static bool find_unit(const orr_cluster *cluster, const orr_slow_link *slow, orr_unit *ret,
+                      uint32_t *ret_n)
+{
+    *ret_n = 0;
+    for (uint32_t device = 0; device < cluster->n_devices; device = ret->end) {
+        *ret = orr_cluster_unit(cluster, slow->level, device);
+        if ((*ret_n)++ == slow->unit)
+            return true;
+    }
+    return false;
+}
+
+static orr_status check_slow(const orr_slow_link *slow, const orr_cluster *cluster, orr_unit *ret,
+                             orr_error *err)
+{
+    uint32_t units;
+    if (slow->level >= cluster->n_levels)
+        return orr_fail(err, ORR_INVALID, "a slow link of level %u: '%s' has %u levels here",
+                        slow->level, cluster->name, cluster->n_levels);
+    if (!find_unit(cluster, slow, ret, &units))
+        return orr_fail(err, ORR_INVALID, "a slow link of %s %u: this job has %u",
+                        cluster->levels[slow->level].name, slow->unit, units);
+    if (!(slow->bandwidth_frac >= 0.001 && slow->bandwidth_frac <= 1))
+        return orr_fail(err, ORR_INVALID,
+                        "a share of %g of a link's bandwidth: must be from 0.001 to 1",
+                        slow->bandwidth_frac);
+    return ORR_OK;
+}
+
+/* The number of that variant, found or new; ORR_NONE: out of memory. */
+static uint32_t variant(finder *f, const orr_variant *wanted)
+{
+    for (uint32_t i = 0; i < f->variants.n; i++) {
+        const orr_variant *known = &f->variants.at[i];
+        if (known->device == wanted->device &&
+            memcmp(known->bandwidth_frac, wanted->bandwidth_frac, sizeof known->bandwidth_frac) ==
+                0 &&
+            memcmp(known->from_level, wanted->from_level, sizeof known->from_level) == 0)
+            return i;
+    }
+    return orr_array_push(&f->variants, *wanted) ? (uint32_t)f->variants.n - 1 : ORR_NONE;
+}
+
+static orr_status change(finder *f, uint32_t rank, const orr_variant *to)
+{
+    f->variant_of[rank] = variant(f, to);
+    return f->variant_of[rank] != ORR_NONE ? ORR_OK : orr_fail_memory(f->err);
+}
+
+static orr_status need_slowdowns(finder *f)
+{
+    if (f->slowdown_ppm != NULL)
+        return ORR_OK;
+    f->slowdown_ppm = orr_arena_array(f->arena, uint32_t, f->job->n_ranks);
+    if (f->slowdown_ppm == NULL)
+        return orr_fail_memory(f->err);
+    for (uint32_t r = 0; r < f->job->n_ranks; r++)
+        f->slowdown_ppm[r] = MILLION;
+    return ORR_OK;
+}
+
+static orr_status take_odd(finder *f, const orr_odd_ranks *odd)
+{
+    ORR_TRY(check_odd(odd, f->job->n_ranks, f->err));
+    if (odd->slowdown > 1) {
+        ORR_TRY(need_slowdowns(f));
+        for (uint32_t r = odd->first; r < odd->first + odd->count; r++)
+            f->slowdown_ppm[r] = (uint32_t)llround(odd->slowdown * MILLION);
+    }
+    for (uint32_t r = odd->first; odd->device != NULL && r < odd->first + odd->count; r++) {
+        orr_variant as = f->variants.at[f->variant_of[r]];
+        as.device = odd->device;
+        ORR_TRY(change(f, r, &as));
+    }
+    return ORR_OK;
+}
+
+/* A group that reaches out of the slow unit is as slow as that link. */
+static orr_status slow_group(finder *f, const uint32_t *members, uint32_t n, uint32_t axis,
+                             const orr_slow_link *slow, orr_unit unit)
+{
+    bool inside = false, outside = false;
+    for (uint32_t i = 0; i < n; i++) {
+        const bool is_in = members[i] >= unit.first && members[i] < unit.end;
+        inside |= is_in;
+        outside |= !is_in;
+    }
+    for (uint32_t i = 0; i < n && inside && outside; i++) {
+        orr_variant as = f->variants.at[f->variant_of[members[i]]];
+        const float frac = (float)slow->bandwidth_frac;
+        if (frac >= as.bandwidth_frac[axis])
+            continue;
+        as.bandwidth_frac[axis] = frac;
+        as.from_level[axis] = slow->level + 1;
+        ORR_TRY(change(f, members[i], &as));
+    }
+    return ORR_OK;
+}
+
+static orr_status slow_grouping(finder *f, const orr_grouping *grouping, uint32_t axis,
+                                const orr_slow_link *slow, orr_unit unit)
+{
+    for (uint32_t g = 0; g < grouping->n_groups; g++) {
+        const uint32_t *members = grouping->members + grouping->first[g];
+        const uint32_t n = grouping->first[g + 1] - grouping->first[g];
+        if (axis != ORR_AXIS_PP) {
+            ORR_TRY(slow_group(f, members, n, axis, slow, unit));
+            continue;
+        }
+        for (uint32_t i = 0; i < n; i++) { /* neighbours, and the last with the first */
+            const uint32_t pair[2] = {members[i], members[(i + 1) % n]};
+            ORR_TRY(slow_group(f, pair, 2, axis, slow, unit));
+        }
+    }
+    return ORR_OK;
+}
+
+static orr_status take_slow(finder *f, const orr_slow_link *slow)
+{
+    orr_unit unit;
+    ORR_TRY(check_slow(slow, f->job->cluster, &unit, f->err));
+    for (uint32_t axis = 0; axis < ORR_AXES; axis++) {
+        orr_grouping grouping;
+        if (f->job->prices.members[axis] <= 1)
+            continue;
+        const orr_arena_mark mark = orr_arena_get_mark(f->arena);
+        ORR_TRY(orr_outcome_grouping(f->job, axis, f->arena, &grouping, f->err));
+        ORR_TRY(slow_grouping(f, &grouping, axis, slow, unit));
+        orr_arena_rewind(f->arena, mark);
+    }
+    return ORR_OK;
+}
+
+static orr_status price_all(const finder *f, const orr_device *device, orr_step_job *ret)
+{
+    orr_variant as = {.device = device};
+    orr_step_prices *prices = orr_arena_one(f->arena, orr_step_prices);
+    if (prices == NULL)
+        return orr_fail_memory(f->err);
+    for (int axis = 0; axis < ORR_AXES; axis++)
+        as.bandwidth_frac[axis] = 1;
+    ORR_TRY(orr_variant_prices(f->job, &as, f->arena, prices, f->err));
+    return orr_outcome_price(f->job, prices, f->arena, ret, f->err);
+}
+
+/* Not by peaks: small kernels may take longer on the device that has the higher one. */
+static orr_status pace_of(finder *f, const orr_device *device, double *ret_ns)
+{
+    pace made = {.device = device};
+    orr_step_job step;
+    for (size_t i = 0; i < f->paces.n; i++)
+        if (f->paces.at[i].device == device) {
+            *ret_ns = f->paces.at[i].ns;
+            return ORR_OK;
+        }
+    const orr_arena_mark mark = orr_arena_get_mark(f->arena);
+    ORR_TRY(price_all(f, device, &step));
+    for (uint32_t i = 0; i < f->job->row.n; i++)
+        for (int phase = ORR_TURN_FORWARD; phase <= ORR_TURN_BACKWARD; phase++)
+            made.ns += (double)step.costs[f->job->row.module_of[i]].phase[phase].compute_ns;
+    orr_arena_rewind(f->arena, mark);
+    if (!orr_array_push(&f->paces, made))
+        return orr_fail_memory(f->err);
+    *ret_ns = made.ns;
+    return ORR_OK;
+}
+
+/* All as the slowest of them. */
+static orr_status keep_pace(finder *f, const uint32_t *members, uint32_t n)
+{
+    const orr_device *slowest = NULL;
+    uint32_t most = MILLION;
+    double slowest_ns = -1, ns;
+    for (uint32_t i = 0; i < n; i++) {
+        const orr_device *device = f->variants.at[f->variant_of[members[i]]].device;
+        ORR_TRY(pace_of(f, device, &ns));
+        if (ns > slowest_ns) {
+            slowest_ns = ns;
+            slowest = device;
+        }
+        if (f->slowdown_ppm != NULL && f->slowdown_ppm[members[i]] > most)
+            most = f->slowdown_ppm[members[i]];
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        orr_variant as = f->variants.at[f->variant_of[members[i]]];
+        if (f->slowdown_ppm != NULL)
+            f->slowdown_ppm[members[i]] = most;
+        if (as.device == slowest)
+            continue;
+        as.device = slowest;
+        ORR_TRY(change(f, members[i], &as));
+    }
+    return ORR_OK;
+}
+
+/* Does anything travel along the axis while a micro-batch is worked on? */
+static bool is_busy(const orr_outcome_job *job, uint32_t axis)
+{
+    for (uint32_t i = 0; i < job->row.n_modules; i++)
+        for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+            if (job->step.costs[i].phase[phase].busy_ns[axis] > 0)
+                return true;
+    return false;
+}
+
+/* Where transfers within a turn are merged with its computation, those who take part in them go at
+ * the pace of the slowest. */
+static orr_status keep_all_pace(finder *f)
+{
+    static const uint8_t axes[] = {ORR_AXIS_TP, ORR_AXIS_CP, ORR_AXIS_EP, ORR_AXIS_ETP};
+    for (uint32_t i = 0; i < sizeof axes; i++) {
+        orr_grouping grouping;
+        if (!is_busy(f->job, axes[i]))
+            continue;
+        const orr_arena_mark mark = orr_arena_get_mark(f->arena);
+        ORR_TRY(orr_outcome_grouping(f->job, axes[i], f->arena, &grouping, f->err));
+        for (uint32_t g = 0; g < grouping.n_groups; g++)
+            ORR_TRY(keep_pace(f, grouping.members + grouping.first[g],
+                              grouping.first[g + 1] - grouping.first[g]));
+        orr_arena_rewind(f->arena, mark);
+    }
+    return ORR_OK;
+}
+
+/* Ranks of a site have its device. */
+static orr_status take_sites(finder *f)
+{
+    orr_variant variants[ORR_SITE_VARIANTS_MAX];
+    uint8_t of_site[ORR_SITES_MAX];
+    const uint32_t n = orr_site_variants(f->job->cluster, variants, of_site);
+    for (uint32_t i = 0; i < n; i++)
+        if (!orr_array_push(&f->variants, variants[i]))
+            return orr_fail_memory(f->err);
+    for (uint32_t r = 0; r < f->job->n_ranks && n > 1; r++)
+        f->variant_of[r] = of_site[orr_cluster_site(f->job->cluster, r)];
+    return ORR_OK;
+}
+
+static orr_status find_variants(finder *f)
+{
+    const orr_job_options *o = f->options;
+    ORR_TRY(take_sites(f));
+    const bool odd = o->n_odd > 0 || f->variants.n > 1;
+    for (uint32_t i = 0; i < o->n_odd; i++)
+        ORR_TRY(take_odd(f, &o->odd[i]));
+    for (uint32_t i = 0; i < o->n_slow; i++)
+        ORR_TRY(take_slow(f, &o->slow[i]));
+    return odd && o->detail != ORR_DETAIL_OPERATOR ? keep_all_pace(f) : ORR_OK;
+}
+
+/* Kinds in the order of stage, then of variant: the first of a stage is that of most. */
+static orr_status number_kinds(finder *f, uint32_t *kind_of_rank)
+{
+    const uint32_t p = f->job->plan.pp, v = (uint32_t)f->variants.n;
+    uint32_t *number = orr_arena_array(f->arena, uint32_t, (size_t)p * v);
+    if (number == NULL)
+        return orr_fail_memory(f->err);
+    memset(number, 0xff, (size_t)p * v * sizeof *number);
+    for (uint32_t r = 0; r < f->job->n_ranks; r++) {
+        const uint32_t stage = orr_plan_coordinates(&f->job->plan, r).at[ORR_AXIS_PP];
+        uint32_t *at = &number[(size_t)f->variant_of[r] * p + stage];
+        if (*at == ORR_NONE)
+            *at = r; /* the first */
+    }
+    for (uint32_t i = 0; i < p * v; i++) {
+        if (number[i] == ORR_NONE)
+            continue;
+        const orr_kind kind = {i % p, i / p, number[i], 0};
+        number[i] = (uint32_t)f->kinds.n;
+        if (!orr_array_push(&f->kinds, kind))
+            return orr_fail_memory(f->err);
+    }
+    for (uint32_t r = 0; r < f->job->n_ranks; r++) {
+        const uint32_t stage = orr_plan_coordinates(&f->job->plan, r).at[ORR_AXIS_PP];
+        kind_of_rank[r] = number[(size_t)f->variant_of[r] * p + stage];
+        f->kinds.at[kind_of_rank[r]].n_ranks++;
+    }
+    return ORR_OK;
+}
+
+static orr_status keep(finder *f, const uint32_t *kind_of_rank, orr_kinds *ret)
+{
+    orr_kind *kinds = orr_arena_array(f->arena, orr_kind, f->kinds.n);
+    orr_variant *variants = orr_arena_array(f->arena, orr_variant, f->variants.n);
+    if (kinds == NULL || variants == NULL)
+        return orr_fail_memory(f->err);
+    memcpy(kinds, f->kinds.at, f->kinds.n * sizeof *kinds);
+    memcpy(variants, f->variants.at, f->variants.n * sizeof *variants);
+    *ret = (orr_kinds){.kinds = kinds,
+                       .variants = variants,
+                       .n = (uint32_t)f->kinds.n,
+                       .n_variants = (uint32_t)f->variants.n,
+                       .kind_of_rank = kind_of_rank,
+                       .slowdown_ppm = f->slowdown_ppm};
+    return ORR_OK;
+}
+
+uint32_t orr_kind_of(const orr_outcome_job *job, uint32_t rank)
+{
+    const orr_kinds *kinds = job->kinds;
+    uint32_t kind = 0;
+    if (kinds->kind_of_rank != NULL)
+        return kinds->kind_of_rank[rank];
+    const uint32_t stage = orr_plan_coordinates(&job->plan, rank).at[ORR_AXIS_PP];
+    const uint32_t site = orr_cluster_site(job->cluster, rank);
+    while (kinds->kinds[kind].stage != stage ||
+           kinds->kinds[kind].variant != kinds->alike->variant_of_site[site])
+        kind++;
+    return kind;
+}
+
+/* One rank of a kind says what all do: not where some of them are odd, nor where links are shared.
+ */
+static bool may_be_alike(const orr_job_options *options)
+{
+    return options->fold && options->n_odd == 0 && options->n_slow == 0 &&
+           options->network != ORR_NETWORK_FLOWS;
+}
+
+orr_status orr_kinds_find(const orr_outcome_job *job, const orr_job_options *options,
+                          orr_arena *arena, orr_kinds *ret, orr_error *err)
+{
+    finder f = {.job = job, .options = options, .arena = arena, .err = err};
+    bool alike = false;
+    if (may_be_alike(options))
+        ORR_TRY(orr_alike_find(job, arena, ret, &alike, err));
+    if (alike)
+        return ORR_OK;
+    uint32_t *kind_of_rank = orr_arena_array(arena, uint32_t, job->n_ranks);
+    orr_status status = ORR_OK;
+    f.variant_of = orr_arena_array(arena, uint32_t, job->n_ranks);
+    if (kind_of_rank == NULL || f.variant_of == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY_OUT(status, find_variants(&f));
+    ORR_TRY_OUT(status, number_kinds(&f, kind_of_rank));
+    status = keep(&f, kind_of_rank, ret);
+out:
+    orr_array_done(&f.variants);
+    orr_array_done(&f.kinds);
+    orr_array_done(&f.paces);
+    return status;
+}

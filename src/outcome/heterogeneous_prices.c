@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "outcome/heterogeneous.h"
+
+/* What ranks pay that are not as the others. */
+
+static void slow_down(orr_network *network, uint32_t from_level, double frac)
+{
+    for (uint32_t l = from_level; l < network->n_levels; l++)
+        for (int p = 0; p < ORR_PROTOCOLS; p++) {
+            network->levels[l].bytes_per_s[p] *= frac;
+            network->reduction[l].bytes_per_s[p] *= frac;
+        }
+}
+
+static orr_status rates_of_device(const orr_outcome_job *job, const orr_device *device,
+                                  orr_arena *arena, const orr_rates_of_job **ret, orr_error *err)
+{
+    orr_cluster *cluster = orr_arena_one(arena, orr_cluster);
+    orr_rates_of_job *rates = orr_arena_one(arena, orr_rates_of_job);
+    const orr_calibration *calibration;
+    if (cluster == NULL || rates == NULL)
+        return orr_fail_memory(err);
+    *cluster = *job->cluster;
+    cluster->device = device;
+    ORR_TRY(orr_calibration_of(device, arena, &calibration, err));
+    orr_rates_open(cluster, calibration, job->rates.algorithm, rates);
+    *ret = rates;
+    return ORR_OK;
+}
+
+/* NULL: out of memory. */
+static const orr_rates_of_job *slowed(const orr_rates_of_job *rates, uint32_t from_level,
+                                      double frac, orr_arena *arena)
+{
+    orr_rates_of_job *slow = orr_arena_one(arena, orr_rates_of_job);
+    if (slow == NULL)
+        return NULL;
+    *slow = *rates;
+    slow_down(&slow->network, from_level, frac);
+    return slow;
+}
+
+orr_status orr_variant_prices(const orr_outcome_job *job, const orr_variant *as, orr_arena *arena,
+                              orr_step_prices *ret, orr_error *err)
+{
+    orr_step_prices prices = job->prices;
+    if (as->device != NULL)
+        ORR_TRY(rates_of_device(job, as->device, arena, &prices.kernels, err));
+    for (int axis = 0; axis < ORR_AXES; axis++) {
+        const double frac = (double)as->bandwidth_frac[axis];
+        const uint32_t from = as->from_level[axis];
+        if (!(frac < 1))
+            continue;
+        prices.transfers[axis] = slowed(prices.transfers[axis], from, frac, arena);
+        if (prices.sums[axis] != NULL)
+            prices.sums[axis] = slowed(prices.sums[axis], from, frac, arena);
+        if (prices.transfers[axis] == NULL || (job->prices.sums[axis] && !prices.sums[axis]))
+            return orr_fail_memory(err);
+    }
+    *ret = prices;
+    return ORR_OK;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "outcome/outcome.h"
+
+#include "outcome/heterogeneous.h"
+
+/* Kinds of ranks -> graphs -> an ensemble. */
+
+static orr_status twins(const orr_outcome_job *job, orr_arena *arena, orr_grouping *ret,
+                        orr_error *err)
+{
+    const uint32_t p = job->plan.pp, n = job->n_ranks;
+    uint32_t *group_of = orr_arena_array(arena, uint32_t, n), groups = 0;
+    if (group_of == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t rank = 0; rank < n; rank++) {
+        orr_coordinates at = orr_plan_coordinates(&job->plan, rank);
+        const uint32_t other = p - 1 - at.at[ORR_AXIS_PP];
+        at.at[ORR_AXIS_PP] = other;
+        const uint32_t twin = orr_plan_rank_at(&job->plan, &at);
+        group_of[rank] = twin < rank ? group_of[twin] : groups++;
+    }
+    return orr_grouping_of("twin", group_of, n, groups, arena, ret, err);
+}
+
+/* All ranks that meet in every step: with local steps those of an outer part of dp. */
+static orr_status world(const orr_outcome_job *job, orr_arena *arena, orr_grouping *ret,
+                        orr_error *err)
+{
+    const uint32_t n = job->n_ranks, parts = job->plan.local_steps > 1 ? job->plan.dp_outer : 1;
+    uint32_t *group_of = orr_arena_array(arena, uint32_t, n);
+    if (group_of == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t rank = 0; rank < n; rank++)
+        group_of[rank] = rank / (n / parts);
+    return orr_grouping_of("world", group_of, n, parts, arena, ret, err);
+}
+
+orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, orr_arena *arena,
+                                orr_grouping *ret, orr_error *err)
+{
+    if (grouping < ORR_AXES)
+        return orr_plan_grouping(&job->plan, (orr_axis)grouping, arena, ret, err);
+    return grouping == ORR_STEP_TWIN ? twins(job, arena, ret, err) : world(job, arena, ret, err);
+}
+
+/* All ranks and their groups. */
+static orr_status tell_all(const orr_outcome_job *job, const bool *used, orr_arena *arena,
+                           orr_ensemble *ret, uint32_t *ret_grouping_at, orr_error *err)
+{
+    orr_grouping *groupings = orr_arena_array(arena, orr_grouping, ORR_STEP_GROUPINGS);
+    if (groupings == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t k = 0; k < ORR_STEP_GROUPINGS; k++) {
+        ret_grouping_at[k] = ORR_NONE;
+        if (!used[k])
+            continue;
+        ORR_TRY(orr_outcome_grouping(job, k, arena, &groupings[ret->n_groupings], err));
+        ret_grouping_at[k] = ret->n_groupings++;
+    }
+    ret->n_ranks = job->n_ranks;
+    ret->groupings = groupings;
+    ret->graph_of_rank = job->kinds->kind_of_rank;
+    ret->slowdown_ppm = job->kinds->slowdown_ppm;
+    return ORR_OK;
+}
+
+/* Only groupings in which somebody communicates are made. */
+static orr_status find_groupings(orr_outcome_job *job, orr_laid *laid, orr_arena *arena,
+                                 orr_error *err)
+{
+    bool *used = job->used;
+    for (uint32_t d = 0; d < laid->ensemble.n_graphs; d++)
+        for (uint32_t c = 0; c < laid->graphs[d].graph->n_comms; c++)
+            used[laid->graphs[d].meetings[c].grouping] = true;
+    if (job->kinds->alike != NULL)
+        ORR_TRY(orr_outcome_alike(job, used, arena, &laid->ensemble, job->grouping_at, err));
+    else
+        ORR_TRY(tell_all(job, used, arena, &laid->ensemble, job->grouping_at, err));
+    for (uint32_t d = 0; d < laid->ensemble.n_graphs; d++)
+        for (uint32_t c = 0; c < laid->graphs[d].graph->n_comms; c++) {
+            orr_meeting *meeting = &laid->graphs[d].meetings[c];
+            meeting->grouping = job->grouping_at[meeting->grouping];
+        }
+    return ORR_OK;
+}
+
+/* Where the network is one of flows, it says how long transfers take. */
+static const int64_t *durations(const orr_step_graph *g, bool flows, orr_arena *arena)
+{
+    if (!flows)
+        return g->duration_ns;
+    int64_t *ns = orr_arena_array(arena, int64_t, g->graph->n_nodes);
+    for (orr_node_id v = 0; ns != NULL && v < g->graph->n_nodes; v++)
+        ns[v] = orr_graph_comm(g->graph, v) != NULL ? -1 : g->duration_ns[v];
+    return ns;
+}
+
+static orr_status assemble(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
+                           orr_laid *laid, orr_error *err)
+{
+    const uint32_t n = laid->ensemble.n_graphs;
+    const orr_graph **graphs = orr_arena_array(arena, const orr_graph *, n);
+    const orr_meeting **meetings = orr_arena_array(arena, const orr_meeting *, n);
+    const int64_t **duration_ns = orr_arena_array(arena, const int64_t *, n);
+    const uint8_t **basis = orr_arena_array(arena, const uint8_t *, n);
+    if (graphs == NULL || meetings == NULL || duration_ns == NULL || basis == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t d = 0; d < n; d++) {
+        graphs[d] = laid->graphs[d].graph;
+        meetings[d] = laid->graphs[d].meetings;
+        basis[d] = laid->graphs[d].basis;
+        duration_ns[d] =
+            durations(&laid->graphs[d], options->network == ORR_NETWORK_FLOWS, arena);
+        if (duration_ns[d] == NULL)
+            return orr_fail_memory(err);
+    }
+    laid->ensemble.graphs = graphs;
+    laid->ensemble.meetings = meetings;
+    laid->ensemble.duration_ns = duration_ns;
+    laid->ensemble.basis = basis;
+    return find_groupings(job, laid, arena, err);
+}
+
+/* Prices of each variant but the first, which the job has. */
+static orr_status price_variants(const orr_outcome_job *job, orr_arena *arena,
+                                 const orr_step_job **ret, orr_error *err)
+{
+    const uint32_t n = job->kinds->n_variants;
+    orr_step_job *steps = orr_arena_array(arena, orr_step_job, n);
+    orr_step_prices *prices = orr_arena_array(arena, orr_step_prices, n);
+    if (steps == NULL || prices == NULL)
+        return orr_fail_memory(err);
+    steps[0] = job->step;
+    for (uint32_t i = 1; i < n; i++) {
+        ORR_TRY(orr_variant_prices(job, &job->kinds->variants[i], arena, &prices[i], err));
+        ORR_TRY(orr_outcome_price(job, &prices[i], arena, &steps[i], err));
+    }
+    *ret = steps;
+    return ORR_OK;
+}
+
+static orr_status lay_kinds(const orr_outcome_job *job, orr_arena *arena, orr_laid *laid,
+                            orr_error *err)
+{
+    const orr_kinds *kinds = job->kinds;
+    const orr_step_job *steps;
+    uint32_t *stage_of = orr_arena_array(arena, uint32_t, kinds->n);
+    laid->graphs = orr_arena_array(arena, orr_step_graph, kinds->n);
+    if (laid->graphs == NULL || stage_of == NULL)
+        return orr_fail_memory(err);
+    laid->stage_of = stage_of;
+    ORR_TRY(price_variants(job, arena, &steps, err));
+    for (uint32_t d = 0; d < kinds->n; d++) {
+        const orr_kind *kind = &kinds->kinds[d];
+        const orr_step_who who = {.stage = kind->stage, .rank = kind->first_rank};
+        stage_of[d] = kind->stage;
+        ORR_TRY(orr_step_lay_stage(&steps[kind->variant], &who, arena, &laid->graphs[d], err));
+        laid->ensemble.n_graphs++;
+    }
+    return ORR_OK;
+}
+
+orr_status orr_outcome_lay(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
+                           orr_laid *ret, orr_error *err)
+{
+    orr_laid laid = {.stages = job->plan.pp};
+    orr_kinds *kinds = orr_arena_one(arena, orr_kinds);
+    if (kinds == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY(orr_kinds_find(job, options, arena, kinds, err));
+    job->kinds = kinds;
+    orr_status status = lay_kinds(job, arena, &laid, err);
+    if (status == ORR_OK)
+        status = assemble(job, options, arena, &laid, err);
+    if (status == ORR_OK)
+        *ret = laid;
+    else
+        orr_laid_free(&laid);
+    return status;
+}
+
+void orr_laid_free(orr_laid *laid)
+{
+    for (uint32_t d = 0; d < laid->ensemble.n_graphs; d++)
+        orr_graph_free(laid->graphs[d].graph);
+    laid->ensemble.n_graphs = 0;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "outcome/outcome.h"
+
+#include "model/memory/memory.h"
+#include "model/plan/plan.h"
+#include "outcome/heterogeneous.h"
+
+/* What is said of a step that was simulated. */
+
+/* FLOPs of the model for one sample: forward, and twice that backward. Adapters leave out the
+ * gradients of the weights that are frozen. */
+static double flops_of_sample(const orr_outcome_job *job)
+{
+    const orr_workload *w = &job->workload;
+    uint32_t tokens = w->seq;
+    double passes = 3;
+    if (w->task == ORR_TASK_LORA)
+        passes = 2;
+    if (!orr_task_trains(w->task))
+        passes = 1;
+    if (w->task == ORR_TASK_PREFILL && w->prompt > 0)
+        tokens = w->prompt;
+    if (w->task == ORR_TASK_DECODE) /* one token after all that is in the cache */
+        return orr_model_flops(job->model, w->prompt + 1, false) -
+               orr_model_flops(job->model, w->prompt, false);
+    return passes * orr_model_flops(job->model, tokens, false);
+}
+
+/* What is no text is counted by samples. */
+static uint32_t tokens_of_sample(const orr_model *model, const orr_workload *w)
+{
+    if (w->task == ORR_TASK_DECODE || model->kind != ORR_MODEL_TRANSFORMER)
+        return 1;
+    return w->task == ORR_TASK_PREFILL && w->prompt > 0 ? w->prompt : w->seq;
+}
+
+static double samples_of(const orr_plan *plan)
+{
+    return (double)plan->dp * plan->micro_batch * plan->micro_batches;
+}
+
+/* Of a device; where sites have others, the mean of all. */
+static double peak_flops(const orr_outcome_job *job)
+{
+    const orr_dtype dtype = orr_precision_dtype(job->plan.precision);
+    const orr_kinds *kinds = job->kinds;
+    const double usual = orr_fact_or(&job->cluster->device->peak_flops[dtype], NAN);
+    double sum = 0;
+    if (job->cluster->n_sites < 2 || kinds->n_variants == 1)
+        return usual;
+    for (uint32_t k = 0; k < kinds->n; k++) {
+        const orr_device *device = kinds->variants[kinds->kinds[k].variant].device;
+        sum += kinds->kinds[k].n_ranks *
+               (device != NULL ? orr_fact_or(&device->peak_flops[dtype], NAN) : usual);
+    }
+    return sum / job->n_ranks;
+}
+
+static void tell_rates(const orr_outcome_job *job, orr_outcome *o)
+{
+    const double seconds = 1e-9 * (double)o->step_ns, samples = samples_of(&job->plan);
+    const double peak = peak_flops(job);
+    o->model_flops = samples * flops_of_sample(job);
+    o->samples_per_s = samples / seconds;
+    o->tokens_per_s = o->samples_per_s * tokens_of_sample(job->model, &job->workload);
+    o->tokens_per_s_per_device = o->tokens_per_s / o->n_ranks;
+    o->flops_per_s_per_device = o->model_flops / seconds / o->n_ranks;
+    o->mfu_frac = o->flops_per_s_per_device / peak;
+    o->hfu_frac = o->hardware_flops / seconds / o->n_ranks / peak;
+}
+
+static int64_t mean(__int128 sum, uint32_t n)
+{
+    return (int64_t)(sum / n);
+}
+
+/* Of what computes, IDEAL is what the model's FLOPs would take at the peak. What all takes longer
+ * among many ranks is overhead, and what rounding leaves of a mean is counted as computation: so
+ * all add up. */
+static void tell_waterfall(const orr_outcome_job *job, const orr_spent *spent, orr_outcome *o)
+{
+    const double per_ns = o->model_flops / ((double)o->step_ns * o->n_ranks);
+    const double ideal = o->mfu_frac > 0 ? o->model_flops / o->n_ranks / (per_ns / o->mfu_frac) : 0;
+    const double stretch = job->prices.stretch;
+    int64_t rest_ns = o->step_ns, jitter_ns = 0;
+    for (int part = 0; part < ORR_WATERFALLS; part++) {
+        if (part == ORR_WATERFALL_IDEAL || part == ORR_WATERFALL_KERNELS)
+            continue;
+        const int64_t ns = mean(spent->part_ns[part], job->n_ranks);
+        const bool stretched = part != ORR_WATERFALL_BUBBLE && part != ORR_WATERFALL_OVERHEAD;
+        o->waterfall_ns[part] = stretched ? (int64_t)((double)ns / stretch) : ns;
+        jitter_ns += ns - o->waterfall_ns[part];
+        rest_ns -= ns;
+    }
+    const int64_t computed_ns = (int64_t)((double)rest_ns / stretch);
+    o->waterfall_ns[ORR_WATERFALL_OVERHEAD] += jitter_ns + rest_ns - computed_ns;
+    rest_ns = computed_ns;
+    const int64_t ideal_ns = ideal < (double)rest_ns ? (int64_t)ideal : rest_ns;
+    o->waterfall_ns[ORR_WATERFALL_IDEAL] = ideal_ns > 0 ? ideal_ns : 0;
+    o->waterfall_ns[ORR_WATERFALL_KERNELS] = rest_ns - o->waterfall_ns[ORR_WATERFALL_IDEAL];
+    const int64_t bubble_ns = o->waterfall_ns[ORR_WATERFALL_BUBBLE];
+    o->bubble_frac =
+        o->step_ns > bubble_ns ? (double)bubble_ns / (double)(o->step_ns - bubble_ns) : 0;
+}
+
+/* Of what a rank sends along an axis, the share that crosses the highest level of its groups: a ring goes
+ * over it once for all members of a unit; tokens go to everybody, a send to its one peer. */
+static double share_across(orr_axis axis, const orr_span *span)
+{
+    double below = 1;
+    for (uint32_t l = 0; l < span->top; l++)
+        below *= span->width[l];
+    if (axis == ORR_AXIS_PP || axis == ORR_AXIS_TIED || below <= 1)
+        return 1;
+    if (axis == ORR_AXIS_EP)
+        return span->n_ranks > below ? (span->n_ranks - below) / (span->n_ranks - 1.0) : 1;
+    return 1 / below;
+}
+
+static orr_status tell_axes(const orr_outcome_job *job, const orr_spent *spent, orr_arena *arena,
+                            orr_outcome *o, orr_error *err)
+{
+    orr_axis_use *axes = orr_arena_array(arena, orr_axis_use, ORR_AXES);
+    uint32_t n = 0;
+    if (axes == NULL)
+        return orr_fail_memory(err);
+    for (int axis = 0; axis < ORR_AXES; axis++) {
+        if (spent->busy_ns[axis] <= 0)
+            continue;
+        const uint32_t level = job->prices.span[axis].top;
+        const orr_level *l = &job->cluster->levels[level];
+        const double bytes = spent->sent_bytes[axis] / job->n_ranks;
+        const double bytes_per_s =
+            orr_fact_or(&l->bytes_per_s, NAN) / orr_fact_or(&l->oversubscription, 1);
+        axes[n++] = (orr_axis_use){
+            .axis = (uint8_t)axis,
+            .members = job->prices.members[axis],
+            .level = level,
+            .bytes = bytes,
+            .busy_ns = mean(spent->busy_ns[axis], job->n_ranks),
+            .exposed_ns = mean(spent->exposed_ns[axis], job->n_ranks),
+            .utilisation_frac = bytes * share_across((orr_axis)axis, &job->prices.span[axis]) /
+                                bytes_per_s / (1e-9 * (double)o->step_ns)};
+    }
+    o->axes = axes;
+    o->n_axes = n;
+    return ORR_OK;
+}
+
+/* Where nine in ten of measured jobs were, of what was said of them. All of those were trained: nothing
+ * is known of the error of what serves. */
+static void tell_interval(const orr_calibration *c, orr_outcome *o)
+{
+    const bool known = orr_task_trains(o->workload.task) && !isnan(c->low_frac) && !isnan(c->high_frac);
+    o->low_ns = o->high_ns = -1;
+    o->error_frac = known ? c->error_frac : NAN;
+    if (!known)
+        return;
+    o->low_ns = (int64_t)((double)o->step_ns * (1 + c->low_frac));
+    o->high_ns = (int64_t)((double)o->step_ns * (1 + c->high_frac));
+}
+
+static void tell_energy(const orr_simulation *s, orr_outcome *o)
+{
+    o->energy_j = 0;
+    for (uint32_t c = 0; c < s->n_classes; c++)
+        o->energy_j += s->timelines[c].energy_j * s->timelines[c].n_ranks;
+}
+
+orr_status orr_outcome_figures(const orr_outcome_job *job, const orr_laid *laid, orr_arena *arena,
+                               orr_outcome *o, orr_error *err)
+{
+    const orr_simulation *s = o->simulation;
+    orr_spent spent;
+    orr_outcome_spent(laid, s, &spent);
+    o->step_ns = s->end_ns - s->begin_ns;
+    if (o->step_ns <= 0)
+        return orr_fail(err, ORR_INVALID, "a step in which nothing takes any time");
+    o->hardware_flops = spent.flops;
+    tell_rates(job, o);
+    tell_waterfall(job, &spent, o);
+    tell_interval(job->calibration, o);
+    tell_energy(s, o);
+    for (int b = 0; b < ORR_BASES; b++)
+        o->basis_ns[b] = s->basis_ns[b];
+    ORR_TRY(tell_axes(job, &spent, arena, o, err));
+    return orr_outcome_cuts(job, laid, arena, o, err);
+}

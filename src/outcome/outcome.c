@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "outcome/outcome.h"
+
+#include <string.h>
+
+#include "model/memory/memory.h"
+#include "outcome/heterogeneous.h"
+#include "outcome/multi_pass.h"
+
+void orr_job_options_init(orr_job_options *options)
+{
+    *options = (orr_job_options){.struct_bytes = sizeof *options,
+                                 .detail = ORR_DETAIL_LAYER,
+                                 .network = ORR_NETWORK_ALPHA_BETA,
+                                 .algorithm = ORR_ALGORITHM_AUTO,
+                                 .fold = true,
+                                 .threads = 1};
+}
+
+static orr_status complete(const orr_job_options *given, orr_job_options *ret, orr_error *err)
+{
+    orr_job_options_init(ret);
+    if (given != NULL) {
+        /* A caller built against an older header has a shorter struct. */
+        memcpy(ret, given,
+               given->struct_bytes < sizeof *ret ? given->struct_bytes : sizeof *ret);
+        ret->struct_bytes = sizeof *ret;
+    }
+    if (ret->detail > ORR_DETAIL_OPERATOR || ret->network > ORR_NETWORK_FLOWS ||
+        ret->algorithm >= ORR_ALGORITHMS || ret->workload.task >= ORR_TASKS)
+        return orr_fail(err, ORR_INVALID, "no such detail, network, algorithm or task");
+    return ORR_OK;
+}
+
+/* Models without tokens are trained, or run forward once. */
+static orr_status check_task(const orr_model *model, const orr_workload *workload, orr_error *err)
+{
+    const uint8_t task = workload->task;
+    if (model->kind != ORR_MODEL_TRANSFORMER && task != ORR_TASK_PRETRAIN && task != ORR_TASK_SFT &&
+        task != ORR_TASK_PREFILL)
+        return orr_fail(err, ORR_UNSUPPORTED, "%s is no language model: there is no task %s of it",
+                        model->name, orr_task_name((orr_task)task));
+    if (workload->images > 0 && model->vision.layers == 0)
+        return orr_fail(err, ORR_INVALID, "%s does not look at pictures", model->name);
+    if (workload->load != NULL && workload->load->experts > model->moe.experts)
+        return orr_fail(err, ORR_INVALID, "%s has %u experts, and %s names %u", model->name,
+                        model->moe.experts, workload->load->source, workload->load->experts);
+    return ORR_OK;
+}
+
+/* A laid-out step has no host threads and no gaps that a recording would show: what launches cost
+ * is in the prices. */
+static const orr_replay_constants none = {0, 0, 0, 0, 0};
+
+/* Energy is told by device; what is odd on request keeps the cluster's. */
+static orr_status devices_of_graphs(const orr_outcome_job *job, orr_arena *arena,
+                                    const orr_device *const **ret, orr_error *err)
+{
+    const orr_kinds *kinds = job->kinds;
+    const orr_device **devices = orr_arena_array(arena, const orr_device *, kinds->n);
+    if (devices == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t k = 0; k < kinds->n && job->cluster->n_sites > 1; k++)
+        devices[k] = kinds->variants[kinds->kinds[k].variant].device;
+    *ret = devices;
+    return ORR_OK;
+}
+
+/* A rank that stands for others is told by the first of them. */
+static void name_ranks(const orr_outcome_job *job, const orr_ensemble *ensemble,
+                       const orr_simulation *simulation)
+{
+    orr_timeline *timelines = (orr_timeline *)(uintptr_t)simulation->timelines;
+    for (uint32_t c = 0; c < simulation->n_classes; c++)
+        timelines[c].rank =
+            job->kinds->kinds[ensemble->graph_of_rank[timelines[c].rank]].first_rank;
+}
+
+static orr_status simulate(const orr_outcome_job *job, const orr_job_options *options,
+                           const orr_ensemble *ensemble, orr_arena *arena,
+                           const orr_simulation **ret, orr_error *err)
+{
+    orr_sim_options sim;
+    orr_simulation *simulation = orr_arena_one(arena, orr_simulation);
+    if (simulation == NULL)
+        return orr_fail_memory(err);
+    orr_sim_options_init(&sim);
+    sim.constants = none;
+    sim.network = options->network == ORR_NETWORK_FLOWS ? ORR_NETWORK_FLOWS : ORR_NETWORK_RECORDED;
+    sim.algorithm = options->algorithm;
+    sim.cluster = job->cluster;
+    sim.fold = options->fold;
+    sim.threads = options->threads;
+    if (job->calibration->compute_slowdown > 1)
+        sim.compute_slowdown = job->calibration->compute_slowdown;
+    ORR_TRY(devices_of_graphs(job, arena, &sim.device_of_graph, err));
+    ORR_TRY(orr_simulate(ensemble, &sim, arena, simulation, err));
+    if (ensemble->stands_for != NULL)
+        name_ranks(job, ensemble, simulation);
+    *ret = simulation;
+    return ORR_OK;
+}
+
+static orr_status fill(const orr_outcome_job *job, const orr_laid *laid, orr_arena *arena,
+                       orr_outcome *o, orr_error *err)
+{
+    const uint32_t n = laid->ensemble.n_graphs;
+    orr_ensemble *ensemble = orr_arena_one(arena, orr_ensemble);
+    const orr_step_node **nodes = orr_arena_array(arena, const orr_step_node *, n);
+    if (ensemble == NULL || nodes == NULL)
+        return orr_fail_memory(err);
+    *ensemble = laid->ensemble;
+    for (uint32_t d = 0; d < n; d++) {
+        nodes[d] = laid->graphs[d].nodes;
+        o->n_nodes += laid->graphs[d].graph->n_nodes;
+    }
+    o->model = job->model;
+    o->plan = job->plan;
+    o->workload = job->workload;
+    o->cluster = job->cluster;
+    o->n_ranks = job->n_ranks;
+    o->ensemble = ensemble;
+    o->nodes = nodes;
+    o->stage_of_graph = laid->stage_of;
+    o->job = job;
+    return ORR_OK;
+}
+
+/* Of the modules, stages and schedule that were simulated. */
+static orr_status hold(const orr_outcome_job *job, orr_arena *arena, orr_memory_plan *ret,
+                       orr_error *err)
+{
+    const orr_device *const *devices;
+    ORR_TRY(orr_stage_devices(&job->plan, job->cluster, arena, &devices, err));
+    const orr_memory_job memory = {.model = job->model,
+                                   .plan = &job->plan,
+                                   .workload = &job->workload,
+                                   .stage_devices = devices,
+                                   .row = &job->row,
+                                   .map = &job->map,
+                                   .schedule = &job->schedule};
+    ORR_TRY(orr_memory_plan_of(&memory, arena, ret, err));
+    return ret->fits ? ORR_OK
+                     : orr_memory_reliefs(job->model, &job->plan, &job->workload,
+                                          devices[ret->worst], ret, arena, &ret->reliefs,
+                                          &ret->n_reliefs, err);
+}
+
+static orr_status run(orr_outcome_job *job, const orr_job_options *options, const orr_laid *laid,
+                      orr_arena *arena, orr_outcome *o, orr_error *err)
+{
+    ORR_TRY(fill(job, laid, arena, o, err));
+    ORR_TRY(simulate(job, options, o->ensemble, arena, &o->simulation, err));
+    ORR_TRY(orr_outcome_figures(job, laid, arena, o, err));
+    return hold(job, arena, &o->memory, err);
+}
+
+orr_status orr_outcome_of(const orr_model *model, const orr_plan *plan, const orr_cluster *cluster,
+                          const orr_job_options *given, orr_arena *arena, orr_outcome *ret,
+                          orr_error *err)
+{
+    orr_job_options options;
+    orr_outcome outcome = {0};
+    orr_laid laid = {0};
+    orr_outcome_job *job = orr_arena_one(arena, orr_outcome_job);
+    if (job == NULL)
+        return orr_fail_memory(err);
+    ORR_TRY(complete(given, &options, err));
+    ORR_TRY(check_task(model, &options.workload, err));
+    if (orr_task_has_phases(options.workload.task))
+        return orr_phases_of(model, plan, cluster, &options, arena, ret, err);
+    ORR_TRY(orr_outcome_prepare(model, plan, cluster, &options, arena, job, err));
+    ORR_TRY(orr_outcome_lay(job, &options, arena, &laid, err));
+    const orr_status status = run(job, &options, &laid, arena, &outcome, err);
+    if (status == ORR_OK)
+        *ret = outcome;
+    else
+        orr_laid_free(&laid);
+    return status;
+}
+
+void orr_outcome_free(orr_outcome *outcome)
+{
+    const orr_ensemble *e = outcome->ensemble;
+    for (uint32_t d = 0; e != NULL && d < e->n_graphs; d++)
+        orr_graph_free(e->graphs[d]);
+    *outcome = (orr_outcome){0};
+}

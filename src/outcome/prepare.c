@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "outcome/outcome.h"
+
+#include "model/memory/memory.h"
+#include "outcome/heterogeneous.h"
+
+/* From a plan to priced modules and an order of turns. */
+
+static uint32_t sequence_of(const orr_workload *workload, const orr_plan *plan,
+                            const orr_model *model)
+{
+    enum { USUAL = 8192 };
+    if (workload->seq > 0)
+        return workload->seq;
+    if (plan->seq > 0)
+        return plan->seq;
+    return model->context > 0 && model->context < USUAL ? model->context : USUAL;
+}
+
+static orr_status complete(const orr_model *model, const orr_plan *plan,
+                           const orr_job_options *options, orr_arena *arena, orr_outcome_job *job,
+                           orr_error *err)
+{
+    if (model->incomplete)
+        return orr_fail(err, ORR_UNSUPPORTED,
+                        "%s: its shape is not published, so that nothing can be said of a step",
+                        model->name);
+    orr_plan asked = *plan;
+    /* What generates is launched as graphs: a token's kernels are too short to be launched one by one. */
+    if (asked.graphs == ORR_SWITCH_UNKNOWN && options->workload.task == ORR_TASK_DECODE)
+        asked.graphs = ORR_SWITCH_ON;
+    job->plan = orr_plan_completed(&asked);
+    ORR_TRY(orr_plan_check(&job->plan, err));
+    ORR_TRY(orr_model_changed(model, &job->plan, arena, &job->model, err));
+    job->workload = options->workload;
+    job->workload.seq = job->plan.seq = sequence_of(&options->workload, plan, job->model);
+    const uint64_t ranks = orr_plan_ranks(&job->plan);
+    if (ranks > 1u << 24)
+        return orr_fail(err, ORR_LIMIT, "%llu ranks: at most 2^24", (unsigned long long)ranks);
+    job->n_ranks = (uint32_t)ranks;
+    return ORR_OK;
+}
+
+/* What the pipeline runs: a model whose stages stand in a row, in the order of the schedule.
+ * DualPipe cuts it into as many parts as there are stages, and each stage has two of them. */
+static orr_status order(orr_outcome_job *job, orr_arena *arena, orr_error *err)
+{
+    const orr_schedule_spec spec = orr_plan_schedule(&job->plan);
+    orr_plan cut = job->plan;
+    if (spec.schedule == ORR_SCHEDULE_DUALPIPE) {
+        cut.schedule = ORR_SCHEDULE_1F1B;
+        cut.vp = 1;
+    }
+    ORR_TRY(orr_schedule_make(&spec, arena, &job->schedule, err));
+    return orr_stage_map_make(&job->row, &cut, arena, &job->map, err);
+}
+
+static orr_status price_rows(const orr_outcome_job *job, const orr_step_prices *prices,
+                             orr_arena *arena, orr_step_job *step, orr_error *err)
+{
+    orr_module_cost *costs = orr_arena_array(arena, orr_module_cost, job->row.n_modules);
+    if (costs == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < job->row.n_modules; i++)
+        ORR_TRY(
+            orr_module_cost_at(&job->row.modules[i], &job->plan, prices, arena, &costs[i], err));
+    step->costs = costs;
+    return ORR_OK;
+}
+
+/* A send from each stage to the next, and from the last round to the first. */
+static orr_status price_hops(const orr_outcome_job *job, const orr_step_prices *prices,
+                             orr_arena *arena, orr_step_job *step, orr_error *err)
+{
+    const uint32_t p = job->plan.pp;
+    orr_price *hops = orr_arena_array(arena, orr_price, p);
+    if (hops == NULL)
+        return orr_fail_memory(err);
+    for (uint32_t s = 0; s < p && p > 1; s++) {
+        orr_span span;
+        ORR_TRY(orr_plan_stage_span(&job->plan, s, job->cluster, &span, err));
+        hops[s] = orr_rates_collective(prices->transfers[ORR_AXIS_PP], &span, ORR_COLL_SEND,
+                                       job->row.boundary_bytes);
+        hops[s].ns = orr_step_stretched_ns(prices, hops[s].ns);
+        if (s == 0)
+            step->twin = span;
+    }
+    step->hops = hops;
+    return ORR_OK;
+}
+
+static void price_world(const orr_outcome_job *job, const orr_step_prices *prices,
+                        orr_step_job *step)
+{
+    const orr_span span = orr_plan_world_span(&job->plan, job->cluster);
+    step->world = orr_rates_collective(prices->kernels, &span, ORR_COLL_ALL_REDUCE, 4);
+    step->world.ns = orr_step_stretched_ns(prices, step->world.ns);
+}
+
+/* What copies reached where somebody measured it; else the link; else PCIe 4 x16, assumed. */
+static double copy_bytes_per_s(const orr_device *device)
+{
+    return orr_fact_or(&device->achievable_pcie_bytes_per_s,
+                       orr_fact_or(&device->pcie_bytes_per_s, 32e9));
+}
+
+orr_status orr_outcome_price(const orr_outcome_job *job, const orr_step_prices *prices,
+                             orr_arena *arena, orr_step_job *ret, orr_error *err)
+{
+    orr_step_job step = job->step;
+    ORR_TRY(price_rows(job, prices, arena, &step, err));
+    ORR_TRY(price_hops(job, prices, arena, &step, err));
+    if (job->cluster->n_sites > 1)
+        step.copy_bytes_per_s = copy_bytes_per_s(prices->kernels->device);
+    price_world(job, prices, &step);
+    step.prices = prices;
+    *ret = step;
+    return ORR_OK;
+}
+
+static orr_status weigh(const orr_outcome_job *job, orr_arena *arena, orr_step_job *step,
+                        orr_error *err)
+{
+    const uint32_t n = job->row.n_modules;
+    const uint8_t offload = job->plan.offload;
+    const bool offloads = offload == ORR_OFFLOAD_ACTIVATIONS || offload == ORR_OFFLOAD_BOTH;
+    orr_module_weights *weights = orr_arena_array(arena, orr_module_weights, n);
+    int64_t *kept = offloads ? orr_arena_array(arena, int64_t, n) : NULL;
+    if (weights == NULL || (offloads && kept == NULL))
+        return orr_fail_memory(err);
+    for (uint32_t i = 0; i < n; i++) {
+        orr_module_memory memory;
+        orr_module_weights_of(&job->row.modules[i], &weights[i]);
+        if (!offloads)
+            continue;
+        ORR_TRY(orr_module_memory_of(&job->row.modules[i], &memory, err));
+        kept[i] = memory.kept_bytes;
+    }
+    step->weights = weights;
+    step->kept_bytes = kept;
+    return ORR_OK;
+}
+
+static orr_status make_step(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
+                            orr_error *err)
+{
+    job->step = (orr_step_job){.plan = &job->plan,
+                               .task = job->workload.task,
+                               .detail = options->detail,
+                               .row = &job->row,
+                               .map = &job->map,
+                               .schedule = &job->schedule,
+                               .copy_bytes_per_s = copy_bytes_per_s(job->cluster->device)};
+    const bool trains = orr_task_trains(job->workload.task);
+    ORR_TRY(orr_step_passes(&job->schedule, trains, arena, &job->step.passes, err));
+    ORR_TRY(weigh(job, arena, &job->step, err));
+    return orr_outcome_price(job, &job->prices, arena, &job->step, err);
+}
+
+orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,
+                               const orr_cluster *cluster, const orr_job_options *options,
+                               orr_arena *arena, orr_outcome_job *job, orr_error *err)
+{
+    *job = (orr_outcome_job){.calibration = options->calibration};
+    ORR_TRY(complete(model, plan, options, arena, job, err));
+    ORR_TRY(orr_plan_cluster(&job->plan, cluster, arena, &job->cluster, err));
+    job->on_sites = orr_plan_on_sites(&job->plan, job->cluster);
+    if (job->calibration == NULL)
+        ORR_TRY(orr_calibration_of(job->cluster->device, arena, &job->calibration, err));
+    orr_rates_open(job->cluster, job->calibration, options->algorithm, &job->rates);
+    ORR_TRY(orr_modules_build(job->model, &job->plan, &job->workload, arena, &job->row, err));
+    ORR_TRY(order(job, arena, err));
+    ORR_TRY(orr_step_prices_of(&job->plan, &job->rates, &job->prices, err));
+    ORR_TRY(orr_step_prices_wire(&job->plan, &job->rates, arena, &job->prices, err));
+    return make_step(job, options, arena, err);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "outcome/outcome.h"
+
+#include <math.h>
+
+#include "model/plan/axis_layout.h"
+#include "model/plan/plan.h"
+
+/* What crosses between sites. Of what an axis sends, the share that crosses a cut follows from
+ * where the members of its groups are. */
+
+typedef struct cut_sum {
+    double bytes;
+    double senders, busy_ns, exposed_ns; /* ranks that send; sums over them */
+} cut_sum;
+
+typedef struct teller {
+    const orr_outcome_job *job;
+    const orr_plan *plan;
+    const orr_cluster *cluster;
+    const orr_laid *laid;
+    const orr_simulation *simulation;
+    cut_sum sum[ORR_CUTS_MAX][ORR_AXES];
+} teller;
+
+static uint32_t cut_of(const teller *t, uint32_t a, uint32_t b)
+{
+    uint32_t i = 0;
+    while (i < t->cluster->n_cuts &&
+           !(t->cluster->cuts[i].a == (a < b ? a : b) && t->cluster->cuts[i].b == (a < b ? b : a)))
+        i++;
+    return i;
+}
+
+/* --- groups ---------------------------------------------------------------------------------- */
+
+/* Of what the groups of an axis in a stage send, and of their ranks: what crosses each cut. Sums of
+ * shares over the groups that were looked at. */
+typedef struct crossing {
+    double bytes[ORR_CUTS_MAX], ranks[ORR_CUTS_MAX];
+    uint32_t n_groups;
+} crossing;
+
+/* Members of one group by site, in order. */
+typedef struct members {
+    uint32_t n, n_sites, count[ORR_SITES_MAX], site[ORR_SITES_MAX];
+} members;
+
+typedef void share_out(const teller *t, const members *m, double bytes[ORR_CUTS_MAX]);
+
+/* Every member sends as much to every other. */
+static void share_pairs(const teller *t, const members *m, double bytes[ORR_CUTS_MAX])
+{
+    const double pairs = (double)m->n * (m->n - 1);
+    for (uint32_t i = 0; i < m->n_sites; i++)
+        for (uint32_t k = i + 1; k < m->n_sites; k++)
+            bytes[cut_of(t, m->site[i], m->site[k])] += 2.0 * m->count[i] * m->count[k] / pairs;
+}
+
+/* Members pass it on in order of rank, and the last to the first. */
+static void share_ring(const teller *t, const members *m, double bytes[ORR_CUTS_MAX])
+{
+    for (uint32_t i = 0; i < m->n_sites; i++)
+        bytes[cut_of(t, m->site[i], m->site[(i + 1) % m->n_sites])] += 1.0 / m->n;
+}
+
+/* Each site has its own sum before anything leaves it: of what n members send in all, n - 1 times
+ * as much as one holds, once as much passes between neighbours. */
+static void share_sites(const teller *t, const members *m, double bytes[ORR_CUTS_MAX])
+{
+    for (uint32_t i = 0; i + 1 < m->n_sites; i++)
+        bytes[cut_of(t, m->site[i], m->site[i + 1])] += 1.0 / (m->n - 1);
+}
+
+static share_out *rule_of(const teller *t, orr_axis axis)
+{
+    const orr_rates_of_job *rates = t->job->prices.transfers[axis];
+    return axis == ORR_AXIS_EP                              ? share_pairs
+           : rates->algorithm == ORR_ALGORITHM_HIERARCHICAL ? share_sites
+                                                            : share_ring;
+}
+
+/* In order of rank a site may come more than once: members are then counted where it came first. */
+static void add_member(members *m, uint32_t site)
+{
+    uint32_t i = 0;
+    while (i < m->n_sites && m->site[i] != site)
+        i++;
+    if (i == m->n_sites)
+        m->site[m->n_sites++] = site;
+    m->count[i]++;
+}
+
+static void take_groups(const teller *t, orr_axis axis, uint32_t base, crossing *c)
+{
+    const orr_axis_layout l = orr_plan_layout(t->plan, axis);
+    for (uint32_t first = 0; first < l.n; first++) {
+        double bytes[ORR_CUTS_MAX] = {0};
+        members m = {.n = l.size};
+        if (first / l.stride % l.size != 0 || first + l.stride * (l.size - 1) >= l.n)
+            continue;
+        for (uint32_t i = 0; i < l.size; i++)
+            add_member(
+                &m, orr_cluster_site(t->cluster, orr_layout_rank(&l, base, first + i * l.stride)));
+        c->n_groups++;
+        if (m.n_sites > 1)
+            rule_of(t, axis)(t, &m, bytes);
+        for (uint32_t i = 0; i < t->cluster->n_cuts; i++) {
+            c->bytes[i] += bytes[i];
+            c->ranks[i] += bytes[i] > 0;
+        }
+    }
+}
+
+/* Where the plan does not say which site a rank is on, all have to be looked at. `by_stage`: shape
+ * (stages). */
+static void take_ranks(const teller *t, orr_axis axis, crossing *by_stage)
+{
+    const orr_axis_layout l = orr_plan_layout(t->plan, axis);
+    const orr_axis_layout pipeline = orr_plan_layout(t->plan, ORR_AXIS_PP);
+    for (uint32_t rank = 0; rank < t->job->n_ranks; rank++) {
+        bool first = true;
+        for (uint32_t i = 0; i < l.n_digits && first; i++)
+            first = rank / l.digits[i].stride % l.digits[i].size == 0;
+        if (first)
+            take_groups(t, axis, rank,
+                        &by_stage[rank / pipeline.digits[0].stride % pipeline.digits[0].size]);
+    }
+}
+
+/* Stages are alike but where they are on different sites. */
+static void find_crossings(const teller *t, orr_axis axis, crossing *by_stage)
+{
+    const orr_axis_bases bases = orr_plan_bases(t->plan, axis);
+    const uint32_t stages = t->plan->pp, last = stages - 1;
+    const bool alike = t->plan->cross != ORR_CROSS_PP;
+    const bool once = alike || axis == ORR_AXIS_TIED; /* which goes from the first stage to the last */
+    if (!orr_plan_has_sites(t->plan))
+        take_ranks(t, axis, by_stage);
+    for (uint32_t s = 0; s < stages && orr_plan_has_sites(t->plan); s++) {
+        if (s > 0 && alike)
+            by_stage[s] = by_stage[0];
+        for (uint32_t i = 0; i < bases.n && !(s > 0 && once); i++)
+            take_groups(t, axis, orr_plan_base(t->plan, s, i * bases.step), &by_stage[s]);
+    }
+    if (axis == ORR_AXIS_TIED)
+        by_stage[last] = by_stage[0];
+}
+
+/* Sums of gradients that were compressed send a part of what they would. */
+static double sent_bytes(const teller *t, const orr_step_totals *totals, orr_axis axis)
+{
+    const orr_rates_of_job *sums = t->job->prices.sums[axis];
+    const double frac = sums != NULL ? sums->network.bytes_frac[t->cluster->site_level + 1] : 0;
+    return totals->sent_bytes[axis] - (frac > 0 ? (1 - frac) * totals->summed_bytes[axis] : 0);
+}
+
+static void add_class(teller *t, orr_axis axis, const crossing *c, uint32_t class_index)
+{
+    const orr_timeline *timeline = &t->simulation->timelines[class_index];
+    const orr_step_totals *totals = &t->laid->graphs[timeline->graph].totals;
+    const orr_spent_of_rank spent = orr_outcome_spent_of(t->laid, t->simulation, class_index);
+    for (uint32_t i = 0; i < t->cluster->n_cuts && c->n_groups > 0; i++) {
+        cut_sum *sum = &t->sum[i][axis];
+        const double ranks = c->ranks[i] / c->n_groups * timeline->n_ranks;
+        sum->bytes += sent_bytes(t, totals, axis) * c->bytes[i] / c->n_groups * timeline->n_ranks;
+        sum->senders += ranks;
+        sum->busy_ns += ranks * (double)totals->busy_ns[axis];
+        sum->exposed_ns += ranks * (double)spent.exposed_ns[axis];
+    }
+}
+
+static orr_status add_axis(teller *t, orr_axis axis, orr_arena *scratch, orr_error *err)
+{
+    crossing *by_stage = orr_arena_array(scratch, crossing, t->plan->pp);
+    if (by_stage == NULL)
+        return orr_fail_memory(err);
+    find_crossings(t, axis, by_stage);
+    for (uint32_t i = 0; i < t->simulation->n_classes; i++) {
+        const uint32_t graph = t->simulation->timelines[i].graph;
+        if (t->laid->graphs[graph].totals.busy_ns[axis] > 0)
+            add_class(t, axis, &by_stage[t->laid->stage_of[graph]], i);
+    }
+    return ORR_OK;
+}
+
+/* --- between stages -------------------------------------------------------------------------- */
+
+/* Pairs of a stage and another one, by cut. */
+static void count_pairs(const teller *t, uint32_t stage, uint32_t other, double pairs[ORR_CUTS_MAX])
+{
+    const orr_axis_bases bases = orr_plan_bases(t->plan, ORR_AXIS_PP);
+    const uint32_t ranks = t->job->n_ranks / t->plan->pp;
+    for (uint32_t i = 0; i < bases.n; i++) {
+        const uint32_t d = i * bases.step;
+        const uint32_t a = orr_cluster_site(t->cluster, orr_plan_base(t->plan, stage, d));
+        const uint32_t b = orr_cluster_site(t->cluster, orr_plan_base(t->plan, other, d));
+        if (a != b)
+            pairs[cut_of(t, a, b)] += (double)ranks / bases.n;
+    }
+}
+
+static uint32_t site_end(const teller *t, uint32_t rank)
+{
+    return orr_cluster_unit(t->cluster, t->cluster->site_level, rank).end;
+}
+
+/* Ranks of a stage come in runs; of a run those that are on one site, with partners on one site. */
+static void count_all_pairs(const teller *t, uint32_t stage, uint32_t other,
+                            double pairs[ORR_CUTS_MAX])
+{
+    const orr_axis_layout l = orr_plan_layout(t->plan, ORR_AXIS_PP);
+    const uint32_t stride = l.digits[0].stride, round = stride * l.size;
+    for (uint32_t run = 0; run < t->job->n_ranks; run += round)
+        for (uint32_t i = 0; i < stride;) {
+            const uint32_t rank = run + stage * stride + i, partner = run + other * stride + i;
+            const uint32_t a = orr_cluster_site(t->cluster, rank);
+            const uint32_t b = orr_cluster_site(t->cluster, partner);
+            const uint32_t left = site_end(t, rank) - rank, more = site_end(t, partner) - partner;
+            uint32_t n = left < more ? left : more;
+            n = n < stride - i ? n : stride - i;
+            if (a != b)
+                pairs[cut_of(t, a, b)] += n;
+            i += n;
+        }
+}
+
+/* What one rank moves to ranks of another stage. */
+typedef struct moved {
+    double bytes, busy_ns, exposed_ns;
+} moved;
+
+static void add_pairs(teller *t, orr_axis axis, uint32_t class_index, uint32_t other,
+                      const moved *each)
+{
+    const orr_timeline *timeline = &t->simulation->timelines[class_index];
+    const uint32_t stage = t->laid->stage_of[timeline->graph];
+    const double share = (double)timeline->n_ranks * t->plan->pp / t->job->n_ranks;
+    double pairs[ORR_CUTS_MAX] = {0};
+    (orr_plan_has_sites(t->plan) ? count_pairs : count_all_pairs)(t, stage, other, pairs);
+    for (uint32_t i = 0; i < t->cluster->n_cuts; i++) {
+        cut_sum *sum = &t->sum[i][axis];
+        const double senders = share * pairs[i];
+        sum->bytes += senders * each->bytes;
+        sum->senders += senders;
+        sum->busy_ns += senders * each->busy_ns;
+        sum->exposed_ns += senders * each->exposed_ns;
+    }
+}
+
+/* What the ranks of a class send to another stage. */
+static void add_hop(teller *t, uint32_t class_index, uint32_t other, int64_t exposed_ns)
+{
+    const orr_step_graph *from = &t->laid->graphs[t->simulation->timelines[class_index].graph];
+    moved each = {.exposed_ns = (double)exposed_ns};
+    for (orr_node_id v = 0; v < from->graph->n_nodes; v++) {
+        if (from->axis[v] != ORR_AXIS_PP || from->graph->kind[v] != ORR_NODE_SEND)
+            continue;
+        const orr_comm *comm = orr_graph_comm(from->graph, v);
+        if (comm->peer != (int32_t)other)
+            continue;
+        each.bytes += (double)comm->in_bytes;
+        each.busy_ns += (double)from->duration_ns[v];
+    }
+    add_pairs(t, ORR_AXIS_PP, class_index, other, &each);
+}
+
+/* Both stages that hold the same two parts of the model (DualPipe) sum their gradients, when
+ * nothing is computed any more: told with those of replicas. */
+static void add_twins(teller *t, uint32_t class_index)
+{
+    const orr_step_graph *from = &t->laid->graphs[t->simulation->timelines[class_index].graph];
+    const uint32_t stage = t->laid->stage_of[t->simulation->timelines[class_index].graph];
+    moved each = {.bytes = 0};
+    for (orr_node_id v = 0; v < from->graph->n_nodes; v++) {
+        const orr_comm *comm = orr_graph_comm(from->graph, v);
+        if (comm == NULL || from->meetings[comm - from->graph->comms].grouping !=
+                                t->job->grouping_at[ORR_STEP_TWIN])
+            continue;
+        each.bytes += (double)comm->in_bytes;
+        each.busy_ns += (double)from->duration_ns[v];
+    }
+    each.exposed_ns = each.busy_ns;
+    if (each.bytes > 0)
+        add_pairs(t, ORR_AXIS_GRADIENT, class_index, t->plan->pp - 1 - stage, &each);
+}
+
+static void add_stages(teller *t)
+{
+    const uint32_t p = t->plan->pp;
+    const orr_axis_bases bases = orr_plan_bases(t->plan, ORR_AXIS_PP);
+    if (p == 1 || (orr_plan_has_sites(t->plan) && bases.n == 0))
+        return;
+    for (uint32_t i = 0; i < t->simulation->n_classes; i++) {
+        const uint32_t stage = t->laid->stage_of[t->simulation->timelines[i].graph];
+        const orr_spent_of_rank spent = orr_outcome_spent_of(t->laid, t->simulation, i);
+        add_hop(t, i, (stage + 1) % p, spent.exposed_next_ns);
+        add_twins(t, i);
+        if (p > 2)
+            add_hop(t, i, (stage + p - 1) % p, spent.exposed_prev_ns);
+    }
+}
+
+/* --- told ------------------------------------------------------------------------------------ */
+
+/* Both ways; each as wide as the ports of the smaller site, over the oversubscription. */
+static double bytes_per_s(const teller *t, const orr_cut *cut)
+{
+    const uint32_t a = t->cluster->sites[cut->a].devices, b = t->cluster->sites[cut->b].devices;
+    return 2.0 * (a < b ? a : b) * orr_fact_or(&cut->bytes_per_s, NAN) /
+           orr_fact_or(&cut->oversubscription, 1);
+}
+
+static orr_cut_use use_of(const teller *t, uint32_t cut, uint32_t axis, int64_t step_ns)
+{
+    const orr_cut *from = &t->cluster->cuts[cut];
+    const cut_sum *sum = &t->sum[cut][axis];
+    return (orr_cut_use){.a = from->a,
+                         .b = from->b,
+                         .axis = (uint8_t)axis,
+                         .bytes = sum->bytes,
+                         .busy_ns = (int64_t)(sum->busy_ns / sum->senders + 0.5),
+                         .exposed_ns = (int64_t)(sum->exposed_ns / sum->senders + 0.5),
+                         .utilisation_frac =
+                             sum->bytes / bytes_per_s(t, from) / (1e-9 * (double)step_ns)};
+}
+
+orr_status orr_outcome_cuts(const orr_outcome_job *job, const orr_laid *laid, orr_arena *arena,
+                            orr_outcome *ret, orr_error *err)
+{
+    teller t = {.job = job,
+                .plan = &job->on_sites,
+                .cluster = job->cluster,
+                .laid = laid,
+                .simulation = ret->simulation};
+    uint32_t n = 0;
+    if (job->cluster->n_sites < 2)
+        return ORR_OK;
+    orr_cut_use *cuts =
+        orr_arena_array(arena, orr_cut_use, (size_t)job->cluster->n_cuts * ORR_AXES);
+    if (cuts == NULL)
+        return orr_fail_memory(err);
+    for (int axis = 0; axis < ORR_AXES; axis++)
+        if (axis != ORR_AXIS_PP && job->prices.span[axis].top > job->cluster->site_level)
+            ORR_TRY(add_axis(&t, (orr_axis)axis, arena, err));
+    add_stages(&t);
+    for (uint32_t cut = 0; cut < job->cluster->n_cuts; cut++)
+        for (uint32_t axis = 0; axis < ORR_AXES; axis++)
+            if (t.sum[cut][axis].bytes > 0)
+                cuts[n++] = use_of(&t, cut, axis, ret->step_ns);
+    ret->cuts = cuts;
+    ret->n_cuts = n;
+    return ORR_OK;
+}

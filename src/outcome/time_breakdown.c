@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "outcome/outcome.h"
+
+#include <string.h>
+
+/* Where the time of a step goes. Each kind of rank is followed along its stream of computation: a
+ * node counts as what it is made of; a gap before it, as what it waited for. */
+
+typedef struct walk {
+    const orr_step_graph *from;
+    const orr_timeline   *t;
+    uint32_t              stage, stages;
+    orr_spent_of_rank     spent;
+} walk;
+
+static int64_t end_of(const orr_timeline *t, orr_node_id v)
+{
+    return t->start_ns[v] + t->duration_ns[v];
+}
+
+/* Of what the node waits for on other streams, the last to end; ORR_NONE. */
+static orr_node_id last_to_end(const walk *w, orr_node_id v)
+{
+    const orr_graph *g = w->from->graph;
+    orr_node_id last = ORR_NONE;
+    for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++)
+        if (g->dep_kind[k] == ORR_DEP_EVENT &&
+            (last == ORR_NONE || end_of(w->t, g->dep[k]) > end_of(w->t, last)))
+            last = g->dep[k];
+    return last;
+}
+
+static orr_node_id before_on_stream(const walk *w, orr_node_id v)
+{
+    const orr_graph *g = w->from->graph;
+    for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++)
+        if (g->dep_kind[k] == ORR_DEP_STREAM)
+            return g->dep[k];
+    return ORR_NONE;
+}
+
+static void spend(walk *w, orr_node_id node, int64_t ns)
+{
+    const uint8_t axis = w->from->axis[node];
+    w->spent.part_ns[w->from->nodes[node].part] += ns;
+    if (axis < ORR_AXES)
+        w->spent.exposed_ns[axis] += ns;
+    if (axis != ORR_AXIS_PP)
+        return;
+    const uint32_t peer = (uint32_t)orr_graph_comm(w->from->graph, node)->peer;
+    *(peer == (w->stage + 1) % w->stages ? &w->spent.exposed_next_ns
+                                         : &w->spent.exposed_prev_ns) += ns;
+}
+
+/* [from, to): the transfer that was waited for, as far as it was under way, and those before it on
+ * its stream; the rest is a bubble, for then somebody else had yet to come. */
+static void spend_gap(walk *w, int64_t from_ns, int64_t to_ns, orr_node_id node)
+{
+    while (to_ns > from_ns && node != ORR_NONE) {
+        const int64_t end_ns = end_of(w->t, node), start_ns = w->t->start_ns[node];
+        int64_t moves_ns = end_ns - w->from->duration_ns[node];
+        if (moves_ns < start_ns)
+            moves_ns = start_ns;
+        if (end_ns < to_ns) {
+            w->spent.part_ns[ORR_WATERFALL_BUBBLE] += to_ns - (end_ns > from_ns ? end_ns : from_ns);
+            to_ns = end_ns > from_ns ? end_ns : from_ns;
+        }
+        if (moves_ns < to_ns) {
+            const int64_t begin_ns = moves_ns > from_ns ? moves_ns : from_ns;
+            spend(w, node, to_ns - begin_ns);
+            to_ns = begin_ns;
+        }
+        if (start_ns < to_ns) {
+            const int64_t begin_ns = start_ns > from_ns ? start_ns : from_ns;
+            w->spent.part_ns[ORR_WATERFALL_BUBBLE] += to_ns - begin_ns;
+            to_ns = begin_ns;
+        }
+        node = before_on_stream(w, node);
+    }
+    if (to_ns > from_ns)
+        w->spent.part_ns[ORR_WATERFALL_BUBBLE] += to_ns - from_ns;
+}
+
+/* What nodes that compute are made of is known of the stage as a whole; computation is what is
+ * left. */
+static void follow(walk *w, int64_t begin_ns, int64_t end_ns)
+{
+    const orr_graph *g = w->from->graph;
+    int64_t at_ns = begin_ns, busy_ns = 0;
+    for (orr_node_id v = 0; v < g->n_nodes; v++) {
+        if (g->kind[v] != ORR_NODE_COMPUTE)
+            continue;
+        spend_gap(w, at_ns, w->t->start_ns[v], last_to_end(w, v));
+        busy_ns += w->t->duration_ns[v];
+        at_ns = end_of(w->t, v);
+    }
+    spend_gap(w, at_ns, end_ns, ORR_NONE);
+    for (int part = 0; part < ORR_WATERFALLS; part++) {
+        w->spent.part_ns[part] += w->from->totals.part_ns[part];
+        busy_ns -= w->from->totals.part_ns[part];
+    }
+    w->spent.part_ns[ORR_WATERFALL_KERNELS] += busy_ns;
+    for (int axis = 0; axis < ORR_AXES; axis++)
+        w->spent.exposed_ns[axis] += w->from->totals.exposed_ns[axis];
+}
+
+orr_spent_of_rank orr_outcome_spent_of(const orr_laid *laid, const orr_simulation *simulation,
+                                       uint32_t class_index)
+{
+    const orr_timeline *t = &simulation->timelines[class_index];
+    walk w = {.from = &laid->graphs[t->graph],
+              .t = t,
+              .stage = laid->stage_of[t->graph],
+              .stages = laid->stages};
+    follow(&w, simulation->begin_ns, simulation->end_ns);
+    return w.spent;
+}
+
+void orr_outcome_spent(const orr_laid *laid, const orr_simulation *simulation, orr_spent *ret)
+{
+    orr_spent sum;
+    memset(&sum, 0, sizeof sum);
+    for (uint32_t c = 0; c < simulation->n_classes; c++) {
+        const orr_timeline *t = &simulation->timelines[c];
+        const orr_spent_of_rank spent = orr_outcome_spent_of(laid, simulation, c);
+        const orr_step_totals *totals = &laid->graphs[t->graph].totals;
+        for (int part = 0; part < ORR_WATERFALLS; part++)
+            sum.part_ns[part] += (__int128)spent.part_ns[part] * t->n_ranks;
+        for (int axis = 0; axis < ORR_AXES; axis++) {
+            sum.exposed_ns[axis] += (__int128)spent.exposed_ns[axis] * t->n_ranks;
+            sum.busy_ns[axis] += (__int128)totals->busy_ns[axis] * t->n_ranks;
+            sum.sent_bytes[axis] += totals->sent_bytes[axis] * t->n_ranks;
+        }
+        sum.flops += totals->flops * t->n_ranks;
+        sum.again_flops += totals->again_flops * t->n_ranks;
+    }
+    *ret = sum;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "../outcome/catalog_jobs.h"
+
+#include "explore/evaluate/evaluator.h"
+#include "explore/evaluate/effective_time.h"
+
+static const char PLAN[] = "tp=8,pp=4,dp=8,batch=128,seq=4096,zero=1";
+
+static orr_explore_options options_of(void)
+{
+    orr_explore_options o = {
+        .struct_bytes = sizeof o, .objective = ORR_OBJECTIVE_STEP, .second = ORR_OBJECTIVES};
+    return o;
+}
+
+static orr_judge *judge_of(plan_world *w, const orr_explore_options *options)
+{
+    orr_judge *judge = NULL;
+    world_must(w,
+               orr_judge_new(world_model(w, "llama3.1-70b"), world_cluster(w, "dgx_h100_pod"),
+                             options, &judge, &w->err),
+               "judge");
+    return judge;
+}
+
+static orr_explored judged(plan_world *w, const orr_explore_options *options, const char *text,
+                           bool simulated)
+{
+    orr_judge *judge = judge_of(w, options);
+    const orr_plan plan = world_plan(w, text);
+    orr_explored e;
+    world_must(w,
+               simulated ? orr_judge_simulate(judge, &plan, &e, &w->err)
+                         : orr_judge_estimate(judge, &plan, &e, &w->err),
+               text);
+    orr_judge_free(judge);
+    return e;
+}
+
+static void test_the_step_is_the_simulation_s(void **state)
+{
+    (void)state;
+    plan_world w;
+    world_open(&w);
+    const orr_explore_options options = options_of();
+    const orr_explored e = judged(&w, &options, PLAN, true);
+    const int64_t step_ns = world_step_ns(&w, world_model(&w, "llama3.1-70b"), PLAN,
+                                          world_cluster(&w, "dgx_h100_pod"), NULL);
+    assert_int_equal(e.step_ns, step_ns);
+    assert_int_equal(e.n_devices, 256);
+    assert_true(e.bound_ns <= e.step_ns);
+    assert_true(e.value[ORR_OBJECTIVE_STEP] == (double)step_ns);
+    assert_true(isnan(e.value[ORR_OBJECTIVE_BUDGET]));
+    assert_true(isnan(e.value[ORR_OBJECTIVE_COST]));
+    world_close(&w);
+}
+
+static void test_money_and_energy(void **state)
+{
+    (void)state;
+    plan_world w;
+    world_open(&w);
+    orr_explore_options options = options_of();
+    options.tokens = 1e9;
+    options.price_per_hour = 2;
+    options.second = ORR_OBJECTIVE_ENERGY;
+    const orr_explored e = judged(&w, &options, PLAN, true);
+    const orr_explored least = judged(&w, &options, PLAN, false);
+    const double steps = 1e9 / (128.0 * 4096);
+    const double wall_ns = steps * (double)e.step_ns;
+    assert_near(e.value[ORR_OBJECTIVE_BUDGET] / wall_ns, 1, 1e-12);
+    assert_near(e.value[ORR_OBJECTIVE_COST] / (256 * 2 * wall_ns / 3600e9), 1, 1e-12);
+    for (int o = 0; o < ORR_OBJECTIVES; o++)
+        assert_true(least.value[o] <= e.value[o]);
+    assert_true(least.value[ORR_OBJECTIVE_ENERGY] > 0.3 * e.value[ORR_OBJECTIVE_ENERGY]);
+    world_close(&w);
+}
+
+static void test_a_floor_is_below_all_plans_of_its_modules(void **state)
+{
+    static const char *const plans[] = {"tp=8,pp=4,dp=8,batch=128,seq=4096",
+                                        "tp=8,pp=8,dp=4,batch=128,seq=4096,schedule=zb_h1",
+                                        "tp=8,pp=1,dp=32,batch=128,seq=4096,zero=3"};
+    (void)state;
+    plan_world w;
+    world_open(&w);
+    const orr_explore_options options = options_of();
+    orr_judge *judge = judge_of(&w, &options);
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        const orr_plan plan = world_plan(&w, plans[i]);
+        orr_explored e;
+        double floor_ns;
+        world_must(&w, orr_judge_simulate(judge, &plan, &e, &w.err), plans[i]);
+        world_must(&w, orr_judge_floor(judge, &plan, &floor_ns, &w.err), "floor");
+        assert_true(floor_ns <= (double)e.step_ns);
+        assert_true(floor_ns > 0.2 * (double)e.step_ns);
+    }
+    orr_judge_free(judge);
+    world_close(&w);
+}
+
+static void test_copies_that_fail_for_themselves_lose_less(void **state)
+{
+    (void)state;
+    plan_world w;
+    orr_failure_catalog catalog;
+    const orr_failures *failures;
+    const orr_fleet_timing *timing;
+    orr_fleet_options fleet;
+    orr_effective *effective;
+    double one, many, again;
+    world_open(&w);
+    world_must(&w, orr_failure_catalog_open(NULL, w.arena, &catalog, &w.err), "failures");
+    world_must(&w, orr_failures_find(&catalog, "ft_hsdp_98k", &failures, &w.err), "failures");
+    world_must(&w, orr_fleet_timing_find(&catalog, "ft_hsdp", &timing, &w.err), "timing");
+    orr_fleet_options_init(&fleet, failures, timing);
+    fleet.repetitions = 2;
+    fleet.horizon_ns = INT64_C(10) * 86400 * 1000000000;
+    world_must(&w, orr_effective_new(&fleet, &effective, &w.err), "effective");
+    world_must(&w, orr_effective_frac(effective, 98304, 1, &one, &w.err), "one");
+    world_must(&w, orr_effective_frac(effective, 98304, 12, &many, &w.err), "many");
+    world_must(&w, orr_effective_frac(effective, 98304, 12, &again, &w.err), "again");
+    assert_true(one > 0 && one < many && many <= 1);
+    assert_true(many == again);
+    orr_effective_free(effective);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_step_is_the_simulation_s),
+        cmocka_unit_test(test_money_and_energy),
+        cmocka_unit_test(test_a_floor_is_below_all_plans_of_its_modules),
+        cmocka_unit_test(test_copies_that_fail_for_themselves_lose_less),
+    };
+    return cmocka_run_group_tests_name("judge", tests, NULL, NULL);
+}
