@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files -> one C source that holds their bytes.
 
-    embed.py OUTPUT.c VERSION FILE...         for src/report/assets.h
+    embed.py OUTPUT.c VERSION FILE...         for src/report/page/assets.h
     embed.py --catalog OUTPUT.c ROOT FILE...  for src/machine/catalog/embedded_files.h, names from ROOT
     embed.py --models OUTPUT.c ROOT FILE...   likewise, for src/model/spec/spec.h
     embed.py --calibrations OUTPUT.c ROOT FILE...  likewise, for src/cost/calibration/calibration.h
@@ -81,7 +81,7 @@ def main():
         rows.append(f'    {{"{name}", asset_{i}, {len(data)}}},\n')
     with open(output, "w", encoding="ascii") as f:
         f.write("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by tools/embed.py. */\n")
-        f.write('#include "report/assets.h"\n\n')
+        f.write('#include "report/page/assets.h"\n\n')
         f.write("\n".join(arrays))
         f.write("\nconst orr_asset orr_assets[] = {\n" + "".join(rows) + "};\n")
         f.write(f"const size_t orr_n_assets = {len(rows)};\n")

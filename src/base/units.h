@@ -32,7 +32,7 @@ orr_status orr_parse_power(const char *text, double *ret_w, orr_error *err) ORR_
 orr_status orr_parse_iops(const char *text, double *ret_per_s, orr_error *err) ORR_MUST_CHECK;
 
 /* Printing for the progress meter, three significant digits: "1.50 GiB", "4.20 M". Both write a
- * NUL-terminated text and return it. Tables are printed by report/human.h. */
+ * NUL-terminated text and return it. Tables are printed by report/humanize/human.h. */
 enum { ORR_UNIT_CHARS = 32 };
 char *orr_format_bytes(char out[ORR_UNIT_CHARS], uint64_t bytes);
 char *orr_format_count(char out[ORR_UNIT_CHARS], uint64_t count);

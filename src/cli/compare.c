@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/job.h"
-#include "report/human.h"
+#include "report/humanize/human.h"
 
 enum { JOBS = 2 };
 typedef struct comparison {

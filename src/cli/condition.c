@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "report/table_cell.h"
+#include "report/table/cell.h"
 
 #define DEFAULT_TABLE "temporal_breakdown"
 

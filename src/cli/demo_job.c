@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/simulate.h"
-#include "report/human.h"
+#include "report/humanize/human.h"
 
 /* Jobs that somebody ran and wrote down. */
 typedef struct known_job {

@@ -8,8 +8,8 @@
 #include "base/progress.h"
 #include "cli/stop.h"
 #include "io/transport/transport.h"
-#include "report/explore_tell.h"
-#include "report/explore_words.h"
+#include "report/explore/summary.h"
+#include "report/explore/describe.h"
 
 /* Of the processes that share a search one speaks: all of them find the same. */
 static bool speaks(void)

@@ -2,7 +2,7 @@
 #include <orrery/effects.h>
 
 #include "cli/explore.h"
-#include "report/analyses.h"
+#include "report/analyses/registry.h"
 
 /* --effects: what was published of network technologies beside what is said of them here. */
 

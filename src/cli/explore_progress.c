@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "cli/explore.h"
-#include "report/explore_words.h"
+#include "report/explore/describe.h"
 
 /* Text behind what stands in out[0..*at); what has no room is left out. */
 static void add(char *out, size_t room, size_t *at, const char *text)

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "cli/hw.h"
-#include "report/human.h"
+#include "report/humanize/human.h"
 
 #define C(name, type)                                                                              \
     {                                                                                              \

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/session.h"
-#include "report/table_cell.h"
+#include "report/table/cell.h"
 
 enum { N_NODE_KINDS = ORR_NODE_OVERHEAD + 1, N_DEP_KINDS = ORR_DEP_SYNC + 1 };
 

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "cli/job.h"
-#include "report/human.h"
+#include "report/humanize/human.h"
 
 enum { TITLE_MAX = 100 };
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/human.h"
+#include "report/humanize/human.h"
 
 /* The recorded job, or what becomes of it in another plan. */
 static orr_status make_ensemble(orr_predict *p)

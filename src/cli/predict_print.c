@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "cli/predict.h"
-#include "report/human.h"
+#include "report/humanize/human.h"
 
 enum { TABLES_MAX = ORR_PREDICTION_TABLES + ORR_REPLAY_TABLES + 2, DIFFERENCES_MAX = 1000 };
 

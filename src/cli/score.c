@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/model_files.h"
-#include "report/analyses.h"
+#include "report/analyses/registry.h"
 
 /* A text, or with --all a token of it. */
 typedef struct score_row {

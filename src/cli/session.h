@@ -4,7 +4,7 @@
 
 #include "cli/command.h"
 #include "io/stream/output.h"
-#include "report/table.h"
+#include "report/table/table.h"
 
 /* What the subcommands share: a job read with progress, remarks, where and how to print. */
 typedef struct orr_session {

@@ -8,7 +8,7 @@
 #include "cli/session.h"
 #include "cli/sql_table.h"
 #include "cli/stop.h"
-#include "report/table_cell.h"
+#include "report/table/cell.h"
 
 typedef struct sql {
     orr_session session;

@@ -3,7 +3,7 @@
 
 #include "cli/session.h"
 #include "cli/team_look.h"
-#include "report/analyses.h"
+#include "report/analyses/registry.h"
 
 #define METRICS_DEFAULT "127.0.0.1:29401"
 

@@ -8,7 +8,7 @@
 #include "cli/reports.h"
 #include "cli/train.h"
 #include "io/json/writer.h"
-#include "report/analyses.h"
+#include "report/analyses/registry.h"
 
 static bool for_people(const orr_training *t)
 {

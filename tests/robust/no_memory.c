@@ -9,7 +9,7 @@
 #include "failing.h"
 #include "io/stream/output.h"
 #include "leaks.h"
-#include "report/table.h"
+#include "report/table/table.h"
 
 static char kineto[PATH_ROOM], pair[PATH_ROOM], two_ranks[PATH_ROOM];
 

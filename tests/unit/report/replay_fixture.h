@@ -4,7 +4,7 @@
 
 #include "fixture.h"
 
-#include "report/table_cell.h"
+#include "report/table/cell.h"
 
 /* A recording and its simulation; `factor` is of device work. */
 typedef struct replay {

@@ -4,7 +4,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
-#include "report/blob.h"
+#include "report/timeline/blob.h"
 
 static size_t from_base64(const char *text, uint8_t *out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
-#include "report/event_detail.h"
+#include "report/timeline/event_detail.h"
 
 static void attributes_are_lines_and_ids_are_left_out(void **state)
 {

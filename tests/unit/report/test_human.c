@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "report/human.h"
+#include "report/humanize/human.h"
 
 static char buf[ORR_HUMAN_MAX];
 

@@ -9,7 +9,7 @@
 
 #include <orrery/report.h>
 
-#include "report/table_cell.h"
+#include "report/table/cell.h"
 
 static orr_arena *arena;
 

@@ -2,7 +2,7 @@
 #include "fixture.h"
 
 #include "base/alloc.h"
-#include "report/name_index.h"
+#include "report/timeline/name_index.h"
 
 static uint32_t add(orr_name_index *index, uint8_t tag, const char *text)
 {

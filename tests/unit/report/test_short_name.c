@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
-#include "report/short_name.h"
+#include "report/humanize/short_name.h"
 
 static void check(const char *name, const char *want)
 {

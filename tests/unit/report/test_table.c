@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "report/table.h"
+#include "report/table/table.h"
 
 typedef struct row {
     const char *name;

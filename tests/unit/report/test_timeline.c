@@ -2,7 +2,7 @@
 #include "fixture.h"
 
 #include "base/alloc.h"
-#include "report/timeline.h"
+#include "report/timeline/timeline.h"
 
 /* What must hold of any timeline. */
 static void check(const orr_job *job, const orr_timeline_view *t)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
-#include "report/timeline_pack.h"
+#include "report/timeline/pack.h"
 
 /* [begin, end) of a column, as the meta text says. */
 static void column(const char *meta, const char *name, size_t *begin, size_t *end)

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/explore/svg.h"
+#include "report/explore/tables.h"
+#include "report/explore/describe.h"
+#include "report/page/page.h"
+#include "report/plan/svg.h"
+
+typedef struct page {
+    orr_output *out;
+    orr_arena *arena;
+    const orr_explore_report *r;
+    orr_error *err;
+} page;
+
+static orr_objective objective_of(const page *p)
+{
+    return (orr_objective)p->r->options->objective;
+}
+static const orr_explored *winner_of(const page *p)
+{
+    return p->r->exploration->n > 0 ? &p->r->exploration->best[0] : NULL;
+}
+static bool has_front(const page *p)
+{
+    return p->r->exploration->n_front > 0 && p->r->options->second < ORR_OBJECTIVES;
+}
+
+/* --- head ------------------------------------------------------------------------------------ */
+
+static bool has_changes(const page *p)
+{
+    return p->r->sensitivity != NULL && p->r->sensitivity->n_changes > 0;
+}
+
+static void put_nav(const page *p)
+{
+    if (winner_of(p) != NULL)
+        orr_output_text(p->out, "<a href=\"#answer\">Answer</a><a href=\"#why\">Why</a>");
+    if (has_front(p))
+        orr_output_text(p->out, "<a href=\"#front\">Front</a>");
+    if (has_changes(p))
+        orr_output_text(p->out, "<a href=\"#sensitivity\">What if</a>");
+    if (p->r->n_rivals > 0)
+        orr_output_text(p->out, "<a href=\"#baselines\">Others</a>");
+    orr_output_text(p->out, "<a href=\"#space\">Search</a><a href=\"#tables\">Tables</a>");
+}
+
+static void put_head(const page *p)
+{
+    char title[160], many[ORR_HUMAN_MAX];
+    snprintf(title, sizeof title, "The best arrangement of %s", p->r->model->title);
+    orr_html_page_head(p->out, title, title, "explore");
+    orr_html_printf(p->out, "least %s, on %s: %s devices", orr_objective_about(objective_of(p)),
+                    p->r->cluster->name, orr_human_count(many, p->r->cluster->n_devices));
+    orr_html_page_nav(p->out);
+    put_nav(p);
+    orr_html_page_main(p->out);
+}
+
+static void open_section(const page *p, const char *id, const char *title)
+{
+    orr_output_printf(p->out, "<section id=\"%s\"><h2>%s</h2>\n", id, title);
+}
+static void close_section(const page *p)
+{
+    orr_output_text(p->out, "</section>\n");
+}
+/* --- the answer ------------------------------------------------------------------------------ */
+
+static void put_speed(const page *p, const orr_explored *best)
+{
+    char value[ORR_HUMAN_MAX], a[ORR_HUMAN_MAX], b[ORR_HUMAN_MAX];
+    const orr_exploration *x = p->r->exploration;
+    orr_html_tile(
+        p->out, "Step", orr_human_ns(value, (double)best->step_ns),
+        orr_arena_printf(p->arena, "proven bound %s", orr_human_ns(a, (double)best->bound_ns)));
+    orr_html_tile(p->out, "Gap", orr_human_frac(value, x->gap_frac),
+                  orr_arena_printf(p->arena, "%s; no plan is below %s", orr_explore_status(p->r),
+                                   orr_objective_human(objective_of(p), x->bound, b)));
+    orr_html_tile(p->out, "MFU",
+                  isfinite(best->mfu_frac) ? orr_human_frac(value, best->mfu_frac) : "not known",
+                  orr_arena_printf(p->arena, "on %s devices", orr_human_count(a, best->n_devices)));
+    if (isfinite(best->tokens_per_s))
+        orr_html_tile(
+            p->out, "Tokens/s", orr_human_count(value, (uint64_t)llround(best->tokens_per_s)),
+            orr_arena_printf(p->arena, "%.0f a device", best->tokens_per_s / best->n_devices));
+    orr_html_tile(
+        p->out, "Memory at the peak", orr_human_bytes(value, (double)best->peak_bytes),
+        best->usable_bytes > 0
+            ? orr_arena_printf(p->arena, "of %s", orr_human_bytes(b, (double)best->usable_bytes))
+            : "");
+}
+
+static void put_price(const page *p, const orr_explored *best)
+{
+    char value[ORR_HUMAN_MAX], share[ORR_HUMAN_MAX];
+    const double *v = best->value;
+    const bool budget = p->r->options->tokens > 0;
+    if (budget && isfinite(v[ORR_OBJECTIVE_BUDGET]))
+        orr_html_tile(p->out, "Budget",
+                      orr_objective_human(ORR_OBJECTIVE_BUDGET, v[ORR_OBJECTIVE_BUDGET], value),
+                      isfinite(best->effective_frac)
+                          ? orr_arena_printf(p->arena, "%s of the time is progress",
+                                             orr_human_frac(share, best->effective_frac))
+                          : "failures left out");
+    if (isfinite(v[ORR_OBJECTIVE_COST]))
+        orr_html_tile(p->out, "USD",
+                      v[ORR_OBJECTIVE_COST] < 1000 ? orr_human_number(value, v[ORR_OBJECTIVE_COST])
+                                                   : orr_human_many(value, v[ORR_OBJECTIVE_COST]),
+                      budget ? "of the budget" : "of a step");
+    if (isfinite(v[ORR_OBJECTIVE_ENERGY]))
+        orr_html_tile(p->out, "Energy",
+                      orr_objective_human(ORR_OBJECTIVE_ENERGY, v[ORR_OBJECTIVE_ENERGY], value),
+                      budget ? "of the budget, an upper bound" : "of a step, an upper bound");
+}
+
+static orr_status put_limits(const page *p)
+{
+    orr_explore_limit limits[ORR_EXPLORE_LIMITS];
+    const uint32_t n = orr_explore_limits(&p->r->outcomes[0], p->arena, limits);
+    char share[ORR_HUMAN_MAX];
+    if (n == 0)
+        return orr_fail_memory(p->err);
+    orr_output_text(p->out, "<p class=\"lead\">What limits it now: ");
+    for (uint32_t i = 0; i < n && i < 4 && limits[i].ns > 0; i++) {
+        orr_html_printf(p->out, "%s%s", i > 0 ? ", " : "", limits[i].limit);
+        if (*limits[i].where != '\0')
+            orr_html_printf(p->out, " (%s)", limits[i].where);
+        orr_output_printf(p->out, " <b>%s</b>", orr_human_frac(share, limits[i].share_frac));
+    }
+    orr_output_printf(
+        p->out, " of the step; memory is <b>%s</b> full.</p>\n",
+        orr_human_frac(share, limits[n - 1].ns == 0 ? limits[n - 1].share_frac : NAN));
+    return ORR_OK;
+}
+
+/* Without sites the machine has room for its hosts. */
+static void put_machine(const page *p)
+{
+    if (p->r->cluster->n_sites > 0)
+        return;
+    orr_html_figure_open(p->out, "The plan on the machine", p->r->cluster->name);
+    orr_svg_machine(p->out, &p->r->outcomes[0]);
+    orr_html_figure_close(p->out);
+}
+
+static orr_status put_answer(const page *p)
+{
+    const orr_explored *best = winner_of(p);
+    const char *plan = orr_plan_brief(&best->plan, p->arena);
+    if (plan == NULL)
+        return orr_fail_memory(p->err);
+    open_section(p, "answer",
+                 p->r->interrupted ? "The best so far: the search was interrupted" : "The answer");
+    orr_output_text(p->out, "<code class=\"text-plan\">");
+    orr_html_text(p->out, plan);
+    orr_output_text(p->out, "</code>\n<dl class=\"tiles\">\n");
+    put_speed(p, best);
+    put_price(p, best);
+    orr_output_text(p->out, "</dl>\n");
+    if (best->other_numerics)
+        orr_output_text(p->out, "<p class=\"note\">It changes the numerics: another precision, "
+                                "compressed gradients, or local steps.</p>\n");
+    if (p->r->n_outcomes > 0) {
+        if (p->r->cluster->n_sites > 0)
+            orr_html_figure_open(
+                p->out, "The plan over the sites",
+                "columns: stages, rows: replicas; lines: what crosses, as wide as bytes, "
+                "from blue to red by how full the cut is");
+        else
+            orr_html_figure_open(p->out, "The plan on the cluster",
+                                 "columns: stages, rows: replicas");
+        ORR_TRY(orr_svg_explore_sites(p->out, p->r, p->arena, p->err));
+        orr_html_figure_close(p->out);
+        put_machine(p);
+    }
+    close_section(p);
+    return ORR_OK;
+}
+
+static orr_status put_infeasible(const page *p)
+{
+    const orr_exploration *x = p->r->exploration;
+    orr_table table;
+    ORR_TRY(orr_explore_table_relaxations(p->r, p->arena, &table, p->err));
+    open_section(p, "answer",
+                 p->r->interrupted ? "Interrupted"
+                 : x->complete     ? "No feasible plan"
+                                   : "Stopped");
+    orr_output_text(p->out, "<p class=\"lead\">");
+    orr_html_text(p->out, !x->complete            ? "The search ended before a plan was found."
+                          : x->infeasible != NULL ? x->infeasible
+                                                  : "The space is empty.");
+    orr_output_text(p->out, "</p>\n");
+    if (table.n_rows > 0)
+        orr_html_table(p->out, "relaxations", "", &table, NULL, 20);
+    close_section(p);
+    return ORR_OK;
+}
+
+/* --- why ------------------------------------------------------------------------------------- */
+
+static orr_status put_alternative(const page *p, uint32_t i)
+{
+    const orr_exploration *x = p->r->exploration;
+    const orr_explored *best = &x->best[0], *other = &x->best[i];
+    const char *differs = orr_plan_differences(&best->plan, &other->plan, p->arena);
+    const char *plan = orr_plan_brief(&other->plan, p->arena);
+    const char *needs = p->r->sensitivity ? orr_explore_needs(p->r->sensitivity, i, p->arena) : "";
+    char time[ORR_HUMAN_MAX];
+    if (differs == NULL || plan == NULL || needs == NULL)
+        return orr_fail_memory(p->err);
+    orr_output_printf(p->out,
+                      "<article class=\"card\"><h3><span>Plan %u</span><span>%+.1f %%</span>"
+                      "</h3><p>",
+                      i + 1,
+                      100 * (other->value[objective_of(p)] / best->value[objective_of(p)] - 1));
+    orr_html_text(p->out, differs);
+    orr_output_text(p->out, "</p>\n");
+    if (i < p->r->n_outcomes) {
+        int64_t ns;
+        const char *payer = orr_explore_payer(&p->r->outcomes[0], &p->r->outcomes[i], &ns);
+        if (payer != NULL)
+            orr_output_printf(p->out, "<p>It pays for <b>%s</b>: %s more a step.</p>\n", payer,
+                              orr_human_ns(time, (double)ns));
+    }
+    if (*needs != '\0') {
+        orr_output_text(p->out, "<p>It would win with ");
+        orr_html_text(p->out, needs);
+        orr_output_text(p->out, ".</p>\n");
+    } else if (p->r->sensitivity != NULL) {
+        orr_output_text(p->out, "<p>No factor alone makes it win, up to 16 either way.</p>\n");
+    }
+    orr_output_text(p->out, "<p class=\"note\"><code>");
+    orr_html_text(p->out, plan);
+    orr_output_text(p->out, "</code></p></article>\n");
+    return ORR_OK;
+}
+
+/* The winner as `simulate` would show it, where its graphs are still there. */
+static orr_status put_winner(const page *p)
+{
+    const orr_outcome *o = &p->r->outcomes[0];
+    if (o->simulation == NULL)
+        return ORR_OK;
+    orr_html_figure_open(
+        p->out, "Its pipeline",
+        "blue forward, green backward, violet weight gradients; below: transfers; hatched: bubble");
+    ORR_TRY(orr_svg_gantt(p->out, o, p->arena, p->err));
+    orr_html_figure_close(p->out);
+    orr_html_figure_open(p->out, "Its memory", "a rank of the fullest stage, over the step");
+    ORR_TRY(orr_svg_memory(p->out, o, p->arena, p->err));
+    orr_html_figure_close(p->out);
+    if (o->n_axes > 0) {
+        orr_html_figure_open(p->out, "Its process groups", "mean of all ranks, over the step");
+        orr_svg_links(p->out, o);
+        orr_html_figure_close(p->out);
+    }
+    return ORR_OK;
+}
+
+static orr_status put_why(const page *p)
+{
+    if (p->r->n_outcomes == 0)
+        return ORR_OK;
+    open_section(p, "why", "Why it won");
+    ORR_TRY(put_limits(p));
+    orr_html_figure_open(p->out, "Where the step goes",
+                         "mean of all ranks; the winner and the next ones");
+    orr_svg_explore_waterfalls(p->out, p->r);
+    orr_html_figure_close(p->out);
+    orr_output_text(p->out, "<div class=\"rivals\">\n");
+    for (uint32_t i = 1; i < p->r->exploration->n; i++)
+        ORR_TRY(put_alternative(p, i));
+    orr_output_text(p->out, "</div>\n");
+    ORR_TRY(put_winner(p));
+    close_section(p);
+    return ORR_OK;
+}
+
+/* --- beside it ------------------------------------------------------------------------------- */
+
+static void put_front(const page *p)
+{
+    if (!has_front(p))
+        return;
+    open_section(p, "front", "What one gives for the other");
+    orr_html_figure_open(
+        p->out, "The front",
+        "green: not worse in both than any other; blue: the next plans; diamonds: other searchers; hatched: "
+        "cannot be, or was not found");
+    orr_svg_explore_front(p->out, p->r);
+    orr_html_figure_close(p->out);
+    close_section(p);
+}
+
+static void put_sensitivity(const page *p)
+{
+    if (!has_changes(p) || p->r->exploration->n == 0)
+        return;
+    open_section(p, "sensitivity", "If the machine were another");
+    orr_html_figure_open(
+        p->out, "What each number moves",
+        "blue: half of it, orange: half as much again; a diamond: where the plan is that then wins");
+    orr_svg_explore_tornado(p->out, p->r);
+    orr_html_figure_close(p->out);
+    close_section(p);
+}
+
+static void put_baselines(const page *p)
+{
+    if (p->r->n_rivals == 0 || p->r->exploration->n == 0)
+        return;
+    open_section(p, "baselines", "What others would choose");
+    orr_html_figure_open(p->out, "Other searchers",
+                         "as far as their publications say; judged by the same simulator");
+    orr_svg_explore_baselines(p->out, p->r);
+    orr_html_figure_close(p->out);
+    close_section(p);
+}
+
+static void put_search(const page *p)
+{
+    const orr_exploration *x = p->r->exploration;
+    char space[ORR_HUMAN_MAX], sets[ORR_HUMAN_MAX], many[ORR_HUMAN_MAX], wall[ORR_HUMAN_MAX];
+    open_section(p, "space", "How it was searched");
+    orr_output_printf(p->out, "<p class=\"lead\">%s plans in %s sets of modules; %s were simulated",
+                      orr_human_many(space, x->space), orr_human_count(sets, x->families),
+                      orr_human_count(many, x->simulated));
+    if (x->resumed > 0)
+        orr_output_printf(p->out, ", %s by an earlier run", orr_human_count(many, x->resumed));
+    orr_output_printf(p->out, "; it took %s.</p>\n", orr_human_ns(wall, (double)x->wall_ns));
+    orr_html_figure_open(p->out, "What became of the plans", "by why they were not followed");
+    orr_svg_explore_space(p->out, p->r);
+    orr_html_figure_close(p->out);
+    close_section(p);
+}
+
+static orr_status put_tables(const page *p)
+{
+    orr_named_table tables[ORR_EXPLORE_TABLES];
+    ORR_TRY(orr_explore_tables(p->r, p->arena, tables, p->err));
+    open_section(p, "tables", "Tables");
+    for (int i = 0; i < ORR_EXPLORE_TABLES; i++)
+        if (tables[i].table.n_rows > 0) {
+            orr_html_table(p->out, NULL, "", &tables[i].table, NULL, 100);
+            orr_output_text(p->out, "<br>\n");
+        }
+    close_section(p);
+    return ORR_OK;
+}
+
+static orr_status put_page(const orr_html_page *made, const void *ctx)
+{
+    page page_of = *(const page *)ctx;
+    page *p = &page_of;
+    p->out = made->out;
+    p->arena = made->arena;
+    p->err = made->err;
+    put_head(p);
+    if (winner_of(p) != NULL) {
+        ORR_TRY(put_answer(p));
+        ORR_TRY(put_why(p));
+    } else {
+        ORR_TRY(put_infeasible(p));
+    }
+    put_front(p);
+    put_sensitivity(p);
+    put_baselines(p);
+    put_search(p);
+    return put_tables(p);
+}
+
+orr_status orr_explore_html(const char *path, const orr_explore_report *report, orr_error *err)
+{
+    const page p = {.r = report};
+    return orr_html_page_make(path, put_page, &p, err);
+}

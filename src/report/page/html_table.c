@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/page/html.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/humanize/short_name.h"
+#include "report/table/cell.h"
+
+enum { NAME_MAX_BYTES = 4096, NARROW_COLUMNS = 5 };
+
+void orr_html_text(orr_output *out, const char *text)
+{
+    for (size_t plain; *text; text += plain + 1) {
+        plain = strcspn(text, "&<>\"'");
+        orr_output_write(out, text, plain);
+        switch (text[plain]) {
+        case '&':
+            orr_output_text(out, "&amp;");
+            break;
+        case '<':
+            orr_output_text(out, "&lt;");
+            break;
+        case '>':
+            orr_output_text(out, "&gt;");
+            break;
+        case '"':
+            orr_output_text(out, "&quot;");
+            break;
+        case '\'':
+            orr_output_text(out, "&#39;");
+            break;
+        default:
+            return;
+        }
+    }
+}
+
+void orr_html_printf(orr_output *out, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    orr_html_text(out, text);
+}
+
+/* What is not a quantity stands on the left: a rank is a name. */
+static bool is_text(const orr_column *column)
+{
+    return column->type == ORR_COLUMN_TEXT || column->type == ORR_COLUMN_BOOL ||
+           strcmp(column->name, "rank") == 0;
+}
+
+static void put_head(orr_output *out, const orr_table *table)
+{
+    orr_output_text(out, "<thead><tr>");
+    for (size_t c = 0; c < table->n_columns; c++) {
+        char heading[ORR_HUMAN_MAX];
+        orr_column_heading(&table->columns[c], heading);
+        orr_output_printf(out, "<th scope=\"col\" data-col=\"%s\"%s><button type=\"button\">",
+                          table->columns[c].name,
+                          is_text(&table->columns[c]) ? "" : " class=\"num\"");
+        orr_html_text(out, heading);
+        orr_output_text(out, "</button></th>");
+    }
+    orr_output_text(out, "</tr></thead>\n");
+}
+
+static void put_text_cell(orr_output *out, const char *text)
+{
+    char brief[NAME_MAX_BYTES], fit[NAME_MAX_BYTES];
+    orr_short_name(text, brief, sizeof brief);
+    orr_text_fit(brief, 90, fit, sizeof fit);
+    if (strcmp(fit, text) != 0) {
+        orr_output_text(out, "<td title=\"");
+        orr_html_text(out, text);
+        orr_output_text(out, "\">");
+    } else {
+        orr_output_text(out, "<td>");
+    }
+    orr_html_text(out, fit);
+    orr_output_text(out, "</td>");
+}
+
+static void put_value(orr_output *out, const orr_cell *cell, const orr_column *column)
+{
+    char exact[ORR_HUMAN_MAX], human[ORR_HUMAN_MAX];
+    const orr_column_type type = column->type;
+    const bool share = type == ORR_COLUMN_FRAC;
+    if (cell->kind == ORR_CELL_TEXT) {
+        put_text_cell(out, cell->as.text);
+    } else if (cell->kind == ORR_CELL_BOOL) {
+        orr_output_text(out, cell->as.truth ? "<td>yes</td>" : "<td class=\"faint\">no</td>");
+    } else if (cell->kind == ORR_CELL_NONE) {
+        orr_output_text(out, is_text(column) ? "<td></td>" : "<td class=\"num\"></td>");
+    } else {
+        orr_output_printf(out, "<td%s data-v=\"%s\"",
+                          is_text(column) ? ""
+                          : share         ? " class=\"num share\""
+                                          : " class=\"num\"",
+                          orr_cell_exact(cell, exact));
+        if (share && cell->as.number >= 0 && cell->as.number <= 1)
+            orr_output_printf(out, " style=\"--f:%.3f\"", cell->as.number);
+        orr_output_printf(out, ">%s</td>", orr_cell_human(cell, type, human));
+    }
+}
+
+static void put_row(orr_output *out, const orr_table *table, size_t row)
+{
+    orr_output_text(out, "<tr>");
+    for (size_t c = 0; c < table->n_columns; c++) {
+        const orr_cell cell = orr_table_cell(table, row, &table->columns[c]);
+        put_value(out, &cell, &table->columns[c]);
+    }
+    orr_output_text(out, "</tr>\n");
+}
+
+void orr_html_table(orr_output *out, const char *name, const char *about, const orr_table *table,
+                    const uint32_t *order, size_t max_rows)
+{
+    const size_t n = table->n_rows < max_rows ? table->n_rows : max_rows;
+    orr_column columns[ORR_COLUMNS_MAX];
+    const orr_table telling = orr_table_telling(table, columns);
+    orr_output_printf(out, "<article class=\"card%s\" id=\"%s\"><header><h3>",
+                      telling.n_columns > NARROW_COLUMNS ? " wide" : "",
+                      name ? name : table->schema);
+    orr_html_text(out, table->title);
+    orr_output_text(out, "</h3><p>");
+    orr_html_text(out, about);
+    orr_output_printf(out, "</p></header>\n<div class=\"scroll\"><table data-schema=\"%s\">",
+                      table->schema);
+    put_head(out, &telling);
+    orr_output_text(out, "<tbody>\n");
+    for (size_t r = 0; r < n; r++)
+        put_row(out, &telling, order ? order[r] : r);
+    orr_output_text(out, "</tbody></table></div>");
+    if (n < table->n_rows)
+        orr_output_printf(out, "<p class=\"note\">The first %zu of %zu rows", n, table->n_rows);
+    if (n < table->n_rows && name != NULL)
+        orr_output_printf(out, "; all of them: <code>orrery analyze --only %s</code>", name);
+    if (n < table->n_rows)
+        orr_output_text(out, "</p>");
+    orr_output_text(out, "</article>\n");
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was measured of this machine. */
+#include "report/analyses/registry.h"
+
+typedef struct figure_row {
+    const char *figure, *unit;
+    double value;
+} figure_row;
+
+#define C(field, type) ORR_COL_(figure_row, field, type)
+static const orr_column figure_columns[] = {C(figure, TEXT), C(value, NUMBER), C(unit, TEXT)};
+#undef C
+
+typedef struct kernel_row {
+    const char *operator_name, *dtype, *shape, *operands;
+    uint32_t threads;
+    int64_t ns;
+    double flops_per_s, bytes_per_s, spread_frac;
+} kernel_row;
+
+#define C(field, type) ORR_COL_(kernel_row, field, type)
+static const orr_column kernel_columns[] = {
+    C(operator_name, TEXT), C(shape, TEXT), C(dtype, TEXT),         C(operands, TEXT),
+    C(threads, U32),        C(ns, NS),      C(flops_per_s, NUMBER), C(bytes_per_s, BYTES_PER_S),
+    C(spread_frac, FRAC),
+};
+#undef C
+
+typedef struct transfer_row {
+    const char *collective;
+    uint32_t ranks;
+    int64_t bytes, ns;
+    double bytes_per_s;
+} transfer_row;
+
+#define C(field, type) ORR_COL_(transfer_row, field, type)
+static const orr_column transfer_columns[] = {C(collective, TEXT), C(ranks, U32), C(bytes, BYTES),
+                                              C(ns, NS), C(bytes_per_s, BYTES_PER_S)};
+#undef C
+
+static double per_second(double amount, int64_t ns)
+{
+    return ns > 0 ? amount * 1e9 / (double)ns : 0;
+}
+
+static const char *shape_of(const orr_measured_kernel *k, orr_arena *arena)
+{
+    static const char *const forms[] = {"", " (w')", " (x')"};
+    const long long a = k->dim[0], b = k->dim[1], c = k->dim[2];
+    return c > 0 ? orr_arena_printf(arena, "%lld x %lld x %lld%s", a, b, c, forms[k->form % 3])
+                 : orr_arena_printf(arena, "%lld x %lld", a, b);
+}
+
+static const kernel_row *kernel_rows(const orr_measured *m, orr_arena *arena)
+{
+    kernel_row *rows = orr_arena_array(arena, kernel_row, m->n_kernels);
+    for (uint32_t i = 0; rows != NULL && i < m->n_kernels; i++) {
+        const orr_measured_kernel *k = &m->kernels[i];
+        rows[i] = (kernel_row){.operator_name = orr_op_of((orr_op)k->op)->name,
+                               .shape = shape_of(k, arena),
+                               .dtype = orr_dtype_name((orr_dtype)k->dtype),
+                               .operands = k->cold ? "in memory" : "in caches",
+                               .threads = k->threads,
+                               .ns = k->ns,
+                               .flops_per_s = per_second(k->flops, k->ns),
+                               .bytes_per_s = per_second(k->bytes, k->ns),
+                               .spread_frac = k->spread};
+        if (rows[i].shape == NULL)
+            return NULL;
+    }
+    return rows;
+}
+
+static const transfer_row *transfer_rows(const orr_measured *m, orr_arena *arena)
+{
+    transfer_row *rows = orr_arena_array(arena, transfer_row, m->n_transfers);
+    for (uint32_t i = 0; rows != NULL && i < m->n_transfers; i++) {
+        const orr_measured_transfer *t = &m->transfers[i];
+        rows[i] = (transfer_row){orr_collective_name((orr_collective)t->collective), t->ranks,
+                                 t->bytes, t->ns, per_second((double)t->bytes, t->ns)};
+    }
+    return rows;
+}
+
+enum { FIGURES = 6 };
+static const figure_row *figure_rows(const orr_measured *m, orr_arena *arena)
+{
+    figure_row *rows = orr_arena_array(arena, figure_row, FIGURES);
+    if (rows == NULL)
+        return NULL;
+    rows[0] = (figure_row){"cores", "", m->cores};
+    rows[1] = (figure_row){"memory, read by all cores", "GB/s", m->read_bytes_per_s / 1e9};
+    rows[2] = (figure_row){"memory, copied by all cores", "GB/s", m->copy_bytes_per_s / 1e9};
+    rows[3] = (figure_row){"products in fp32", "GFLOP/s", m->flops_fp32 / 1e9};
+    rows[4] = (figure_row){"products in bf16", "GFLOP/s", m->flops_bf16 / 1e9};
+    rows[5] = (figure_row){"memory of a process without a model", "MiB",
+                           (double)m->base_bytes / (1 << 20)};
+    return rows;
+}
+
+orr_status orr_measured_tables(const orr_measured *m, orr_arena *arena,
+                               orr_named_table ret[ORR_MEASURED_TABLES], orr_error *err)
+{
+    const figure_row *figures = figure_rows(m, arena);
+    const kernel_row *kernels = kernel_rows(m, arena);
+    const transfer_row *transfers = transfer_rows(m, arena);
+    if (figures == NULL || kernels == NULL || transfers == NULL)
+        return orr_fail_memory(err);
+    ret[0] = (orr_named_table){"machine", ORR_TABLE_("orrery.machine_figures/1", "this machine",
+                                                     figure_columns, figures, FIGURES)};
+    ret[1] = (orr_named_table){"kernels", ORR_TABLE_("orrery.measured_kernels/1", "kernels",
+                                                     kernel_columns, kernels, m->n_kernels)};
+    ret[2] = (orr_named_table){
+        "transfers", ORR_TABLE_("orrery.measured_transfers/1", "collectives among processes",
+                                transfer_columns, transfers, m->n_transfers)};
+    return ORR_OK;
+}
