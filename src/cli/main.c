@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/help.h"
-#include "cli/option.h"
+#include "cli/command/help.h"
+#include "cli/command/option.h"
 #include "io/stream/output.h"
 
 /* Unfinished outputs go; everything else goes with the process. */

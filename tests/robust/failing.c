@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "cli/option.h"
+#include "cli/command/option.h"
 #include "leaks.h"
 
 enum { ALL_OF_THE_FIRST = 1000, SAMPLES = 500 };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cli/option.h"
+#include "cli/command/option.h"
 
 /* What `orrery completion KIND` prints: the text, and a file that holds it. */
 typedef struct printed {

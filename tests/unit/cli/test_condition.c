@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/condition.h"
+#include "cli/traces/condition.h"
 
 typedef struct row {
     const char *name;

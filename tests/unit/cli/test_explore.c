@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cli/explore.h"
+#include "cli/search/explore.h"
 
 static const char *const MODEL[] = {"llama3.1-8b"};
 static const orr_settings USUAL = {

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "cli/factor.h"
-#include "cli/job.h"
+#include "cli/arguments/factor.h"
+#include "cli/arguments/job.h"
 
 static const orr_job_words none = {0};
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cli/option.h"
+#include "cli/command/option.h"
 
 enum { ARGS_MAX = 8 };
 

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/arguments/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/arguments/factor.h"
+
+orr_status orr_job_words_parse(const char *text, const orr_job_words *otherwise, orr_arena *arena,
+                               orr_job_words *ret, orr_error *err)
+{
+    const char *at = strchr(text, '@'), *colon = strchr(at ? at : text, ':');
+    const char *plan = colon ? colon + 1 : at ? NULL : strchr(text, '=') ? text : NULL;
+    const size_t model_len = at      ? (size_t)(at - text)
+                             : colon ? (size_t)(colon - text)
+                             : plan  ? 0
+                                     : strlen(text);
+    const bool names_cluster = at && at[1] != '\0' && at[1] != ':';
+    *ret = *otherwise;
+    if (plan)
+        ret->plan = plan;
+    if (model_len > 0)
+        ret->model = orr_arena_strndup(arena, text, model_len);
+    if (names_cluster)
+        ret->cluster = orr_arena_strndup(arena, at + 1, colon ? (size_t)(colon - at - 1)
+                                                              : strlen(at + 1));
+    if ((model_len > 0 && ret->model == NULL) || (names_cluster && ret->cluster == NULL))
+        return orr_fail_memory(err);
+    return ret->model == NULL || ret->cluster == NULL ? orr_fail(err, ORR_INVALID,
+               "'%s' names no %s; write MODEL@CLUSTER:PLAN, or give --model and --cluster", text,
+               ret->model == NULL ? "model" : "cluster") : ORR_OK;
+}
+
+static uint8_t index_of(const char *text, uint8_t n, const char *(*name)(int))
+{
+    for (uint8_t i = 0; text && i < n; i++)
+        if (strcmp(name(i), text) == 0)
+            return i;
+    return 0;
+}
+static const char *task_name(int i)
+{
+    return orr_task_name((orr_task)i);
+}
+static const char *algorithm_name(int i)
+{
+    return orr_algorithm_name((orr_algorithm)i);
+}
+static const char *detail_name(int i)
+{
+    static const char *const names[] = {
+#define NAME_(name, text) text,
+        ORR_DETAIL_MAP(NAME_)
+#undef NAME_
+    };
+    return names[i];
+}
+
+/* A whole number of 32 bits from an option of numbers. */
+static orr_status count_of(const char *option, int64_t value, uint32_t *ret, orr_error *err)
+{
+    if (value > UINT32_MAX / 2)
+        return orr_fail(err, ORR_INVALID, "--%s: %lld is too many", option, (long long)value);
+    *ret = (uint32_t)value;
+    return ORR_OK;
+}
+
+/* A file that breaks its rules is no mistake of who typed its name. */
+static orr_status of_file(orr_status status, orr_error *err)
+{
+    if (status == ORR_INVALID || status == ORR_UNSUPPORTED)
+        err->status = status = ORR_PARSE;
+    return status;
+}
+
+static orr_status read_workload(orr_job_request *r)
+{
+    const orr_settings *settings = r->session->settings;
+    orr_workload *w = &r->options.workload;
+    orr_error *err = &r->session->err;
+    w->task = index_of(settings->task, ORR_TASKS, task_name);
+    ORR_TRY(count_of("prompt", settings->prompt, &w->prompt, err));
+    ORR_TRY(count_of("generated", settings->generated, &w->generated, err));
+    ORR_TRY(count_of("lora-rank", settings->lora_rank, &w->lora_rank, err));
+    ORR_TRY(count_of("images", settings->images, &w->images, err));
+    if (settings->expert_load == NULL)
+        return ORR_OK;
+    ORR_TRY(of_file(
+        orr_expert_load_read(settings->expert_load, NULL, r->session->arena, &r->load, err), err));
+    w->load = &r->load;
+    return ORR_OK;
+}
+
+/* "0-1023:a100_sxm_80g" */
+static orr_status read_mixed(orr_job_request *r, const char *item, size_t len, orr_odd_ranks *ret)
+{
+    orr_error *err = &r->session->err;
+    char *dash, *colon = NULL;
+    const unsigned long first = strtoul(item, &dash, 10);
+    const unsigned long last = *dash == '-' ? strtoul(dash + 1, &colon, 10) : 0;
+    if (colon == NULL || *colon != ':' || last < first || last >= ORR_NONE ||
+        (size_t)(colon - item) >= len)
+        return orr_fail(err, ORR_INVALID,
+                        "--mixed: '%.*s' is not FIRST-LAST:DEVICE, as 0-1023:a100_sxm_80g",
+                        (int)(len < 60 ? len : 60), item);
+    const char *name =
+        orr_arena_strndup(r->session->arena, colon + 1, len - (size_t)(colon + 1 - item));
+    if (name == NULL)
+        return orr_fail_memory(err);
+    *ret = (orr_odd_ranks){
+        .first = (uint32_t)first, .count = (uint32_t)(last - first + 1), .slowdown = 1};
+    return of_file(orr_device_load(r->catalog, name, r->session->arena, &ret->device, err), err);
+}
+
+/* --straggler and --mixed, in one list. */
+static orr_status read_odd(orr_job_request *r)
+{
+    const orr_settings *settings = r->session->settings;
+    orr_arena *arena = r->session->arena;
+    const orr_rank_factor *slow;
+    uint32_t n = 0;
+    ORR_TRY(orr_parse_stragglers(settings->straggler, arena, &slow, &n, &r->session->err));
+    orr_odd_ranks *odd = orr_arena_array(arena, orr_odd_ranks, n + orr_count_items(settings->mixed));
+    if (odd == NULL)
+        return orr_fail_memory(&r->session->err);
+    for (uint32_t i = 0; i < n; i++)
+        odd[i] = (orr_odd_ranks){.first = slow[i].rank, .count = 1, .slowdown = slow[i].factor};
+    for (const char *at = settings->mixed; at && *at;) {
+        const size_t len = strcspn(at, ",");
+        ORR_TRY(read_mixed(r, at, len, &odd[n++]));
+        at += len + (at[len] == ',');
+    }
+    r->options.odd = odd;
+    r->options.n_odd = n;
+    return ORR_OK;
+}
+
+/* "building:0:0.5" */
+static orr_status read_slow_link(orr_job_request *r, const char *item, size_t len,
+                                 orr_slow_link *ret)
+{
+    orr_error *err = &r->session->err;
+    const size_t name_len = strcspn(item, ":,");
+    char *colon = NULL;
+    const unsigned long unit = item[name_len] == ':' ? strtoul(item + name_len + 1, &colon, 10) : 0;
+    if (colon == NULL || colon == item + name_len + 1 || *colon != ':' || unit >= ORR_NONE)
+        return orr_fail(err, ORR_INVALID,
+                        "--slow-link: '%.*s' is not LEVEL:UNIT:SHARE, as building:0:0.5",
+                        (int)(len < 60 ? len : 60), item);
+    ret->unit = (uint32_t)unit;
+    ORR_TRY(orr_parse_factor("slow-link", colon + 1, len - (size_t)(colon + 1 - item),
+                             &ret->bandwidth_frac, err));
+    for (ret->level = 0; ret->level < r->cluster->n_levels; ret->level++) {
+        const char *name = r->cluster->levels[ret->level].name;
+        if (strlen(name) == name_len && memcmp(name, item, name_len) == 0)
+            return ORR_OK;
+    }
+    return orr_fail(err, ORR_INVALID, "--slow-link: %s has no level '%.*s'; `orrery hw %s` lists them",
+                    r->cluster->name, (int)name_len, item, r->cluster->name);
+}
+
+static orr_status read_slow(orr_job_request *r)
+{
+    const char *list = r->session->settings->slow_link;
+    orr_slow_link *slow = orr_arena_array(r->session->arena, orr_slow_link, orr_count_items(list));
+    if (slow == NULL)
+        return orr_fail_memory(&r->session->err);
+    r->options.slow = slow;
+    for (const char *at = list; at && *at;) {
+        const size_t len = strcspn(at, ",");
+        ORR_TRY(read_slow_link(r, at, len, &slow[r->options.n_slow++]));
+        at += len + (at[len] == ',');
+    }
+    return ORR_OK;
+}
+
+orr_status orr_job_request_read(orr_session *session, const orr_job_words *words,
+                                orr_job_request *ret)
+{
+    const orr_settings *settings = session->settings;
+    orr_error *err = &session->err;
+    *ret = (orr_job_request){.session = session};
+    if (words->cluster == NULL)
+        return orr_fail(err, ORR_INVALID,
+                        "--cluster is needed, as h100_24k; `orrery hw --kind clusters` lists them");
+    if (words->plan == NULL)
+        return orr_fail(err, ORR_INVALID, "--plan is needed, as tp=8,pp=16,dp=128,micro_batches=16");
+    orr_job_options_init(&ret->options);
+    ret->options.algorithm = index_of(settings->algorithm, ORR_ALGORITHMS, algorithm_name);
+    ret->options.fold = !settings->unfolded;
+    if (settings->detail)
+        ret->options.detail = index_of(settings->detail, 3, detail_name);
+    if (settings->contention)
+        ret->options.network = ORR_NETWORK_FLOWS;
+    if (settings->threads > 0)
+        ret->options.threads = (uint32_t)settings->threads;
+    ORR_TRY(orr_catalog_open(session->arena, &ret->catalog, err));
+    ORR_TRY(of_file(orr_model_load(words->model, session->arena, &ret->model, err), err));
+    ORR_TRY(of_file(
+        orr_cluster_load(ret->catalog, words->cluster, session->arena, &ret->cluster, err), err));
+    ORR_TRY(orr_plan_parse(words->plan, &ret->plan, err));
+    if (settings->calibration)
+        ORR_TRY(of_file(orr_calibration_load(settings->calibration, session->arena,
+                                             &ret->options.calibration, err), err));
+    ORR_TRY(read_workload(ret));
+    ORR_TRY(read_odd(ret));
+    return read_slow(ret);
+}
+
+orr_status orr_job_request_run(orr_job_request *r)
+{
+    return orr_outcome_of(r->model, &r->plan, r->cluster, &r->options, r->session->arena,
+                          &r->outcome, &r->session->err);
+}
+
+void orr_job_request_done(orr_job_request *request)
+{
+    orr_outcome_free(&request->outcome);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "cli/arguments/job.h"
+#include "report/humanize/human.h"
+
+enum { TITLE_MAX = 100 };
+
+static void tell_job(const orr_job_request *r, orr_output *out)
+{
+    const orr_outcome *o = &r->outcome;
+    const char *plan = orr_plan_text(&r->plan, r->session->arena);
+    char ranks[ORR_HUMAN_MAX], title[TITLE_MAX], cluster[TITLE_MAX];
+    orr_text_fit(o->model->title, TITLE_MAX, title, sizeof title);
+    orr_text_fit(r->cluster->name, TITLE_MAX, cluster, sizeof cluster);
+    orr_output_printf(out, "%s, %s, on %s of %s (%s)\nplan: %s\n", title,
+                      orr_task_name((orr_task)o->workload.task), orr_human_count(ranks, o->n_ranks),
+                      cluster, r->cluster->device->name, plan ? plan : "");
+}
+
+static void tell_step(const orr_outcome *o, orr_output *out)
+{
+    char step[ORR_HUMAN_MAX], low[ORR_HUMAN_MAX], high[ORR_HUMAN_MAX], mfu[ORR_HUMAN_MAX],
+        tokens[ORR_HUMAN_MAX];
+    orr_output_printf(out, "step: %s", orr_human_ns(step, (double)o->step_ns));
+    if (o->low_ns >= 0)
+        orr_output_printf(out, " (90 %% of jobs alike: %s to %s)",
+                          orr_human_ns(low, (double)o->low_ns),
+                          orr_human_ns(high, (double)o->high_ns));
+    else
+        orr_output_text(out, " (no error band is known)");
+    orr_output_printf(out, "; %.0f TFLOP/s a device", o->flops_per_s_per_device / 1e12);
+    if (isfinite(o->mfu_frac))
+        orr_output_printf(out, ", MFU %s", orr_human_frac(mfu, o->mfu_frac));
+    orr_output_printf(out, "; %s tokens/s\n",
+                      orr_human_count(tokens, (uint64_t)llround(o->tokens_per_s)));
+}
+
+static void tell_memory(const orr_outcome *o, orr_output *out)
+{
+    const orr_memory_plan *m = &o->memory;
+    char peak[ORR_HUMAN_MAX], room[ORR_HUMAN_MAX], missing[ORR_HUMAN_MAX];
+    orr_output_printf(out, "memory: %s at the peak, on stage %u",
+                      orr_human_bytes(peak, (double)m->stages[m->worst].peak_bytes), m->worst);
+    if (m->capacity_bytes >= 0)
+        orr_output_printf(out, " of %s", orr_human_bytes(room, (double)m->capacity_bytes));
+    if (!m->fits)
+        orr_output_printf(out, ": does not fit, %s too much",
+                          orr_human_bytes(missing, (double)m->missing_bytes));
+    orr_output_text(out, "\n");
+}
+
+void orr_job_request_tell(const orr_job_request *request, orr_output *out)
+{
+    const orr_outcome *o = &request->outcome;
+    char bubble[ORR_HUMAN_MAX];
+    tell_job(request, out);
+    tell_step(o, out);
+    tell_memory(o, out);
+    orr_output_printf(out, "bubble: %s of a stage's work", orr_human_frac(bubble, o->bubble_frac));
+    if (isfinite(o->energy_j))
+        orr_output_printf(out, "; energy: %.4g kWh a step (an upper bound)", o->energy_j / 3.6e6);
+    orr_output_printf(out, "\n%u kinds of ranks, %llu nodes simulated\n", o->simulation->n_classes,
+                      (unsigned long long)o->n_nodes);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/command/interrupt.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+static volatile sig_atomic_t asked;
+static volatile bool flag;
+
+static void on_interrupt(int signal_number)
+{
+    asked = signal_number;
+    flag = true;
+    signal(signal_number, SIG_DFL); /* the second time ends it at once */
+}
+
+void orr_stop_watch(void)
+{
+    const struct sigaction action = {.sa_handler = on_interrupt};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+int orr_stop_signal(void)
+{
+    return asked;
+}
+
+const volatile bool *orr_stop_flag(void)
+{
+    return &flag;
+}
+
+bool orr_stop_asked(void *ctx)
+{
+    (void)ctx;
+    return asked != 0;
+}

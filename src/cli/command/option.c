@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/command/option.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD(name) offsetof(orr_settings, name)
+
+static const orr_settings defaults = {.format = "table", .color = "auto", .rank = -1, .top = 10};
+
+bool orr_option_applies(const orr_option *option, const orr_command *command)
+{
+    char word[64];
+
+    if (!option->commands)
+        return true;
+    if (!command)
+        return false;
+    snprintf(word, sizeof word, " %s ", command->name);
+    return strstr(option->commands, word) != NULL;
+}
+
+void orr_option_environment(const orr_option *option, char *name, size_t size)
+{
+    snprintf(name, size, "ORRERY_%s", option->name);
+    for (char *c = name; *c; c++)
+        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+}
+
+static bool is_choice(const char *choices, const char *value)
+{
+    const size_t len = strlen(value);
+
+    for (const char *at = choices; at;) {
+        const char *bar = strchr(at, '|');
+        const size_t n = bar ? (size_t)(bar - at) : strlen(at);
+        if (n == len && memcmp(at, value, n) == 0)
+            return true;
+        at = bar ? bar + 1 : NULL;
+    }
+    return false;
+}
+
+/* `from` says where the value stood, for the error: "--rank" or "ORRERY_RANK". */
+static orr_status set_value(const orr_option *option, const char *from, const char *value,
+                            orr_settings *settings, orr_error *err)
+{
+    char *field = (char *)settings + option->offset;
+    char *end;
+
+    switch (option->kind) {
+    case OPTION_FLAG:
+        *(bool *)field = true;
+        return ORR_OK;
+    case OPTION_TEXT:
+        if (option->choices && !is_choice(option->choices, value))
+            return orr_fail(err, ORR_INVALID, "%s: '%s' is not one of %s", from, value,
+                            option->choices);
+        *(const char **)field = value;
+        return ORR_OK;
+    case OPTION_NUMBER:
+        errno = 0;
+        *(int64_t *)field = strtoll(value, &end, 10);
+        if (end == value || *end || errno || *(int64_t *)field < 0)
+            return orr_fail(err, ORR_INVALID, "%s: '%s' is not a whole number of 0 or more", from,
+                            value);
+        return ORR_OK;
+    }
+    return ORR_OK;
+}
+
+static orr_status read_environment(const orr_command *command, orr_settings *settings,
+                                   orr_error *err)
+{
+    for (const orr_option *o = orr_options; o < orr_options + orr_options_n; o++) {
+        char name[64];
+        orr_option_environment(o, name, sizeof name);
+        const char *value = getenv(name);
+        if (!value || !*value || !orr_option_applies(o, command) || o->offset == FIELD(help) ||
+            o->offset == FIELD(version) || (o->kind == OPTION_FLAG && strcmp(value, "0") == 0))
+            continue;
+        ORR_TRY(set_value(o, name, value, settings, err));
+    }
+    return ORR_OK;
+}
+
+static orr_status unknown_option(const char *word, const orr_command *command, orr_error *err)
+{
+    const char *names[128];
+    size_t n = 0;
+
+    for (size_t i = 0; i < orr_options_n && n < 128; i++)
+        if (orr_option_applies(&orr_options[i], command))
+            names[n++] = orr_options[i].name;
+    const char *close = strncmp(word, "--", 2) == 0 ? orr_closest(word + 2, names, n) : NULL;
+    return close ? orr_fail(err, ORR_INVALID, "no option %s; did you mean --%s?", word, close)
+                 : orr_fail(err, ORR_INVALID, "no option %s here; see --help", word);
+}
+
+static const orr_option *find_long(const char *name, size_t len, const orr_command *command)
+{
+    for (const orr_option *o = orr_options; o < orr_options + orr_options_n; o++)
+        if (strlen(o->name) == len && memcmp(o->name, name, len) == 0 &&
+            orr_option_applies(o, command))
+            return o;
+    return NULL;
+}
+
+static const orr_option *find_letter(char letter, const orr_command *command)
+{
+    for (const orr_option *o = orr_options; o < orr_options + orr_options_n; o++)
+        if (letter && o->letter == letter && orr_option_applies(o, command))
+            return o;
+    return NULL;
+}
+
+/* One word that begins with '-': "--name", "--name=value", "-x", "-xvalue"; *at moves past a value
+ * that is the next word. */
+static orr_status parse_option(int argc, char **argv, int *at, const orr_command *command,
+                               orr_settings *settings, orr_error *err)
+{
+    const char *word = argv[*at], *value = NULL;
+    const bool is_long = word[1] == '-';
+    const char *equals = is_long ? strchr(word, '=') : NULL;
+    const orr_option *o;
+
+    if (is_long)
+        o = find_long(word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2), command);
+    else
+        o = find_letter(word[1], command);
+    if (!o)
+        return unknown_option(word, command, err);
+    if (equals)
+        value = equals + 1;
+    else if (!is_long && word[2])
+        value = word + 2;
+    if (o->kind == OPTION_FLAG && value)
+        return orr_fail(err, ORR_INVALID, "--%s takes no value", o->name);
+    if (o->kind != OPTION_FLAG && !value) {
+        if (*at + 1 >= argc)
+            return orr_fail(err, ORR_INVALID, "--%s needs a %s", o->name, o->value);
+        value = argv[++*at];
+    }
+    return set_value(o, word, value, settings, err);
+}
+
+orr_status orr_options_parse(int argc, char **argv, const orr_command *command,
+                             orr_settings *settings, orr_error *err)
+{
+    int n_inputs = 0;
+
+    *settings = defaults;
+    ORR_TRY(read_environment(command, settings, err));
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            while (++i < argc)
+                argv[n_inputs++] = argv[i];
+        } else if (argv[i][0] == '-' && argv[i][1]) {
+            ORR_TRY(parse_option(argc, argv, &i, command, settings, err));
+        } else {
+            argv[n_inputs++] = argv[i];
+        }
+    }
+    settings->args = (const char *const *)argv;
+    settings->n_args = (size_t)n_inputs;
+    return ORR_OK;
+}
+
+/* NULL and *failed as it was: the option is at its default. */
+static const char *word_of(const orr_option *o, const orr_settings *settings, orr_arena *arena,
+                           bool *failed)
+{
+    const char *field = (const char *)settings + o->offset;
+    const char *usual = (const char *)&defaults + o->offset;
+    const char *word = NULL;
+    const char *text = o->kind == OPTION_TEXT ? *(const char *const *)field : NULL;
+    if (o->kind == OPTION_FLAG && *(const bool *)field)
+        word = orr_arena_printf(arena, "--%s", o->name);
+    else if (text != NULL && text != *(const char *const *)usual)
+        word = orr_arena_printf(arena, "--%s=%s", o->name, text);
+    else if (o->kind == OPTION_NUMBER && *(const int64_t *)field != *(const int64_t *)usual)
+        word = orr_arena_printf(arena, "--%s=%lld", o->name, (long long)*(const int64_t *)field);
+    else
+        return NULL;
+    *failed |= word == NULL;
+    return word;
+}
+
+const char *const *orr_options_words(const orr_command *command, const orr_settings *settings,
+                                     orr_arena *arena)
+{
+    const char **words = orr_arena_array(arena, const char *, orr_options_n + settings->n_args + 4);
+    size_t n = 0;
+    bool failed = false;
+
+    if (words == NULL)
+        return NULL;
+    words[n++] = "orrery";
+    words[n++] = command->name;
+    for (size_t i = 0; i < orr_options_n; i++)
+        if (orr_option_applies(&orr_options[i], command) &&
+            (words[n] = word_of(&orr_options[i], settings, arena, &failed)) != NULL)
+            n++;
+    words[n++] = "--";
+    for (size_t i = 0; i < settings->n_args; i++)
+        words[n++] = settings->args[i];
+    words[n] = NULL;
+    return failed ? NULL : words;
+}
+
+void orr_options_forget_environment(void)
+{
+    for (size_t i = 0; i < orr_options_n; i++) {
+        char name[64];
+        orr_option_environment(&orr_options[i], name, sizeof name);
+        unsetenv(name);
+    }
+}

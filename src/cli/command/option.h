@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_CLI_OPTION_H
+#define ORR_CLI_OPTION_H
+
+#include "base/closest.h"
+#include "cli/command/command.h"
+
+/* The one table of options. It drives the command line, the environment, --help, the man
+ * page and the completions of the shells. */
+typedef enum orr_option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER } orr_option_kind;
+
+typedef struct orr_option {
+    const char *name; /* "format": --format, ORRERY_FORMAT */
+    char letter;      /* 'f' for -f, or 0                  */
+    orr_option_kind kind;
+    size_t offset;        /* of its field in orr_settings      */
+    const char *value;    /* how help calls the value          */
+    const char *choices;  /* "a|b|c", or NULL: any             */
+    const char *commands; /* " analyze diff ", or NULL: all    */
+    const char *about;
+} orr_option;
+
+extern const orr_option orr_options[];
+extern const size_t orr_options_n;
+bool orr_option_applies(const orr_option *option, const orr_command *command);
+/* "ORRERY_FAIL_IF", into name[0..size). */
+void orr_option_environment(const orr_option *option, char *name, size_t size);
+
+/* Defaults, then the environment, then argv[0..argc). Options may stand anywhere; "--" ends
+ * them. argv is reordered so that settings->args are its inputs. `command` may be NULL
+ * (the options of all commands are then known, but only those of no command apply).
+ * Errors: INVALID, with a text for a person. */
+orr_status orr_options_parse(int argc, char **argv, const orr_command *command,
+                             orr_settings *settings, orr_error *err) ORR_MUST_CHECK;
+
+/* The way back: words of a command line that says the same, in the arena, NULL after the last; NULL: out of
+ * memory. For a process whose environment says nothing, see below. */
+const char *const *orr_options_words(const orr_command *command, const orr_settings *settings,
+                                     orr_arena *arena);
+/* Takes out of the environment whatever sets an option. */
+void orr_options_forget_environment(void);
+
+#endif /* ORR_CLI_OPTION_H */

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/arguments/job.h"
+#include "report/humanize/human.h"
+
+enum { JOBS = 2 };
+typedef struct comparison {
+    orr_session session;
+    orr_job_request jobs[JOBS];
+} comparison;
+
+static orr_status read_jobs(comparison *c)
+{
+    const orr_settings *settings = c->session.settings;
+    const orr_job_words otherwise = {settings->model, settings->cluster, settings->plan};
+    for (int i = 0; i < JOBS; i++) {
+        orr_job_words words;
+        ORR_TRY(orr_job_words_parse(settings->args[i], &otherwise, c->session.arena, &words,
+                                    &c->session.err));
+        ORR_TRY(orr_job_request_read(&c->session, &words, &c->jobs[i]));
+    }
+    return ORR_OK;
+}
+
+static void tell(const comparison *c, orr_output *out)
+{
+    for (int i = 0; i < JOBS; i++) {
+        orr_output_printf(out, "%c: ", 'A' + i);
+        orr_job_request_tell(&c->jobs[i], out);
+        orr_output_text(out, "\n");
+    }
+    const double a = (double)c->jobs[0].outcome.step_ns, b = (double)c->jobs[1].outcome.step_ns;
+    const double tokens = c->jobs[1].outcome.tokens_per_s / c->jobs[0].outcome.tokens_per_s;
+    orr_output_printf(out, "B takes %.3f times as long a step as A, at %.3f times the tokens/s\n\n",
+                      b / a, tokens);
+}
+
+static orr_status print(comparison *c)
+{
+    orr_session *session = &c->session;
+    orr_table_style style;
+    orr_named_table tables[ORR_COMPARISON_TABLES];
+    ORR_TRY(orr_comparison_tables(&c->jobs[0].outcome, &c->jobs[1].outcome, session->arena, tables,
+                                  &session->err));
+    ORR_TRY(orr_session_output(session, &style));
+    if (style.format == ORR_TABLE_JSON)
+        orr_output_printf(session->out,
+                          "{\"schema\":\"orrery.comparison/1\",\"version\":\"%s\",\"tables\":{",
+                          orr_version());
+    else if (style.format == ORR_TABLE_TEXT)
+        tell(c, session->out);
+    orr_session_tables(session, &style, tables, ORR_COMPARISON_TABLES, 0);
+    if (style.format == ORR_TABLE_JSON)
+        orr_output_text(session->out, "}}\n");
+    return orr_output_finish(session->out, &session->err);
+}
+
+static orr_status run(comparison *c)
+{
+    for (int i = 0; i < JOBS; i++)
+        ORR_TRY(orr_job_request_run(&c->jobs[i]));
+    return ORR_OK;
+}
+
+static orr_status write_page(comparison *c)
+{
+    const char *path = c->session.settings->html;
+    if (path == NULL)
+        return ORR_OK;
+    ORR_TRY(orr_plan_html(path, &c->jobs[0].outcome, &c->jobs[1].outcome, &c->session.err));
+    orr_session_remark(&c->session, "report written to %s", path);
+    return ORR_OK;
+}
+
+int orr_command_compare(const orr_settings *settings)
+{
+    comparison c = {0};
+    int code = EXIT_DONE;
+    if (orr_session_init(&c.session, settings) != ORR_OK || read_jobs(&c) != ORR_OK) {
+        orr_session_fail(&c.session);
+        code = orr_job_code_of_words(c.session.err.status);
+    } else if (run(&c) != ORR_OK) {
+        orr_session_fail(&c.session);
+        code = orr_job_code_of_plan(c.session.err.status);
+    } else if (write_page(&c) != ORR_OK || print(&c) != ORR_OK) {
+        code = orr_session_fail(&c.session);
+    }
+    for (int i = 0; i < JOBS; i++)
+        orr_job_request_done(&c.jobs[i]);
+    orr_session_done(&c.session);
+    return code;
+}

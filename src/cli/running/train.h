@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ORR_CLI_TRAIN_H
+#define ORR_CLI_TRAIN_H
+
+#include "cli/command/session.h"
+
+/* What became of a replica that ran here. */
+typedef struct orr_replica_row {
+    const char *replica, *state; /* "done", "left", "given up", ... */
+    int64_t starts, step;        /* it has the state after; -1: none */
+    const char *state_digest;    /* "": none */
+    uint64_t digest;             /* 0: none */
+} orr_replica_row;
+
+typedef struct orr_replicas_told {
+    const orr_replica_row *rows;
+    uint32_t n;
+    int64_t  restarts, coordinator_restarts, retries;
+    bool     equal; /* all that have the last state have the same */
+} orr_replicas_told;
+
+/* A run of `orrery train`, as the command line says it. */
+typedef struct orr_training {
+    orr_session       session;
+    const orr_model  *model;
+    orr_plan          plan;
+    orr_workload      workload;
+    orr_train_options options;
+    orr_measured      measured;
+    orr_expected      expected;
+    orr_train_result  result;
+    orr_table_style   style;
+    orr_train_team    team;
+    bool              in_team; /* a replica of one, or all of them */
+    int               reports; /* to who started this replica; -1 */
+    const orr_replicas_told *replicas; /* all that ran here; NULL: this was the job, or one of them */
+    bool              heading; /* of the lines of steps is out */
+} orr_training;
+
+/* Of --team and --replicas (train_team.c): the settings, and what they forbid. */
+orr_status orr_training_team(orr_training *training) ORR_MUST_CHECK;
+/* Where a replica keeps its checkpoints. NULL: out of memory. */
+const char *orr_training_folder(const orr_training *training, const char *replica);
+/* All replicas on this machine, and their coordinator (train_replicas.c): until they are done. Returns the
+ * exit status; what fails is in session.err. */
+int orr_training_replicas(orr_training *training);
+/* Names of replicas that are started here: "r0"; in the arena. NULL: out of memory. */
+const char *orr_training_replica_name(orr_arena *arena, uint32_t i);
+
+/* What is about to be done, and what it should take, in a few lines. */
+void orr_training_announce(orr_training *training);
+/* A line a step: for orr_train_options.told; ctx: the training. */
+void orr_training_step(void *ctx, const orr_train_step *step);
+/* What it came to: tables, or JSON. */
+orr_status orr_training_print(orr_training *training) ORR_MUST_CHECK;
+
+#endif /* ORR_CLI_TRAIN_H */

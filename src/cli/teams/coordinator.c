@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/units.h"
+#include "cli/running/child_report.h"
+#include "cli/command/session.h"
+#include "cli/command/interrupt.h"
+#include "io/json/writer.h"
+
+#define LISTEN_DEFAULT "127.0.0.1:29400"
+
+typedef struct coordinating {
+    orr_session session;
+    orr_coordinator_options options;
+    orr_table_style style;
+    int reports; /* to who started it; -1 */
+} coordinating;
+
+static bool is_none(const char *text)
+{
+    return text != NULL && strcmp(text, "none") == 0;
+}
+
+static orr_status make_folders(char *path, orr_error *err)
+{
+    for (char *at = strchr(path + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        const bool is = mkdir(path, 0755) == 0 || errno == EEXIST;
+        const orr_status status =
+            is ? ORR_OK : orr_fail(err, ORR_IO, "--log: %s: %s", path, strerror(errno));
+        *at = '/';
+        ORR_TRY(status);
+    }
+    return ORR_OK;
+}
+
+/* $XDG_STATE_HOME/orrery, ~/.local/state/orrery: by the port, under which replicas will look for it
+ * again. */
+static orr_status usual_log(coordinating *c, const char **ret)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    const char *port = strrchr(c->options.listen, ':');
+    orr_arena *arena = c->session.arena;
+    if (port == NULL || strtol(port + 1, NULL, 10) == 0)
+        return ORR_OK;
+    if (state == NULL || *state != '/')
+        state = orr_arena_printf(arena, "%s/.local/state",
+                                 home != NULL && *home == '/' ? home : "/tmp");
+    char *path = state == NULL
+                     ? NULL
+                     : orr_arena_printf(arena, "%s/orrery/coordinator-%s.log", state, port + 1);
+    if (path == NULL)
+        return orr_fail_memory(&c->session.err);
+    *ret = path;
+    return make_folders(path, &c->session.err);
+}
+
+static orr_status find_store(coordinating *c)
+{
+    const orr_settings *s = c->session.settings;
+    orr_error *err = &c->session.err;
+    if (s->log != NULL && s->etcd != NULL)
+        return orr_fail(err, ORR_INVALID, "--log or --etcd: it remembers in one place");
+    if (s->etcd != NULL) {
+        c->options.store = orr_arena_printf(c->session.arena, "etcd:%s", s->etcd);
+        return c->options.store != NULL ? ORR_OK : orr_fail_memory(err);
+    }
+    if (s->log == NULL)
+        return usual_log(c, &c->options.store);
+    c->options.store = is_none(s->log) ? NULL : s->log;
+    return ORR_OK;
+}
+
+static orr_status read_options(coordinating *c)
+{
+    const orr_settings *s = c->session.settings;
+    orr_coordinator_options *o = &c->options;
+    orr_error *err = &c->session.err;
+    if (s->replicas > UINT16_MAX || s->least > UINT16_MAX)
+        return orr_fail(err, ORR_INVALID, "--replicas, --least: so many are no team");
+    o->listen = s->listen != NULL ? s->listen : LISTEN_DEFAULT;
+    o->metrics = is_none(s->metrics) ? NULL : s->metrics;
+    o->replicas = (uint32_t)s->replicas;
+    o->least = (uint32_t)s->least;
+    o->stay = s->stay;
+    if (s->failure_timeout != NULL &&
+        orr_parse_duration(s->failure_timeout, &o->failure_timeout_ns, err) != ORR_OK) {
+        orr_error_prefix(err, "--failure-timeout");
+        return err->status;
+    }
+    return find_store(c);
+}
+
+static void tell_address(void *ctx, const char *address)
+{
+    coordinating *c = ctx;
+    orr_output *out = c->session.out;
+    if (c->reports >= 0)
+        orr_report_address(c->reports, address);
+    if (c->style.format == ORR_TABLE_JSON) {
+        orr_json_writer w;
+        orr_json_write_init(&w, out);
+        orr_json_write_object(&w);
+        orr_json_write_key(&w, "listening");
+        orr_json_write_cstr(&w, address);
+        orr_json_write_key(&w, "store");
+        if (c->options.store != NULL)
+            orr_json_write_cstr(&w, c->options.store);
+        else
+            orr_json_write_null(&w);
+        orr_json_write_object_end(&w);
+        orr_output_text(out, "\n");
+    } else {
+        orr_output_printf(out, "listening on %s\n", address);
+    }
+    orr_output_flush(out);
+    if (c->options.store != NULL)
+        orr_session_remark(&c->session, "what must outlive it is in %s", c->options.store);
+    else
+        orr_session_remark(&c->session, "nothing outlives it: no --log, no --etcd");
+}
+
+static void tell_event(void *ctx, const orr_team_event *event)
+{
+    const coordinating *c = ctx;
+    const orr_settings *s = c->session.settings;
+    if (c->reports >= 0)
+        orr_report_event(c->reports, event);
+    else if (!s->quiet && (event->kind != ORR_TEAM_COMMIT || s->verbose))
+        orr_event_print(NULL, event, event->text != NULL ? event->text : "");
+}
+
+static int finish(coordinating *c, int code)
+{
+    if (code != EXIT_DONE)
+        orr_session_fail(&c->session);
+    orr_session_done(&c->session);
+    return code;
+}
+
+int orr_command_coordinator(const orr_settings *settings)
+{
+    coordinating c = {.reports = orr_reports_open()};
+    if (orr_session_init(&c.session, settings) != ORR_OK || read_options(&c) != ORR_OK)
+        return finish(&c, c.session.err.status == ORR_INVALID ? EXIT_USAGE : EXIT_INPUT);
+    if (orr_session_output(&c.session, &c.style) != ORR_OK)
+        return finish(&c, EXIT_INPUT);
+    c.options.listening = tell_address;
+    c.options.told = tell_event;
+    c.options.stopped = orr_stop_asked;
+    c.options.ctx = &c;
+    orr_stop_watch();
+    const orr_status status = orr_coordinator_run(&c.options, &c.session.err);
+    if (status != ORR_OK)
+        return finish(&c, status == ORR_INVALID ? EXIT_USAGE : EXIT_INPUT);
+    if (orr_output_finish(c.session.out, &c.session.err) != ORR_OK)
+        return finish(&c, EXIT_INPUT);
+    finish(&c, EXIT_DONE);
+    return orr_stop_signal() != 0 ? 128 + orr_stop_signal() : EXIT_DONE;
+}

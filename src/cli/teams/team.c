@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli/command/session.h"
+#include "cli/teams/team_snapshot.h"
+#include "report/analyses/registry.h"
+
+#define METRICS_DEFAULT "127.0.0.1:29401"
+
+#define C(field, type) ORR_COL_(orr_member_row, field, type)
+static const orr_column member_columns[] = {
+    C(replica, TEXT), C(state, TEXT),  C(ranks, U32),  C(step, TEXT),        C(heard_ns, NS),
+    C(posted, U64),   C(reduced, U64), C(faults, U32), C(incarnation, TEXT),
+};
+#undef C
+
+static orr_status look_at(orr_session *session, orr_team_look *ret)
+{
+    const orr_settings *s = session->settings;
+    const char *address = s->n_args > 1 ? s->args[1] : METRICS_DEFAULT;
+    const orr_status status = orr_team_look_at(address, session->arena, ret, &session->err);
+    return status == ORR_IO && s->n_args < 2
+               ? orr_fail(
+                     &session->err, ORR_IO,
+                     "no team shows itself at %s: say where, as the coordinator's --metrics does",
+                     address)
+               : status;
+}
+
+static orr_status print(orr_session *session, const orr_team_look *look)
+{
+    const orr_table table =
+        ORR_TABLE_("orrery.team_members/1", "members", member_columns, look->members, look->n);
+    orr_table_style style;
+    ORR_TRY(orr_session_output(session, &style));
+    style.max_rows = 0;
+    if (style.format == ORR_TABLE_JSON) {
+        orr_team_look_json(look, session->out);
+        return orr_output_finish(session->out, &session->err);
+    }
+    if (style.format == ORR_TABLE_TEXT) {
+        orr_team_look_headline(look, session->out);
+        orr_output_text(session->out, look->n > 0 ? "\n" : "");
+    }
+    if (look->n > 0 || style.format != ORR_TABLE_TEXT)
+        orr_table_write(&table, &style, session->out);
+    return orr_output_finish(session->out, &session->err);
+}
+
+static int fail(orr_session *session, int code)
+{
+    orr_session_fail(session);
+    orr_session_done(session);
+    return code;
+}
+
+int orr_command_team(const orr_settings *settings)
+{
+    orr_session session;
+    orr_team_look look;
+    if (orr_session_init(&session, settings) != ORR_OK)
+        return fail(&session, EXIT_INPUT);
+    if (strcmp(settings->args[0], "status") != 0) {
+        (void)orr_fail(&session.err, ORR_INVALID, "team: '%.60s' is not status", settings->args[0]);
+        return fail(&session, EXIT_USAGE);
+    }
+    if (look_at(&session, &look) != ORR_OK || print(&session, &look) != ORR_OK)
+        return fail(&session, EXIT_INPUT);
+    orr_session_done(&session);
+    return EXIT_DONE;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli/command/session.h"
+#include "report/table/cell.h"
+
+enum { N_NODE_KINDS = ORR_NODE_OVERHEAD + 1, N_DEP_KINDS = ORR_DEP_SYNC + 1 };
+
+typedef struct recording {
+    uint32_t rank, world_size, nodes, dependencies, lanes, groups, tensors, communications, steps;
+    const char *source, *device, *files;
+    int64_t span_ns, read_bytes, memory_bytes;
+    double bytes_per_node;
+    uint64_t records, orphans, faults;
+} recording;
+
+#define C(name, type)                                                                              \
+    {                                                                                              \
+#name, ORR_COLUMN_##type, offsetof(recording, name)                                        \
+    }
+static const orr_column RECORDING_COLUMNS[] = {
+    C(rank, U32),
+    C(files, TEXT),
+    C(source, TEXT),
+    C(device, TEXT),
+    C(world_size, U32),
+    C(span_ns, NS),
+    C(steps, U32),
+    C(records, U64),
+    C(nodes, U32),
+    C(dependencies, U32),
+    C(lanes, U32),
+    C(groups, U32),
+    C(tensors, U32),
+    C(communications, U32),
+    C(orphans, U64),
+    C(faults, U64),
+    C(read_bytes, BYTES),
+    C(memory_bytes, BYTES),
+    C(bytes_per_node, NUMBER),
+};
+#undef C
+
+typedef struct kind_count {
+    uint32_t rank;
+    const char *kind;
+    uint64_t count;
+    int64_t sum_ns;
+} kind_count;
+
+#define C(name, type)                                                                              \
+    {                                                                                              \
+#name, ORR_COLUMN_##type, offsetof(kind_count, name)                                       \
+    }
+static const orr_column NODE_COLUMNS[] = {C(rank, U32), C(kind, TEXT), C(count, U64),
+                                          C(sum_ns, NS)};
+static const orr_column DEP_COLUMNS[] = {C(rank, U32), C(kind, TEXT), C(count, U64)};
+#undef C
+
+/* Names and numbers of the files that made the graph of a rank. */
+static orr_status add_files(orr_session *session, recording *row)
+{
+    row->files = "";
+    for (size_t i = 0; i < session->n_files; i++) {
+        const orr_job_file *file = &session->files[i];
+        if (file->rank != row->rank)
+            continue;
+        row->files = *row->files
+                         ? orr_arena_printf(session->arena, "%s + %s", row->files, file->path)
+                         : file->path;
+        if (!row->files)
+            return orr_fail_memory(&session->err);
+        row->read_bytes += (int64_t)file->report.bytes;
+        row->records += file->report.events;
+        row->orphans += file->report.orphans;
+        for (int fault = 0; fault < ORR_FAULTS; fault++)
+            row->faults += file->report.faults[fault];
+    }
+    return ORR_OK;
+}
+
+static orr_status describe(orr_session *session, uint32_t g, recording *row)
+{
+    const orr_graph *graph = session->job->graphs[g];
+
+    *row = (recording){
+        .rank = session->job->rank_of_graph[g],
+        .world_size = graph->world_size,
+        .nodes = graph->n_nodes,
+        .dependencies = graph->n_deps,
+        .lanes = graph->n_lanes,
+        .groups = graph->n_groups,
+        .tensors = graph->n_tensors,
+        .communications = graph->n_comms,
+        .source = orr_graph_str(graph, graph->source),
+        .device = orr_graph_str(graph, graph->device_name),
+        .span_ns = graph->span_ns,
+        .memory_bytes = (int64_t)orr_graph_held_bytes(graph),
+        .bytes_per_node = graph->n_nodes ? (double)orr_graph_core_bytes(graph) / graph->n_nodes : 0,
+    };
+    const orr_step *steps;
+    size_t n_steps;
+    const orr_analysis_options options = {.struct_bytes = sizeof options,
+                                          .rank = row->rank,
+                                          .annotation = session->analysis.annotation,
+                                          .step_first = -1,
+                                          .step_last = -1};
+    ORR_TRY(
+        orr_analyze_steps(session->job, &options, session->arena, &steps, &n_steps, &session->err));
+    row->steps = (uint32_t)n_steps;
+    return add_files(session, row);
+}
+
+static size_t count_nodes(const orr_job *job, uint32_t g, kind_count *rows)
+{
+    const orr_graph *graph = job->graphs[g];
+    kind_count all[N_NODE_KINDS] = {0};
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        all[graph->kind[i]].count++;
+        all[graph->kind[i]].sum_ns += graph->duration_ns[i];
+    }
+    for (int kind = 0; kind < N_NODE_KINDS; kind++)
+        if (all[kind].count)
+            rows[n++] = (kind_count){job->rank_of_graph[g], orr_node_kind_name((orr_node_kind)kind),
+                                     all[kind].count, all[kind].sum_ns};
+    return n;
+}
+
+static size_t count_deps(const orr_job *job, uint32_t g, kind_count *rows)
+{
+    const orr_graph *graph = job->graphs[g];
+    uint64_t all[N_DEP_KINDS] = {0};
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < graph->n_deps; i++)
+        all[graph->dep_kind[i]]++;
+    for (int kind = 0; kind < N_DEP_KINDS; kind++)
+        if (all[kind])
+            rows[n++] = (kind_count){job->rank_of_graph[g], orr_dep_kind_name((orr_dep_kind)kind),
+                                     all[kind], 0};
+    return n;
+}
+
+/* For people: a list a rank, since a row of so many columns fits no terminal. */
+static void write_lists(const orr_table *table, orr_output *out)
+{
+    char heading[ORR_HUMAN_MAX], value[ORR_HUMAN_MAX];
+
+    for (size_t row = 0; row < table->n_rows; row++) {
+        for (size_t i = 0; i < table->n_columns; i++) {
+            const orr_column *column = &table->columns[i];
+            const orr_cell cell = orr_table_cell(table, row, column);
+            if (cell.kind == ORR_CELL_NONE || (cell.kind == ORR_CELL_TEXT && !*cell.as.text))
+                continue;
+            orr_column_heading(column, heading);
+            orr_output_printf(out, "%-16s %s\n", heading,
+                              orr_cell_human(&cell, column->type, value));
+        }
+        orr_output_text(out, "\n");
+    }
+}
+
+static void write_tables(orr_session *session, const orr_table tables[3],
+                         const orr_table_style *style)
+{
+    static const char *const names[] = {"recordings", "nodes", "dependencies"};
+    const bool json = style->format == ORR_TABLE_JSON;
+
+    if (json)
+        orr_output_printf(session->out,
+                          "{\"schema\":\"orrery.info/1\",\"version\":\"%s\",\"tables\":{",
+                          orr_version());
+    for (int i = 0; i < 3; i++) {
+        if (json)
+            orr_output_printf(session->out, "%s\n\"%s\":", i ? "," : "", names[i]);
+        else if (i)
+            orr_output_text(session->out, "\n");
+        if (i == 0 && style->format == ORR_TABLE_TEXT)
+            write_lists(&tables[i], session->out);
+        else
+            orr_table_write(&tables[i], style, session->out);
+    }
+    if (json)
+        orr_output_text(session->out, "}}\n");
+}
+
+static orr_status print_info(orr_session *session)
+{
+    const orr_job *job = session->job;
+    orr_table_style style;
+
+    recording *recordings = orr_arena_array(session->arena, recording, job->n_graphs);
+    kind_count *nodes =
+        orr_arena_array(session->arena, kind_count, (size_t)job->n_graphs * N_NODE_KINDS);
+    kind_count *deps =
+        orr_arena_array(session->arena, kind_count, (size_t)job->n_graphs * N_DEP_KINDS);
+    if (!recordings || !nodes || !deps)
+        return orr_fail_memory(&session->err);
+    size_t n_nodes = 0, n_deps = 0;
+    for (uint32_t g = 0; g < job->n_graphs; g++) {
+        ORR_TRY(describe(session, g, &recordings[g]));
+        n_nodes += count_nodes(job, g, nodes + n_nodes);
+        n_deps += count_deps(job, g, deps + n_deps);
+    }
+#define COLUMNS(c) c, sizeof(c) / sizeof *(c)
+    const orr_table tables[3] = {
+        {"orrery.recordings/1", "Recordings", COLUMNS(RECORDING_COLUMNS), recordings,
+         sizeof *recordings, job->n_graphs},
+        {"orrery.nodes/1", "Nodes", COLUMNS(NODE_COLUMNS), nodes, sizeof *nodes, n_nodes},
+        {"orrery.dependencies/1", "Dependencies", COLUMNS(DEP_COLUMNS), deps, sizeof *deps, n_deps},
+    };
+#undef COLUMNS
+    ORR_TRY(orr_session_output(session, &style));
+    style.max_rows = 0;
+    write_tables(session, tables, &style);
+    return orr_output_finish(session->out, &session->err);
+}
+
+int orr_command_info(const orr_settings *settings)
+{
+    orr_session session;
+    int code = EXIT_DONE;
+
+    if (orr_session_init(&session, settings) != ORR_OK ||
+        orr_session_analysis(&session) != ORR_OK ||
+        orr_session_load(&session, settings->args, settings->n_args) != ORR_OK ||
+        print_info(&session) != ORR_OK)
+        code = orr_session_fail(&session);
+    orr_session_done(&session);
+    return code;
+}

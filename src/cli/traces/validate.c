@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/command/session.h"
+
+static void describe_file(const orr_session *session, const orr_job_file *file)
+{
+    const orr_read_report *report = &file->report;
+
+    orr_output_printf(session->out, "%s: %s, %llu records", file->path,
+                      orr_format_name(report->format), (unsigned long long)report->events);
+    if (report->orphans)
+        orr_output_printf(session->out, ", %llu without a launch",
+                          (unsigned long long)report->orphans);
+    for (int fault = 0; fault < ORR_FAULTS; fault++)
+        if (report->faults[fault])
+            orr_output_printf(session->out, "\n%s: let pass %llu x: %s", file->path,
+                              (unsigned long long)report->faults[fault],
+                              orr_fault_text((orr_fault)fault));
+    orr_output_text(session->out, "\n");
+}
+
+static void describe_link(const orr_session *session, const orr_job_file *file)
+{
+    const orr_link_report *link = &file->report.link;
+
+    if (!file->paired_with)
+        return;
+    orr_output_printf(session->out, "%s: %u of %u operators found in the device trace\n",
+                      file->path, link->matched_by_id + link->matched_by_order, link->host_ops);
+    for (int miss = 0; miss < ORR_MISSES; miss++)
+        if (link->missed[miss])
+            orr_output_printf(session->out, "%s: %u not matched: %s\n", file->path,
+                              link->missed[miss], orr_miss_text((orr_miss)miss));
+}
+
+/* Faults of the job as a whole, a line each. */
+static bool job_is_whole(const orr_session *session)
+{
+    const orr_job *job = session->job;
+    uint32_t missing = 0;
+
+    for (uint32_t rank = 0; rank < job->n_ranks; rank++)
+        missing += job->graph_of_rank[rank] == ORR_NONE;
+    if (missing)
+        orr_output_printf(session->out, "job: %u of %u ranks %s missing\n", missing, job->n_ranks,
+                          missing == 1 ? "is" : "are");
+    const bool unmatched = job->unmatched && job->n_graphs > 1;
+    if (unmatched)
+        orr_output_printf(session->out, "job: %u communications have a member missing\n",
+                          job->unmatched);
+    return !missing && !unmatched;
+}
+
+/* What each file is guilty of by itself, when the job could not be read. */
+static void blame_files(orr_session *session)
+{
+    const char *const *files;
+    size_t n_files;
+    orr_read_options options;
+    const orr_error of_job = session->err;
+    bool found = false;
+
+    orr_session_read_options(session, &options);
+    if (orr_trace_find(session->settings->args, session->settings->n_args, session->arena, &files,
+                       &n_files, &session->err) == ORR_OK)
+        for (size_t i = 0; i < n_files; i++) {
+            const orr_graph *graph;
+            if (orr_trace_read(files[i], &options, &graph, NULL, &session->err) == ORR_OK) {
+                orr_graph_free(graph);
+            } else {
+                orr_session_fail(session);
+                found = true;
+            }
+        }
+    session->err = of_job;
+    if (!found)
+        orr_session_fail(session);
+}
+
+static int validate(orr_session *session)
+{
+    orr_table_style style;
+
+    if (orr_session_output(session, &style) != ORR_OK)
+        return orr_session_fail(session);
+    if (orr_session_read(session, session->settings->args, session->settings->n_args) != ORR_OK) {
+        blame_files(session);
+        return EXIT_INPUT;
+    }
+    for (size_t i = 0; i < session->n_files; i++) {
+        describe_file(session, &session->files[i]);
+        describe_link(session, &session->files[i]);
+    }
+    const bool whole = job_is_whole(session);
+    if (whole)
+        orr_output_printf(session->out, "%zu file%s, no fault\n", session->n_files,
+                          session->n_files == 1 ? "" : "s");
+    if (orr_output_finish(session->out, &session->err) != ORR_OK)
+        return orr_session_fail(session);
+    return whole ? EXIT_DONE : EXIT_CONDITION;
+}
+
+int orr_command_validate(const orr_settings *settings)
+{
+    orr_session session;
+
+    const int code = orr_session_init(&session, settings) == ORR_OK ? validate(&session)
+                                                                    : orr_session_fail(&session);
+    orr_session_done(&session);
+    return code;
+}
