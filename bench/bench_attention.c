@@ -59,7 +59,7 @@ static double tile_rate(bool pairs)
 {
     static float a[60 * 64], b[64 * 64], c[60 * 64];
     const orr_lanes *lanes = orr_lanes_now();
-    const orr_product p = {.a = a,
+    const orr_block_product p = {.a = a,
                            .b = b,
                            .c = c,
                            .a_row = 64,
@@ -69,7 +69,7 @@ static double tile_rate(bool pairs)
                            .rows = 60,
                            .depth = 64,
                            .lanes = 64};
-    void (*multiply)(const orr_product *) =
+    void (*multiply)(const orr_block_product *) =
         pairs && lanes->pair_product != NULL ? lanes->pair_product : lanes->product;
     double least = 1e9;
     for (int r = 0; r < 50; r++) {

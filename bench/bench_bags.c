@@ -57,8 +57,8 @@ static void run_format(orr_row_format format, const orr_operand *ids, orr_worker
     const orr_rows rows = {.format = (uint8_t)format,
                            .columns = COLUMNS,
                            .row_bytes = row_bytes,
-                           .pieces = &piece,
-                           .n_pieces = 1};
+                           .segments = &piece,
+                           .n_segments = 1};
     const orr_operand in[] = {{.type = {.dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {ROWS, COLUMNS}},
                                .rows = &rows},
                               *ids},

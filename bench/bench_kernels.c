@@ -88,12 +88,12 @@ static rates time_call(orr_kernel_call *call, double work, double (*floor)(const
                        const void *ctx)
 {
     orr_error err;
-    const orr_kernel_seat *seat = &backend->seats[call->op];
+    const orr_kernel_seat *entry = &backend->entries[call->op];
     call->workers = workers;
-    const size_t bytes = seat->workspace != NULL ? seat->workspace(call) : 0;
+    const size_t bytes = entry->workspace != NULL ? entry->workspace(call) : 0;
     call->workspace = large(bytes + 64);
     call->state = NULL;
-    if (seat->prepare != NULL && seat->prepare(call, &call->state, &err) != ORR_OK) {
+    if (entry->prepare != NULL && entry->prepare(call, &call->state, &err) != ORR_OK) {
         fprintf(stderr, "bench_kernels: %s\n", err.text);
         exit(1);
     }
@@ -103,14 +103,14 @@ static rates time_call(orr_kernel_call *call, double work, double (*floor)(const
         if (i % 4 == 0 || work > 1e8)
             best.floor = larger(best.floor, floor(ctx));
         const double start = now_s();
-        if (seat->run(call, &err) != ORR_OK) {
+        if (entry->run(call, &err) != ORR_OK) {
             fprintf(stderr, "bench_kernels: %s\n", err.text);
             exit(1);
         }
         best.call = larger(best.call, work / (now_s() - start));
     }
-    if (seat->release != NULL)
-        seat->release(call->state);
+    if (entry->release != NULL)
+        entry->release(call->state);
     backend->release(backend, call->workspace, bytes + 64);
     return best;
 }
@@ -214,8 +214,8 @@ static void bench_rows(orr_row_format format, int64_t tokens, int64_t k, char *b
     const orr_rows rows = {.format = (uint8_t)format,
                            .columns = k,
                            .row_bytes = row_bytes,
-                           .pieces = &piece,
-                           .n_pieces = 1};
+                           .segments = &piece,
+                           .n_segments = 1};
     const orr_dtype dtype = format == ORR_ROWS_FP32 ? ORR_DTYPE_FP32 : ORR_DTYPE_BF16;
     orr_operand in[2] = {
         matrix(dtype, tokens, k, false),

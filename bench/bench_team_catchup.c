@@ -21,7 +21,7 @@ static const int64_t patient_ns = INT64_C(60) * 1000 * 1000 * 1000;
 
 typedef struct server {
     orr_net *net;
-    orr_source *source;
+    orr_state_provider *source;
     pthread_t thread;
     atomic_bool over;
 } server;
@@ -79,7 +79,7 @@ static void bench_init(bench *b, size_t bytes, uint32_t n)
     const orr_net_system_options options = {0};
     orr_error err = {0};
     *b = (bench){.n = n, .bytes = bytes, .state = touched(bytes, 1), .fetched = touched(bytes, 0)};
-    const orr_span state = {b->state, bytes}, fetched = {b->fetched, bytes};
+    const orr_state_span state = {b->state, bytes}, fetched = {b->fetched, bytes};
     for (uint32_t i = 0; i < n; i++) {
         server *s = &b->servers[i];
         need(orr_net_system_new(&options, &s->net, &err), &err);

@@ -84,17 +84,17 @@ static inline void fill(const orr_operand *o)
 /* Seconds of a call, or -1 where there is no such kernel. */
 static inline double time_call(orr_kernel_call *call, int repetitions)
 {
-    const orr_kernel_seat *seat = &the_cpu()->seats[call->op];
+    const orr_kernel_seat *entry = &the_cpu()->entries[call->op];
     orr_error err = {0};
-    if (seat->run == NULL)
+    if (entry->run == NULL)
         return -1;
-    if (seat->prepare != NULL)
-        check(seat->prepare(call, &call->state, &err), &err);
-    call->workspace = bytes_of(seat->workspace != NULL ? seat->workspace(call) : 0);
+    if (entry->prepare != NULL)
+        check(entry->prepare(call, &call->state, &err), &err);
+    call->workspace = bytes_of(entry->workspace != NULL ? entry->workspace(call) : 0);
     double least = 1e9;
     for (int i = 0; i <= repetitions; i++) {
         const double begin = now_s();
-        check(seat->run(call, &err), &err);
+        check(entry->run(call, &err), &err);
         const double took = now_s() - begin;
         least = i > 0 && took < least ? took : least;
     }

@@ -122,13 +122,13 @@ static volatile uint64_t sink;
 static void run_floor(const job *j)
 {
     const uint64_t rounds = j->result.n_messages / j->network.n_ranks;
-    orr_event *row = malloc(j->network.n_ranks * sizeof *row);
+    orr_message_event *row = malloc(j->network.n_ranks * sizeof *row);
     uint64_t sum = 0;
     if (!row)
         exit(1);
     for (uint64_t round = 0; round < rounds; round++) {
         for (uint32_t i = 0; i < j->network.n_ranks; i++)
-            row[i] = (orr_event){round + sum, i, (uint32_t)round};
+            row[i] = (orr_message_event){round + sum, i, (uint32_t)round};
         for (uint32_t i = 0; i < j->network.n_ranks; i++)
             sum += row[i].what ^ row[i].who ^ row[i].index;
     }

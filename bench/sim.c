@@ -41,7 +41,7 @@ typedef struct draft {
     orr_lane_id  thread, stream;
     int64_t      host_ns, device_ns;
     uint32_t     n_comms;
-    orr_meeting *meetings;
+    orr_meeting *rendezvous;
 } draft;
 
 static orr_node_id add(draft *d, const char *name, orr_node_kind kind, orr_lane_id lane,
@@ -87,14 +87,14 @@ static void meet(draft *d, orr_collective collective, uint32_t grouping, int64_t
                            .in_bytes = 1 << 24,
                            .out_bytes = 1 << 24};
     check(orr_builder_comm(d->builder, v, &comm, &err));
-    d->meetings[d->n_comms] = (orr_meeting){grouping, d->n_comms};
+    d->rendezvous[d->n_comms] = (orr_meeting){grouping, d->n_comms};
     d->n_comms++;
 }
 
 /* Stage `stage` of the pipeline; what passes between two stages has the ordinal 1000 + sender. */
-static const orr_graph *make_graph(uint32_t stage, uint32_t layers, orr_meeting *meetings)
+static const orr_graph *make_graph(uint32_t stage, uint32_t layers, orr_meeting *rendezvous)
 {
-    draft d = {.builder = orr_graph_builder_new(), .meetings = meetings};
+    draft d = {.builder = orr_graph_builder_new(), .rendezvous = rendezvous};
     const orr_graph *graph;
     check(orr_builder_lane(d.builder,
                            &(orr_lane){.kind = ORR_LANE_HOST, .device = -1, .pid = 1, .tid = 1},
@@ -103,7 +103,7 @@ static const orr_graph *make_graph(uint32_t stage, uint32_t layers, orr_meeting 
                            &err));
     if (stage > 0) {
         meet(&d, ORR_COLL_RECV, 2, 90000);
-        meetings[d.n_comms - 1].ordinal = 1000 + stage - 1;
+        rendezvous[d.n_comms - 1].ordinal = 1000 + stage - 1;
     }
     for (uint32_t l = 0; l < layers; l++)
         for (int k = 0; k < LAYER_KERNELS; k++) {
@@ -114,7 +114,7 @@ static const orr_graph *make_graph(uint32_t stage, uint32_t layers, orr_meeting 
         }
     if (stage + 1 < PP) {
         meet(&d, ORR_COLL_SEND, 2, 90000);
-        meetings[d.n_comms - 1].ordinal = 1000 + stage;
+        rendezvous[d.n_comms - 1].ordinal = 1000 + stage;
     }
     meet(&d, ORR_COLL_ALL_REDUCE, 1, 800000);
     check(orr_graph_build(d.builder, &graph, &err));
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
     uint32_t *pp = orr_arena_array(arena, uint32_t, n);
     uint32_t *graph_of_rank = orr_arena_array(arena, uint32_t, n);
     const orr_graph *graphs[PP];
-    orr_meeting *meetings[PP];
+    orr_meeting *rendezvous[PP];
     if (!tp || !dp || !pp || !graph_of_rank)
         return 1;
     for (uint32_t r = 0; r < n; r++) { /* rank = (stage * dp + replica) * tp + shard */
@@ -213,8 +213,8 @@ int main(int argc, char **argv)
         pp[r] = r % per_stage;
     }
     for (uint32_t d = 0; d < PP; d++) {
-        meetings[d] = orr_arena_array(arena, orr_meeting, layers * 2 + 3);
-        graphs[d] = make_graph(d, layers, meetings[d]);
+        rendezvous[d] = orr_arena_array(arena, orr_meeting, layers * 2 + 3);
+        graphs[d] = make_graph(d, layers, rendezvous[d]);
     }
     const orr_grouping groupings[] = {grouping(arena, "tp", tp, n, n / TP),
                                       grouping(arena, "dp", dp, n, PP * TP),
@@ -225,7 +225,7 @@ int main(int argc, char **argv)
                                    .graphs = graphs,
                                    .graph_of_rank = graph_of_rank,
                                    .groupings = groupings,
-                                   .meetings = (const orr_meeting *const *)meetings};
+                                   .rendezvous = (const orr_meeting *const *)rendezvous};
     run(&ensemble, layers, has(argc, argv, "fold"), has(argc, argv, "overlap"));
     for (uint32_t d = 0; d < PP; d++)
         orr_graph_free(graphs[d]);

@@ -30,11 +30,11 @@ static void check_facts(const void *entry, const orr_field *(*fields_of)(size_t 
     }
 }
 
-static void check_wire(const orr_wire *wire)
+static void check_wire(const orr_wire *transport)
 {
-    FUZZ_CHECK(wire == NULL || (wire->loss_frac >= 0 && wire->loss_frac < 1));
-    FUZZ_CHECK(wire == NULL || wire->failed == 0 || wire->failed < wire->paths);
-    FUZZ_CHECK(wire == NULL || (isfinite(wire->segment_bytes) && wire->segment_bytes >= 0));
+    FUZZ_CHECK(transport == NULL || (transport->loss_frac >= 0 && transport->loss_frac < 1));
+    FUZZ_CHECK(transport == NULL || transport->failed == 0 || transport->failed < transport->paths);
+    FUZZ_CHECK(transport == NULL || (isfinite(transport->segment_bytes) && transport->segment_bytes >= 0));
 }
 
 /* Sizes multiply, or units end where they say. */
@@ -52,7 +52,7 @@ static void check_levels(const orr_cluster *cluster)
         FUZZ_CHECK(!uneven || cluster->n_sites > 0);
         FUZZ_CHECK(level->bytes_per_s.value > 0 && level->oversubscription.value >= 1);
         check_facts(level, orr_level_fields);
-        check_wire(level->wire);
+        check_wire(level->transport);
         devices = uneven ? level->devices : devices * level->size;
     }
     FUZZ_CHECK(cluster->n_devices == devices);
@@ -76,7 +76,7 @@ static void check_sites(const orr_cluster *cluster, orr_arena *arena)
     for (uint32_t i = 0; i < cluster->n_cuts; i++) {
         const orr_cut *cut = &cluster->cuts[i];
         check_facts(cut, orr_cut_fields);
-        check_wire(cut->wire);
+        check_wire(cut->transport);
         FUZZ_CHECK(cut->a < cut->b && cut->b < cluster->n_sites && cut->bytes_per_s.value > 0);
         FUZZ_CHECK(cut->oversubscription.value >= 1);
     }

@@ -12,7 +12,7 @@ enum { PLACE = 1 << 16 };
 static void seal(uint8_t *bytes, size_t len)
 {
     for (size_t at = 0; at + ORR_FRAME_BYTES <= len;) {
-        orr_frame frame;
+        orr_net_frame frame;
         memcpy(&frame, bytes + at, sizeof frame);
         const size_t left = len - at - ORR_FRAME_BYTES;
         frame.bytes %= 2 * PLACE;

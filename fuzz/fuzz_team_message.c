@@ -6,11 +6,11 @@
 /* The first byte chooses the reader of the rest. What can be read is gone on with: a coordinator
  * decides with a report, a member counts data with an epoch. */
 
-static void decide(const orr_report *report)
+static void decide(const orr_member_report *report)
 {
     static const bool whole[ORR_TEAM_REPLICAS] = {true};
-    const orr_candidate candidate = {.report = report};
-    orr_memory memory = {.lost = true, .anew = true, .jump = 5};
+    const orr_epoch_candidate candidate = {.report = report};
+    orr_membership memory = {.lost = true, .anew = true, .jump = 5};
     orr_epoch epoch;
     char why[ORR_TEAM_WHY];
     orr_memory_refresh(&memory, &candidate, 1);

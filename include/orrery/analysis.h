@@ -67,15 +67,15 @@ ORR_API ORR_MUST_CHECK orr_status orr_analyze_temporal(const orr_job *job,
     size_t *ret_n, orr_error *err);
 
 /* Steps: instances of the step annotation, a row each. */
-typedef struct orr_step {
+typedef struct orr_step_summary {
     uint32_t    rank;
     const char *name;
     int32_t     number; /* of "ProfilerStep#3"; -1 when there is none */
     int64_t     start_ns, duration_ns; /* start on the job's axis */
     int64_t     device_span_ns, compute_ns, exposed_comm_ns, idle_ns; /* of work it launched */
-} orr_step;
+} orr_step_summary;
 ORR_API ORR_MUST_CHECK orr_status orr_analyze_steps(const orr_job *job,
-    const orr_analysis_options *options, orr_arena *arena, const orr_step **ret_rows,
+    const orr_analysis_options *options, orr_arena *arena, const orr_step_summary **ret_rows,
     size_t *ret_n, orr_error *err);
 
 /* Kernel types, alone and overlapping, summed over ranks:
@@ -196,17 +196,17 @@ ORR_API ORR_MUST_CHECK orr_status orr_analyze_memory_bandwidth(const orr_job *jo
     const orr_analysis_options *options, orr_arena *arena, const orr_distribution **ret_rows,
     size_t *ret_n, orr_error *err);
 /* A point of such a series. */
-typedef struct orr_sample {
+typedef struct orr_series_sample {
     uint32_t    rank;
     const char *series;
     int64_t     at_ns; /* on the job's axis */
     double      value;
-} orr_sample;
+} orr_series_sample;
 ORR_API ORR_MUST_CHECK orr_status orr_analyze_queue_length_series(const orr_job *job,
-    const orr_analysis_options *options, orr_arena *arena, const orr_sample **ret_rows,
+    const orr_analysis_options *options, orr_arena *arena, const orr_series_sample **ret_rows,
     size_t *ret_n, orr_error *err);
 ORR_API ORR_MUST_CHECK orr_status orr_analyze_memory_bandwidth_series(const orr_job *job,
-    const orr_analysis_options *options, orr_arena *arena, const orr_sample **ret_rows,
+    const orr_analysis_options *options, orr_arena *arena, const orr_series_sample **ret_rows,
     size_t *ret_n, orr_error *err);
 /* Time at which each stream had queue_length_max launches waiting. */
 typedef struct orr_blocked {
@@ -222,7 +222,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_analyze_queue_blocked(const orr_job *job,
 /* Memory timeline from the allocator's events: a sample an event, bytes allocated, series
  * "cuda:0 allocated" and "cuda:0 reserved"; and its summary. */
 ORR_API ORR_MUST_CHECK orr_status orr_analyze_memory_series(const orr_job *job,
-    const orr_analysis_options *options, orr_arena *arena, const orr_sample **ret_rows,
+    const orr_analysis_options *options, orr_arena *arena, const orr_series_sample **ret_rows,
     size_t *ret_n, orr_error *err);
 typedef struct orr_memory_summary {
     uint32_t    rank;

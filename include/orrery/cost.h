@@ -231,12 +231,12 @@ typedef struct orr_network {
                             * different levels overlap; 0 is 1                                */
     double         memory_bytes_per_s; /* what compressing and its undoing pass through; 0: it
                                         * costs nothing                                       */
-    /* Of a wire: set by orr_network_apply_wire() alone. */
+    /* Of a transport: set by orr_network_apply_wire() alone. */
     double         window_bytes_per_s[ORR_LEVELS_MAX]; /* of one connection: window over round
                                                         * trip; 0: as fast as the level       */
     double         queue_ns[ORR_LEVELS_MAX]; /* that a collective waits for others like it, but no
                                               * longer than its own bytes take                */
-    orr_alpha_beta bare[ORR_LEVELS_MAX], bare_reduction[ORR_LEVELS_MAX]; /* before the wire was
+    orr_alpha_beta bare[ORR_LEVELS_MAX], bare_reduction[ORR_LEVELS_MAX]; /* before the transport was
                                                         * laid on                             */
     bool           wired[ORR_LEVELS_MAX]; /* `bare` are set                                   */
     bool           uneven[ORR_LEVELS_MAX]; /* units below are not alike (orr_level.ends)      */
@@ -248,10 +248,10 @@ ORR_API void orr_network_of_cluster(const orr_cluster *cluster, orr_network *ret
 /* How bytes travel, laid over the constants of each level: less bandwidth by what load balancing,
  * congestion control, loss and failed paths take, queues to wait in, a window that bounds a
  * connection (formulas and sources: src/cost/network/rdma_transport.h). Of the same cluster that the network was
- * made of. Nothing is ever cheaper with a wire than without.
+ * made of. Nothing is ever cheaper with a transport than without.
  *
- * UNKNOWN: each level's own wire; a level without one stays as it is. A setting goes over the
- * level's wire; a level without one gets what src/cost/network/rdma_transport.h assumes, but those as fast as half
+ * UNKNOWN: each level's own transport; a level without one stays as it is. A setting goes over the
+ * level's transport; a level without one gets what src/cost/network/rdma_transport.h assumes, but those as fast as half
  * of the innermost one, which are no network of queue pairs, stay as they are. The last call
  * counts, not all of them together: orr_network_of_cluster() and orr_rates_open() have made the
  * one with UNKNOWN. Set `chunks` and `bytes_frac` before or after. */

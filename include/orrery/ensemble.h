@@ -41,14 +41,14 @@ typedef struct orr_ensemble {
     const uint32_t         *slowdown_ppm;  /* shape (R): device work takes this many millionths
                                             * of its duration; NULL: 1,000,000 for all       */
     const orr_grouping     *groupings;     /* shape (n_groupings)                            */
-    const orr_meeting *const *meetings;    /* shape (D)(C_d), by row of the graph's comms    */
+    const orr_meeting *const *rendezvous;    /* shape (D)(C_d), by row of the graph's comms    */
     const int64_t *const   *duration_ns;   /* shape (D)(N_d): instead of the graphs' own; NULL,
                                             * or a row NULL: the graph's own. Of a communication: the
                                             * transfer after the last arrival; -1: the network
                                             * has to say                                      */
     const uint8_t *const   *basis;         /* shape (D)(N_d), orr_basis of each duration; NULL,
                                             * or a row NULL: recorded                         */
-    const uint32_t         *stands_for;    /* shape (R): ranks of the job that are like this one, it
+    const uint32_t         *multiplicity;    /* shape (R): ranks of the job that are like this one, it
                                             * included, and are not told one by one; NULL: 1  */
 } orr_ensemble;
 

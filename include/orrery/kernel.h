@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 /* Kernels: what runs an operator on real bytes. A backend is an array of functions by operator;
- * seats may be empty. What an operator takes, gives and means is said in its family's file of
+ * entries may be empty. What an operator takes, gives and means is said in its family's file of
  * src/op, and nowhere else. */
 
 /* How a row of weights is kept in memory. FP32, FP16, BF16: numbers one behind another. The others
@@ -36,17 +36,17 @@ ORR_API const char *orr_row_format_name(orr_row_format format);
 ORR_API int64_t orr_row_format_bytes(orr_row_format format, int64_t columns);
 
 /* Weights (K, N) of a product, kept the other way round: N rows of K numbers, as checkpoints have
- * them, in pieces that lie anywhere (mapped files): q, k and v of a layer are one operand so. Also a
+ * them, in segments that lie anywhere (mapped files): q, k and v of a layer are one operand so. Also a
  * table (V, D) that is looked up: V rows of D. */
 typedef struct orr_row_piece {
     const void *data;
-    int64_t     first, count; /* rows; pieces stand in order and leave nothing out */
+    int64_t     first, count; /* rows; segments stand in order and leave nothing out */
 } orr_row_piece;
 typedef struct orr_rows {
     uint8_t  format;    /* orr_row_format */
     int64_t  columns, row_bytes;
-    const orr_row_piece *pieces; /* shape (n_pieces) */
-    uint32_t n_pieces;
+    const orr_row_piece *segments; /* shape (n_segments) */
+    uint32_t n_segments;
 } orr_rows;
 
 /* A tensor as a kernel sees it. */
@@ -74,14 +74,14 @@ typedef struct orr_kernel_call {
     const orr_op_args *args;
     uint32_t           n_in, n_out;
     const orr_operand *in, *out;
-    bool               accumulate; /* out[0] += instead of =; only where the seat says it can. Norms
+    bool               accumulate; /* out[0] += instead of =; only where the entry says it can. Norms
                                     * backward: out[1], the gradient of the weight             */
     const int64_t     *first;  /* shape (B): position of each sample's first token, instead of
                                 * args->offset: rotary, attention, cache. NULL: args->offset.   */
     const orr_update  *update; /* of optimizers */
     uint64_t           seed;   /* of dropout: of the call and the step */
-    void              *workspace; /* as many bytes as the seat asked for, aligned to 64 */
-    void              *state;     /* of the seat's prepare(), or NULL */
+    void              *workspace; /* as many bytes as the entry asked for, aligned to 64 */
+    void              *state;     /* of the entry's prepare(), or NULL */
     orr_workers       *workers;   /* threads; results do not depend on how many. NULL: the caller's */
     void              *stream;    /* of a device */
 } orr_kernel_call;
@@ -104,7 +104,7 @@ typedef struct orr_backend orr_backend;
 struct orr_backend {
     const char *name;        /* "cpu", "cuda:0"                                */
     const char *description; /* "AMD EPYC, avx512_bf16", for people            */
-    orr_kernel_seat seats[ORR_OPS]; /* run NULL: none                          */
+    orr_kernel_seat entries[ORR_OPS]; /* run NULL: none                          */
     void *ctx;
     orr_status (*allocate)(orr_backend *self, size_t bytes, void **ret, orr_error *err);
     void (*release)(orr_backend *self, void *data, size_t bytes);

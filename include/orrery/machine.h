@@ -169,7 +169,7 @@ typedef struct orr_level {
     const uint32_t *ends;      /* NULL: its units are alike. Else shape (units): the device behind
                                 * the last one of each; units of levels below begin anew in each,
                                 * and `size` and `devices` are those of the largest         */
-    const orr_wire *wire;      /* NULL: nothing is said of it                               */
+    const orr_wire *transport;      /* NULL: nothing is said of it                               */
 } orr_level;
 
 /* Sites: what the levels from `site_level` + 1 on join. Buildings, mostly; of one region where the same
@@ -189,7 +189,7 @@ typedef struct orr_cut {
     orr_fact latency_ns;       /* one way: of the distance (fibre: 5 us/km) and the switches  */
     orr_fact oversubscription;
     orr_fact price_per_gb;     /* USD, for what leaves a site                               */
-    const orr_wire *wire;      /* NULL: nothing is said of it                               */
+    const orr_wire *transport;      /* NULL: nothing is said of it                               */
     const char *technology;    /* name of a link, or text; "" where nobody said             */
 } orr_cut;
 

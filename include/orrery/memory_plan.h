@@ -28,12 +28,12 @@ typedef struct orr_stage_memory {
     int64_t  peak_bytes;              /* their sum: what the device has to hold                 */
     int64_t  allocated_bytes;         /* of it, what the framework's allocator hands out: without
                                        * fragmentation, and buffers that it does not see        */
-    uint32_t peak_turn;               /* of the schedule: when                                  */
+    uint32_t peak_slot;               /* of the schedule: when                                  */
     uint32_t in_flight;               /* micro-batches x chunks kept at the peak                */
-    const int64_t *activations;       /* shape (n_turns): kept in each turn of the stage: at the end
+    const int64_t *activations;       /* shape (n_slots): kept in each slot of the stage: at the end
                                        * of a forward, at the start of a backward               */
-    const int64_t *transient;         /* shape (n_turns): most at once in the turn, beside these */
-    uint32_t n_turns;
+    const int64_t *transient;         /* shape (n_slots): most at once in the slot, beside these */
+    uint32_t n_slots;
     int64_t  host_bytes;              /* offloaded                                              */
 } orr_stage_memory;
 
@@ -50,9 +50,9 @@ typedef struct orr_memory_plan {
     int64_t capacity_bytes;         /* of the device, that a job can use; -1: not known      */
     bool    fits;
     int64_t missing_bytes;          /* of the worst stage; 0 where it fits                   */
-    const orr_relief *reliefs;      /* shape (n_reliefs): where it does not fit, each change
+    const orr_relief *options;      /* shape (n_options): where it does not fit, each change
                                      * alone, most first                                     */
-    uint32_t n_reliefs;
+    uint32_t n_options;
 } orr_memory_plan;
 /* `plan` completed and checked. `device` may be NULL. In the arena. Errors: as of building the
  * model, UNSUPPORTED, INVALID; LIMIT: numbers of bytes that no device has; NO_MEMORY. A plan that
@@ -60,7 +60,7 @@ typedef struct orr_memory_plan {
  *
  * What it rests on: states of mixed-precision training as in Rajbhandari et al., "ZeRO", SC
  * 2020, section 3; activations and what comes and goes from the tapes, operator by operator;
- * how many micro-batches are held, from the schedule's turns. Buffers that no tape shows
+ * how many micro-batches are held, from the schedule's slots. Buffers that no tape shows
  * (context, collectives, workspaces, weight gradients of fused accumulation) and the margin are
  * assumed: the values and where they come from stand in src/model/memory/buffers.c. */
 ORR_API ORR_MUST_CHECK orr_status orr_memory_plan_make(const orr_model *model, const orr_plan *plan,

@@ -68,9 +68,9 @@ ORR_API int64_t orr_type_bytes(const orr_type *type); /* rounded up */
     X(CONCAT, "concat", LAYOUT)               X(SPLIT, "split", LAYOUT)                       \
     X(SLICE, "slice", LAYOUT)                 X(PAD, "pad", LAYOUT)                           \
     X(CACHE, "cache", LAYOUT)                 /* rows written behind those that were there    */  \
-    X(SPLICE, "splice", EMBEDDING)            /* rows of pictures in place of some tokens'    */  \
-    X(TUNE, "tune", ATTENTION)                /* queries that grow with their position        */  \
-    X(MERGE, "merge", ATTENTION)              /* attentions over different keys, as one       */  \
+    X(MASKED_SCATTER, "masked_scatter", EMBEDDING)            /* rows of pictures in place of some tokens'    */  \
+    X(ATTENTION_TEMPERATURE, "attention_temperature", ATTENTION)                /* queries that grow with their position        */  \
+    X(ATTENTION_MERGE, "attention_merge", ATTENTION)              /* attentions over different keys, as one       */  \
     X(EXPAND, "expand", LAYOUT)               /* a new dim, all along it the same         */  \
     X(CAST, "cast", CAST)                     X(QUANTIZE, "quantize", CAST)                   \
     X(DEQUANTIZE, "dequantize", CAST)                                                         \

@@ -35,8 +35,8 @@ typedef struct orr_job_options {
     uint8_t              network;      /* orr_network_mode; ALPHA_BETA                         */
     uint8_t              algorithm;    /* orr_algorithm; AUTO                                  */
     const orr_calibration *calibration; /* NULL: that of the device                            */
-    const orr_odd_ranks *odd;          /* shape (n_odd) */
-    uint32_t             n_odd;
+    const orr_odd_ranks *heterogeneous;          /* shape (n_heterogeneous) */
+    uint32_t             n_heterogeneous;
     const orr_slow_link *slow;         /* shape (n_slow) */
     uint32_t             n_slow;
     bool                 fold;         /* true */
@@ -150,7 +150,7 @@ typedef struct orr_estimate {
                          * of their own */
 } orr_estimate;
 /* Model and cluster must outlive it. `options` may be NULL. UNSUPPORTED: other tasks than training,
- * odd ranks, slow links, a model whose shape is not published; NO_MEMORY. */
+ * heterogeneous ranks, slow links, a model whose shape is not published; NO_MEMORY. */
 ORR_API ORR_MUST_CHECK orr_status orr_estimator_new(const orr_model *model,
                                                     const orr_cluster *cluster,
                                                     const orr_job_options *options,

@@ -164,7 +164,7 @@ typedef enum orr_switch {
     X(SHARD, "shard")     /* of GRADIENT: share what ZeRO shards                              */ \
     X(REPLICA, "replica") /* of GRADIENT: have the same shard                                 */ \
     X(TIED, "tied")       /* first and last stage, where embedding and head share weights     */ \
-    X(MEETING, "meeting") /* same place in each outer part of dp: local steps, else nobody    */
+    X(OUTER, "outer") /* same place in each outer part of dp: local steps, else nobody    */
 typedef enum orr_axis {
 #define ORR_AXIS_ENUM_(name, text) ORR_AXIS_##name,
     ORR_AXIS_MAP(ORR_AXIS_ENUM_)
@@ -218,7 +218,7 @@ ORR_API uint64_t orr_plan_ranks(const orr_plan *plan);
 /* Members of the groups of an axis: t for TP...; 1 where there is nothing to share. */
 ORR_API uint32_t orr_plan_group_size(const orr_plan *plan, orr_axis axis);
 
-/* Schedules as data. A turn: one phase of a micro-batch in one of a stage's chunks. */
+/* Schedules as data. A slot: one phase of a micro-batch in one of a stage's chunks. */
 #define ORR_TURN_MAP(X)                                                                      \
     X(FORWARD, "forward") X(BACKWARD, "backward") /* with weight gradients                 */ \
     X(INPUT, "input gradient") X(WEIGHT, "weight gradient") /* backward in two: zero bubble */
@@ -246,7 +246,7 @@ typedef struct orr_schedule_spec {
 typedef struct orr_schedule_plan {
     orr_schedule_spec spec;
     const uint32_t *first;     /* shape (stages + 1) */
-    const orr_turn *turns;     /* of stage s: turns[first[s]] .. turns[first[s + 1] - 1], in order  */
+    const orr_turn *slots;     /* of stage s: slots[first[s]] .. slots[first[s + 1] - 1], in order  */
     const uint32_t *stage_of, *chunk_of; /* shape (stages x chunks): which stage, and which of its
                                           * chunks, the model's virtual stage k is on. DUALPIPE
                                           * cuts the model into `stages` only: k is of the first
@@ -262,10 +262,10 @@ typedef struct orr_schedule_plan {
 ORR_API ORR_MUST_CHECK orr_status orr_schedule_make(const orr_schedule_spec *spec, orr_arena *arena,
                                                     orr_schedule_plan *ret, orr_error *err);
 /* Proves a schedule complete (every phase of every micro-batch once in every virtual stage) and
- * free of deadlock. INVALID names the first turn that is missing, double, or waits for ever. */
+ * free of deadlock. INVALID names the first slot that is missing, double, or waits for ever. */
 ORR_API ORR_MUST_CHECK orr_status orr_schedule_check(const orr_schedule_plan *plan, orr_error *err);
 /* The published bubble: idle time over ideal time, of the stage that idles most between its first
- * turn and its last, for phases that take so long (of one chunk and micro-batch); NAN where no
+ * slot and its last, for phases that take so long (of one chunk and micro-batch); NAN where no
  * formula is published for these numbers. Exact but for ZB_H1 with weight > forward, and DUALPIPE
  * unless input = forward >= weight. */
 typedef struct orr_turn_times {

@@ -184,8 +184,8 @@ typedef struct orr_explore_report {
                                           * the winner may be gone */
     uint32_t                   n_outcomes;
     const orr_sensitivity     *sensitivity; /* or NULL */
-    const orr_explore_rival   *rivals;      /* shape (n_rivals) */
-    uint32_t                   n_rivals;
+    const orr_explore_rival   *baseline_plans;      /* shape (n_baseline_plans) */
+    uint32_t                   n_baseline_plans;
     bool                       interrupted;
 } orr_explore_report;
 /* plans, limits, cuts, axes, alternatives, waterfalls, needs, front, sensitivity, baselines, search, memory, basis,

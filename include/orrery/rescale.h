@@ -27,7 +27,7 @@ typedef struct orr_pricing {
 
 /* What was found, or what was done, in words. */
 #define ORR_CONFIDENCE_MAP(X)                                             \
-    X(NOT_TOLD, "not told")   /* could not be found out; the text says why */ \
+    X(UNKNOWN, "not told")   /* could not be found out; the text says why */ \
     X(INFERRED, "inferred")   /* from structure, shapes, repetition        */ \
     X(NAMED, "named")         /* names or numbers in the recording say so  */ \
     X(STATED, "stated")       /* by the user                               */

@@ -34,8 +34,8 @@ ORR_API const char *orr_waterfall_name(orr_waterfall part);
 /* How finely a step is built. The step takes as long in each, to the ns, where nothing runs beside
  * anything within a module. */
 #define ORR_DETAIL_MAP(X)                                                              \
-    X(CHUNK, "chunk")       /* a node for each turn of a stage, transfers between them */ \
-    X(LAYER, "layer")       /* for each module of a turn                               */ \
+    X(CHUNK, "chunk")       /* a node for each slot of a stage, transfers between them */ \
+    X(LAYER, "layer")       /* for each module of a slot                               */ \
     X(OPERATOR, "operator") /* for each call                                           */
 typedef enum orr_detail {
 #define ORR_DETAIL_ENUM_(name, text) ORR_DETAIL_##name,

@@ -55,7 +55,7 @@ typedef struct orr_team_data {
 /* What happened, as it happens. */
 #define ORR_TEAM_EVENT_MAP(X)                                                                       \
     X(JOINED, "joined") X(EPOCH, "epoch") X(LOST, "lost") X(RETRY, "retry") X(COMMIT, "commit")     \
-    X(HALT, "halt") X(FETCH, "fetch") X(WHOLE, "whole") X(SERVE, "serve") X(LEFT, "left")           \
+    X(HALT, "halt") X(FETCH, "fetch") X(CAUGHT_UP, "whole") X(SERVE, "serve") X(LEFT, "left")           \
     X(COORDINATOR_LOST, "coordinator lost") X(COORDINATOR, "coordinator") X(REFUSED, "refused")
 typedef enum orr_team_event_kind {
 #define ORR_TEAM_EVENT_ENUM_(name, text) ORR_TEAM_##name,

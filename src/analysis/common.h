@@ -9,7 +9,7 @@
  *
  * An analysis is a body that is called for each selected rank and adds rows:
  *
- *   static orr_status temporal_of_rank(orr_frame *f, const orr_view *view) {
+ *   static orr_status temporal_of_rank(orr_analysis_run *f, const orr_view *view) {
  *       orr_temporal *row = orr_frame_row(f);
  *       if (row == NULL) return orr_fail_memory(f->err);
  *       ...
@@ -56,7 +56,7 @@ static inline int64_t orr_view_job_ns(const orr_view *view, int64_t graph_ns)
 }
 
 /* a + b, or the end of the range: a recording may claim any duration. */
-static inline int64_t orr_sum(int64_t a, int64_t b)
+static inline int64_t orr_saturating_sum(int64_t a, int64_t b)
 {
     int64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN : INT64_MAX) : sum;
@@ -153,7 +153,7 @@ typedef struct orr_request {
     orr_arena                  *arena;
     orr_error                  *err;
 } orr_request;
-typedef struct orr_frame {
+typedef struct orr_analysis_run {
     const orr_job       *job;
     orr_analysis_options options; /* complete */
     orr_arena           *arena;   /* of the caller: rows and their texts         */
@@ -161,11 +161,11 @@ typedef struct orr_frame {
     orr_error           *err;
     void                *rows;    /* so far; moves when a row is added           */
     size_t               n, room, row_bytes;
-} orr_frame;
-typedef orr_status (*orr_rank_body)(orr_frame *frame, const orr_view *view);
+} orr_analysis_run;
+typedef orr_status (*orr_rank_body)(orr_analysis_run *frame, const orr_view *view);
 
 /* A new zeroed row, valid until the next one; NULL: out of memory. */
-void *orr_frame_row(orr_frame *frame);
+void *orr_frame_row(orr_analysis_run *frame);
 /* Call `body` for each selected recorded rank, in order of rank, and give the rows. */
 orr_status orr_analyze_ranks(const orr_request *request, size_t row_bytes, orr_rank_body body,
                              const void **ret_rows, size_t *ret_n) ORR_MUST_CHECK;

@@ -4,7 +4,7 @@
 #include "analysis/common.h"
 #include "base/alloc.h"
 
-void *orr_frame_row(orr_frame *frame)
+void *orr_frame_row(orr_analysis_run *frame)
 {
     if (frame->n == frame->room) {
         const size_t room = frame->room == 0 ? 16 : 2 * frame->room;
@@ -22,7 +22,7 @@ void *orr_frame_row(orr_frame *frame)
     return row;
 }
 
-static orr_status run_body(orr_frame *frame, orr_rank_body body)
+static orr_status run_body(orr_analysis_run *frame, orr_rank_body body)
 {
     const orr_view *views;
     size_t n;
@@ -39,7 +39,7 @@ orr_status orr_analyze_ranks(const orr_request *request, size_t row_bytes, orr_r
                              const void **ret_rows, size_t *ret_n)
 {
     const orr_arena_mark mark = orr_arena_get_mark(request->arena);
-    orr_frame frame = {.job = request->job,
+    orr_analysis_run frame = {.job = request->job,
                        .options = orr_options_complete(request->options),
                        .arena = request->arena,
                        .scratch = orr_arena_new(0, 0),

@@ -11,7 +11,7 @@ void orr_stat_add(orr_stat *stat, int64_t value)
     if (stat->count == 0 || value > stat->max)
         stat->max = value;
     stat->count++;
-    stat->sum = orr_sum(stat->sum, value);
+    stat->sum = orr_saturating_sum(stat->sum, value);
     const double delta = (double)value - stat->mean;
     stat->mean += delta / (double)stat->count;
     stat->m2 += delta * ((double)value - stat->mean);

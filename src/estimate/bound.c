@@ -7,11 +7,11 @@
 /* What the simulation of a plan never says less than: the longest of some paths through its nodes, each
  * of which is there for sure.
  *
- *   turns      one after another on a stage, or handed on from stage to stage: the paths of the estimate,
- *              with what each turn takes at least, and what is owed after it
- *   lane       transfers of gradients go one after another from the first turn on that gives some; the
- *              last sets out after the last turn
- *   weights    the first turn of all waits for the gathers of ZeRO 1 and 2; in ZeRO 3 each turn for some
+ *   slots      one after another on a stage, or handed on from stage to stage: the paths of the estimate,
+ *              with what each slot takes at least, and what is owed after it
+ *   lane       transfers of gradients go one after another from the first slot on that gives some; the
+ *              last sets out after the last slot
+ *   weights    the first slot of all waits for the gathers of ZeRO 1 and 2; in ZeRO 3 each slot for some
  *   end        norm, optimizer, gathers, and what every step pays
  *
  * What may be hidden counts as hidden. Of what goes beside computation for sure, computation pays its
@@ -38,7 +38,7 @@ static bool is_alone_everywhere(const orr_stage_cut *cut)
     return alone;
 }
 
-/* What two turns at once save, the most of any. */
+/* What two slots at once save, the most of any. */
 static double most_saved(const bounding *b)
 {
     const orr_stage_cut *cut = b->d->cut;
@@ -116,7 +116,7 @@ static const orr_least *least_at(const bounding *b, const orr_schedule_spec *spe
 
 /* When the gradients of a stage are where they belong, if they travel beside
  * computation. */
-static double lanes_end(const bounding *b, uint32_t end, double turns)
+static double lanes_end(const bounding *b, uint32_t end, double slots)
 {
     const orr_estimate_draft *d = b->d;
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
@@ -127,19 +127,19 @@ static double lanes_end(const bounding *b, uint32_t end, double turns)
     const bool paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
     const double host = gives == ORR_TURN_BACKWARD && !paired ? fmax(last->host_ns, 0) : 0;
     const double times = (double)d->plan->micro_batches / (paired ? 2 : 1);
-    double lane = 0, replicas = 0, most = turns;
+    double lane = 0, replicas = 0, most = slots;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
         lane += least_at(b, &spec, stage, chunk)->lane_ns;
         replicas += least_at(b, &spec, stage, chunk)->replica_ns;
     }
-    const double begins = turns - path_ns(b, &d->pipeline->ending[end]);
+    const double begins = slots - path_ns(b, &d->pipeline->ending[end]);
     const double ends = !paired ? begins + last->phase_ns[gives] : 0;
     most = fmax(most, ends + last->final_ns);
     if (d->plan->zero >= 3)
         return fmax(most, times * lane);
     most = fmax(most, begins + host + last->until_ns + last->lane_ns + last->over_ns);
     if (d->plan->overlap_pp == ORR_SWITCH_ON)
-        most = fmax(most, turns + b->slowed * last->lane_ns);
+        most = fmax(most, slots + b->slowed * last->lane_ns);
     if (spec.chunks > 1) {
         const double first = until_ns(b, end, ORR_EVENT_LAST);
         most = fmax(most, first + host + b->of[at[ORR_EVENT_LAST]].until_ns + fmax(lane, replicas));
@@ -153,12 +153,12 @@ static double lanes_end(const bounding *b, uint32_t end, double turns)
     return most;
 }
 
-/* Transfers that nothing hides, when all turns have ended. */
+/* Transfers that nothing hides, when all slots have ended. */
 static double late_ns(const bounding *b, uint32_t stage)
 {
     const orr_estimate_draft *d = b->d;
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
-    const orr_moved g = orr_gradients_of(d);
+    const orr_shard_transfer g = orr_gradients_of(d);
     double ns = 0;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
         const orr_cut_class *class =
@@ -176,7 +176,7 @@ static double late_ns(const bounding *b, uint32_t stage)
 static double late_gather_ns(const orr_estimate_draft *d, uint32_t stage)
 {
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
-    const orr_moved w = orr_weights_of(d);
+    const orr_shard_transfer w = orr_weights_of(d);
     double dense = 0, expert = 0;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
         const orr_cut_class *class =
@@ -207,10 +207,10 @@ void orr_estimate_bound(const orr_estimate_draft *d, orr_bound_parts *parts)
         orr_least_of(d, c, &b.of[c]);
     measure(&b);
     for (uint32_t end = 0; end < d->pipeline->n_ends; end++) {
-        const double turns = turns_ns(&b, end);
+        const double slots = turns_ns(&b, end);
         const uint32_t stage = d->pipeline->end_stage[end];
         const orr_stage_tail tail = d->tails[end];
-        const double ends = d->beside ? lanes_end(&b, end, turns) : turns + late_ns(&b, stage);
+        const double ends = d->beside ? lanes_end(&b, end, slots) : slots + late_ns(&b, stage);
         const bool known = stage_is_alone(d, stage);
         before = fmax(before, ends + (known ? fmax(tail.sums_ns - 3, 0) : 0));
         if (known)

@@ -4,11 +4,11 @@
 #include "model/plan/plan.h"
 #include "estimate/estimate.h"
 
-/* A bound that needs no order of turns: a stage does all of its turns one after another, and before
+/* A bound that needs no order of slots: a stage does all of its slots one after another, and before
  * the first of them the stages before it have gone forward, and after the last backward one they
  * have to go backward. Which of them is late does not matter: the first virtual stage that a stage
  * has is k, and 0 to k - 1 come before it and after it, whatever runs when in between. Where
- * weights have turns of their own, those may come last of all, and nothing has to follow.
+ * weights have slots of their own, those may come last of all, and nothing has to follow.
  *
  * What DualPipe's pairs save is not looked at: of it nothing is said. */
 
@@ -48,13 +48,13 @@ static double longest_stage(const orr_estimate_draft *d, bool anywhere)
         of[c] = least_of(d, &d->cut->classes[c]);
     for (uint32_t stage = 0; stage < spec.stages;
          stage++) { /* its first virtual stage is as many */
-        double turns = 0;
+        double slots = 0;
         for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
             const turn_least *t =
                 &of[d->cut->class_of[orr_schedule_virtual_at(&spec, stage, chunk)]];
-            turns += t->forward_ns + t->backward_ns;
+            slots += t->forward_ns + t->backward_ns;
         }
-        most = fmax(most, spec.micro_batches * turns + around);
+        most = fmax(most, spec.micro_batches * slots + around);
         const turn_least *first = &of[d->cut->class_of[stage]];
         around += first->forward_ns + (split ? 0 : first->backward_ns);
         if (!anywhere)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What turns take, owe and send at least: see estimate_bound.c. */
+/* What slots take, owe and send at least: see estimate_bound.c. */
 
 /* --- what a phase of a module takes at least -------------------------------------------------- */
 
@@ -34,16 +34,16 @@ double orr_estimate_least(const orr_calibration *c, const orr_plan *plan, double
 
 /* --- transfers -------------------------------------------------------------------------------- */
 
-orr_moved orr_gradients_of(const orr_estimate_draft *d)
+orr_shard_transfer orr_gradients_of(const orr_estimate_draft *d)
 {
     const bool whole = d->plan->zero == 0;
-    return (orr_moved){whole ? ORR_AXIS_GRADIENT : ORR_AXIS_SHARD, ORR_AXIS_EDP,
+    return (orr_shard_transfer){whole ? ORR_AXIS_GRADIENT : ORR_AXIS_SHARD, ORR_AXIS_EDP,
                        whole ? ORR_COLL_ALL_REDUCE : ORR_COLL_REDUCE_SCATTER, d->gradient_bytes};
 }
 
-orr_moved orr_weights_of(const orr_estimate_draft *d)
+orr_shard_transfer orr_weights_of(const orr_estimate_draft *d)
 {
-    return (orr_moved){ORR_AXIS_SHARD, ORR_AXIS_EDP, ORR_COLL_ALL_GATHER, d->weight_bytes};
+    return (orr_shard_transfer){ORR_AXIS_SHARD, ORR_AXIS_EDP, ORR_COLL_ALL_GATHER, d->weight_bytes};
 }
 
 static double least_along(const orr_estimate_draft *d, orr_axis axis, orr_collective collective,
@@ -53,7 +53,7 @@ static double least_along(const orr_estimate_draft *d, orr_axis axis, orr_collec
     return fmax(d->place->stretch * ns - 1, 0);
 }
 
-double orr_least_moved(const orr_estimate_draft *d, const orr_moved *m, double dense, double expert)
+double orr_least_moved(const orr_estimate_draft *d, const orr_shard_transfer *m, double dense, double expert)
 {
     return least_along(d, m->dense, m->collective, dense * m->bytes) +
            least_along(d, m->expert, m->collective, expert * m->bytes);
@@ -129,7 +129,7 @@ typedef struct buckets {
 
 static void price_bucket(const orr_estimate_draft *d, bucket *b)
 {
-    const orr_moved g = orr_gradients_of(d), w = orr_weights_of(d);
+    const orr_shard_transfer g = orr_gradients_of(d), w = orr_weights_of(d);
     const double dense = (double)b->dense, expert = (double)b->expert;
     b->dense_ns = least_along(d, g.dense, g.collective, dense * g.bytes);
     b->reduce_ns = b->dense_ns + least_along(d, g.expert, g.collective, expert * g.bytes);
@@ -246,7 +246,7 @@ typedef struct passing {
 
 static passing pass_over(const orr_estimate_draft *d, const orr_cut_class *class, int phase)
 {
-    const orr_moved g = orr_gradients_of(d), w = orr_weights_of(d);
+    const orr_shard_transfer g = orr_gradients_of(d), w = orr_weights_of(d);
     const bool forward = phase == ORR_TURN_FORWARD;
     const uint32_t ahead = d->beside ? d->plan->prefetch : 0, n = class->n_places;
     double gather[ORR_ROW_MODULES], reduce[ORR_ROW_MODULES];

@@ -9,13 +9,13 @@
 /* At least, of one virtual stage of a class. */
 typedef struct orr_least {
     double phase_ns[ORR_TURN_PHASES],
-        after_ns[ORR_TURN_PHASES]; /* after: what a turn takes longer when it
+        after_ns[ORR_TURN_PHASES]; /* after: what a slot takes longer when it
                                     * comes after another of its stage */
     double first_ns, owed_ns[ORR_TURN_PHASES], owed_first_ns, owed_last_ns, last_ns;
-    double lane_ns, replica_ns; /* gradients of a turn that gives some; ZeRO 3:
+    double lane_ns, replica_ns; /* gradients of a slot that gives some; ZeRO 3:
                                    all of a micro-batch      */
-    double until_ns;            /* the computation of such a turn before the first of them */
-    double host_ns;             /* of a turn  */
+    double until_ns;            /* the computation of such a slot before the first of them */
+    double host_ns;             /* of a slot  */
     double final_ns, over_ns;   /* the last of them; with replicas of it, and what
                                    these take longer      */
     double turn_ns[2];          /* forward and backward: of the modules, nothing else */
@@ -24,14 +24,14 @@ void orr_least_of(const orr_estimate_draft *d, uint32_t class_of, orr_least *ret
 
 /* Along which axes gradients or weights travel, one after another on one lane.
  */
-typedef struct orr_moved {
+typedef struct orr_shard_transfer {
     orr_axis dense, expert;
     orr_collective collective;
     double bytes; /* of an element */
-} orr_moved;
-orr_moved orr_gradients_of(const orr_estimate_draft *d);
-orr_moved orr_weights_of(const orr_estimate_draft *d);
-double orr_least_moved(const orr_estimate_draft *d, const orr_moved *m, double dense,
+} orr_shard_transfer;
+orr_shard_transfer orr_gradients_of(const orr_estimate_draft *d);
+orr_shard_transfer orr_weights_of(const orr_estimate_draft *d);
+double orr_least_moved(const orr_estimate_draft *d, const orr_shard_transfer *m, double dense,
                        double expert);
 /* Shards are summed over their replicas on a lane of their own. */
 double orr_least_replicas(const orr_estimate_draft *d, double dense);

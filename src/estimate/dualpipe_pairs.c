@@ -4,8 +4,8 @@
 
 #include "estimate/estimate.h"
 
-/* DualPipe: what a forward and a backward turn of a stage take that run at
- * once. How tasks of two turns fall into one another is no sum of anything:
+/* DualPipe: what a forward and a backward slot of a stage take that run at
+ * once. How tasks of two slots fall into one another is no sum of anything:
  * they are played, with the very times that the simulation has. */
 
 typedef struct pairing {
@@ -24,7 +24,7 @@ static uint32_t list_phases(const pairing *p, const orr_cut_class *class, bool b
     return n;
 }
 
-static double played_ns(const pairing *p, const orr_cut_class *forward, const orr_cut_class *back)
+static double simulated_ns(const pairing *p, const orr_cut_class *forward, const orr_cut_class *back)
 {
     const orr_play_sequence both[2] = {{p->phases[0], list_phases(p, forward, false, p->phases[0])},
                                        {p->phases[1], list_phases(p, back, true, p->phases[1])}};
@@ -35,13 +35,13 @@ static double played_ns(const pairing *p, const orr_cut_class *forward, const or
 }
 
 /* Of each two classes that a stage has; of others 0. */
-static void play_all(const pairing *p, float (*ret)[ORR_CUT_CLASSES])
+static void simulate_all(const pairing *p, float (*ret)[ORR_CUT_CLASSES])
 {
     const orr_stage_cut *cut = p->d->cut;
     for (uint32_t s = 0; s < cut->stages; s++) {
         const uint8_t a = cut->class_of[s], b = cut->class_of[cut->stages - 1 - s];
         if (ret[a][b] <= 0)
-            ret[a][b] = (float)played_ns(p, &cut->classes[a], &cut->classes[b]);
+            ret[a][b] = (float)simulated_ns(p, &cut->classes[a], &cut->classes[b]);
     }
 }
 
@@ -63,7 +63,7 @@ static orr_status make_pairs(const orr_estimate_draft *d, orr_turn_pairs *ret, o
         if (pair.phases[k] == NULL)
             return orr_fail_memory(err);
     }
-    play_all(&pair, ret->ns);
+    simulate_all(&pair, ret->ns);
     return ORR_OK;
 }
 

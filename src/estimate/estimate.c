@@ -21,7 +21,7 @@ static orr_status check(const orr_model *model, const orr_job_options *o, orr_er
         return orr_fail(err, ORR_UNSUPPORTED,
                         "%s is simulated, not estimated: it is no training step of one pass",
                         orr_task_name((orr_task)o->workload.task));
-    if (o->n_odd > 0 || o->n_slow > 0)
+    if (o->n_heterogeneous > 0 || o->n_slow > 0)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "ranks that are unlike the others are simulated, not "
                         "estimated");
@@ -157,9 +157,9 @@ static orr_status estimate_pattern(orr_estimate_draft *d, orr_error *err)
                                                       : ORR_OK;
 }
 
-/* Pipelines that differ meet when all have ended: after the latest of them they
- * do the rest at once. With local steps they meet only when all is done. */
-static orr_step_parts meet(const orr_estimate_draft *all, uint32_t n, bool apart,
+/* Pipelines that differ join_stages when all have ended: after the latest of them they
+ * do the rest at once. With local steps they join_stages only when all is done. */
+static orr_step_parts join_stages(const orr_estimate_draft *all, uint32_t n, bool apart,
                            uint32_t *ret_latest)
 {
     orr_step_parts most = {0};
@@ -211,7 +211,7 @@ static orr_status estimate_all(orr_estimate_draft *all, uint32_t n, orr_estimate
         orr_estimate_bound(&all[i], &bound);
         least = fmax(least, orr_bound_of(&bound));
     }
-    const orr_step_parts parts = meet(all, n, apart, &latest);
+    const orr_step_parts parts = join_stages(all, n, apart, &latest);
     orr_estimate_tell(&all[latest], &parts, ret);
     ret->bound_ns = (int64_t)least;
     return ORR_OK;

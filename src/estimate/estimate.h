@@ -14,7 +14,7 @@
  *   row       the modules of one rank, priced and weighed: by slices, micro-batch, precision...
  *   place     where the groups of all axes lie on the cluster: by degrees and order
  *   cut       which modules are on which virtual stage, as classes of alike ones: by pp, vp
- *   pipeline  how turns of these classes add up to a step: by schedule and micro-batches
+ *   pipeline  how slots of these classes add up to a step: by schedule and micro-batches
  *
  * Each is built once and kept; a plan then is a few dozen multiplications. */
 enum { ORR_ROW_MODULES = 24, ORR_CUT_CLASSES = 8, ORR_CUT_ENDING = 6, ORR_PIPELINE_ENDS = 3,
@@ -38,7 +38,7 @@ typedef struct orr_priced_row {
     orr_priced_module *modules;  /* shape (row.n_modules) */
     int64_t           buffer_bytes[4]; /* visible: with neither end, the first, the last, both */
     double            sample_flops;    /* of the model, forward                                */
-    float             pair_saved_frac; /* of a forward and a backward turn that run at once    */
+    float             pair_saved_frac; /* of a forward and a backward slot that run at once    */
     double            least_stretch;   /* for which least_ns is; 0: none yet                   */
     float           (*least_ns)[ORR_TURN_PHASES]; /* shape (n_modules): what a phase takes at least */
 } orr_priced_row;
@@ -111,21 +111,21 @@ typedef struct orr_cut_class {
 typedef struct orr_stage_cut {
     uint32_t id, stages, chunks, virtual_stages, n_classes;
     uint8_t *class_of; /* shape (virtual_stages) */
-    float    pace[ORR_SITES_MAX + 1]; /* of the pattern's devices: what they take over the first */
+    float    relative_time[ORR_SITES_MAX + 1]; /* of the pattern's devices: what they take over the first */
     orr_cut_class classes[ORR_CUT_CLASSES];
 } orr_stage_cut;
 
-/* Features of a path through the turns of a pipeline: how often it goes through each phase of each
- * class, through the first forward and the last backward turns, through what a stage pays after a
- * turn before it begins the next, and from stage to stage. */
+/* Features of a path through the slots of a pipeline: how often it goes through each phase of each
+ * class, through the first forward and the last backward slots, through what a stage pays after a
+ * slot before it begins the next, and from stage to stage. */
 enum {
-    ORR_FEATURE_FIRST = ORR_TURN_PHASES, /* of a class: what its first forward turn takes longer */
-    ORR_FEATURE_LAST,                    /* what the last turn that gives gradients takes longer */
-    ORR_FEATURE_OWED,                    /* after a turn of each phase                           */
+    ORR_FEATURE_FIRST = ORR_TURN_PHASES, /* of a class: what its first forward slot takes longer */
+    ORR_FEATURE_LAST,                    /* what the last slot that gives gradients takes longer */
+    ORR_FEATURE_OWED,                    /* after a slot of each phase                           */
     ORR_FEATURE_OWED_FIRST = ORR_FEATURE_OWED + ORR_TURN_PHASES,
     ORR_FEATURE_OWED_LAST,
     ORR_CLASS_FEATURES,
-    ORR_FEATURE_PAIR = ORR_CUT_CLASSES * ORR_CLASS_FEATURES, /* two turns at once                */
+    ORR_FEATURE_PAIR = ORR_CUT_CLASSES * ORR_CLASS_FEATURES, /* two slots at once                */
     ORR_FEATURE_HOP, /* one for each kind of hop */
     ORR_FEATURES = 112 /* a multiple of 8, for vectors */
 };
@@ -134,7 +134,7 @@ _Static_assert((int)ORR_FEATURE_HOP + (int)ORR_LEVELS_MAX <= (int)ORR_FEATURES,
 enum { ORR_AFTERS = ORR_CUT_CLASSES * ORR_TURN_PHASES };
 typedef struct orr_path {
     float count[ORR_FEATURES];
-    float after[ORR_AFTERS]; /* of its turns, those that come after the one before
+    float after[ORR_AFTERS]; /* of its slots, those that come after the one before
                                   * them on their stage                                       */
     bool     sure;               /* a path of the whole step, not of one that repeats         */
 } orr_path;
@@ -153,15 +153,15 @@ typedef struct orr_pipeline {
     uint32_t  n_paths[ORR_PIPELINE_ENDS];
     uint32_t  end_stage[ORR_PIPELINE_ENDS], n_ends;
     orr_held *held[ORR_PIPELINE_HELD]; /* shape (stages x chunks), two for each phase: at the
-                                        * beginning of one of its turns; NULL: it has none     */
-    float    *after[ORR_PIPELINE_ENDS]; /* shape (chunks): so many backward turns go by from the
+                                        * beginning of one of its slots; NULL: it has none     */
+    float    *after[ORR_PIPELINE_ENDS]; /* shape (chunks): so many backward slots go by from the
                                          * last that gives the chunk's gradients to the last of all */
-    orr_path *to[ORR_PIPELINE_ENDS][ORR_EVENTS]; /* paths to the beginning of those turns      */
+    orr_path *to[ORR_PIPELINE_ENDS][ORR_EVENTS]; /* paths to the beginning of those slots      */
     uint32_t  n_to[ORR_PIPELINE_ENDS][ORR_EVENTS];
     uint8_t   class_at[ORR_PIPELINE_ENDS][ORR_EVENTS];
-    orr_path *ending; /* shape (n_ends): the last turn of the stage, and what is paid after it */
+    orr_path *ending; /* shape (n_ends): the last slot of the stage, and what is paid after it */
     uint8_t   class_ending[ORR_PIPELINE_ENDS];
-    orr_path *busy; /* shape (n_ends): through all turns of the stage */
+    orr_path *busy; /* shape (n_ends): through all slots of the stage */
 } orr_pipeline;
 
 struct orr_estimator {
@@ -219,18 +219,18 @@ typedef struct orr_estimate_sums { /* of one virtual stage of a class; times wit
     double compute_ns, again_ns;         /* forward and backward */
     double waited_ns[ORR_WATERFALLS];
     double dense, expert, sliced, tied;  /* elements */
-    double first_ns, last_ns;            /* what the first forward, the last gradient turn adds */
+    double first_ns, last_ns;            /* what the first forward, the last gradient slot adds */
     double owed_first_ns, owed_last_ns;  /* what computation loses after them                   */
-    double owed_ns[ORR_TURN_PHASES];     /* and after each turn                                 */
+    double owed_ns[ORR_TURN_PHASES];     /* and after each slot                                 */
     double exposed_ns;                   /* of gradients and weights, of a micro-batch          */
-    double lane_ns, lane_first_ns, lane_last_ns; /* transfers beside the last gradient turn: all;
+    double lane_ns, lane_first_ns, lane_last_ns; /* transfers beside the last gradient slot: all;
                                           * the computation before the first; the last alone    */
     double replica_ns, replica_last_ns;  /* the same between replicas of shards */
-    double always_ns;                    /* transfers beside all turns of a micro-batch */
+    double always_ns;                    /* transfers beside all slots of a micro-batch */
     double ahead_ns;                     /* of both passes: what an idle stage does before      */
     double late_ns, gather_late_ns;      /* where nothing goes beside computation */
 } orr_estimate_sums;
-/* A forward turn of one class and a backward turn of another at once, without what they cost the host; 0: no stage has
+/* A forward slot of one class and a backward slot of another at once, without what they cost the host; 0: no stage has
  * these two. */
 typedef struct orr_turn_pairs {
     float ns[ORR_CUT_CLASSES][ORR_CUT_CLASSES];
@@ -238,9 +238,9 @@ typedef struct orr_turn_pairs {
 typedef struct orr_step_parts {
     double before, after, rest; /* before all ranks meet; what stages do then; what all pay */
     double step, update;
-    double transfers; /* of gradients and weights, when no turn is left */
+    double transfers; /* of gradients and weights, when no slot is left */
 } orr_step_parts;
-/* What a stage does after its last turn: sums of what is still apart; optimizer; what outer parts
+/* What a stage does after its last slot: sums of what is still apart; optimizer; what outer parts
  * of dp send one another. */
 typedef struct orr_stage_tail {
     double sums_ns, update_ns, meets_ns;
@@ -300,7 +300,7 @@ double orr_bound_of(const orr_bound_parts *parts);
 /* What a phase of a module takes at least, among so many ranks that all takes `stretch` as long. */
 double orr_estimate_least(const orr_calibration *calibration, const orr_plan *plan, double stretch,
                           const orr_priced_module *module, int phase);
-/* The same without the order of turns: for all plans with these degrees, layout and schedule. 0: nothing is known.
+/* The same without the order of slots: for all plans with these degrees, layout and schedule. 0: nothing is known.
  * `anywhere`: where hops take no time, so that of a plan whose slices are neighbours it holds for all layouts. */
 orr_status orr_estimate_quick(orr_estimator *e, const orr_plan *plan, bool anywhere, double *ret_ns,
                               orr_error *err) ORR_MUST_CHECK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "estimate/estimate.h"
 
-/* The peak of the worst stage: what model/memory/memory_plan.c follows turn by turn,
+/* The peak of the worst stage: what model/memory/memory_plan.c follows slot by slot,
  * taken where the stage has most micro-batches under way. */
 
 typedef struct class_bytes {

@@ -5,19 +5,19 @@
 
 #include "estimate/schedule_timing.h"
 
-/* How turns add up to a step. The end of a stage is the longest path of turns
- * and hops that leads to its last turn: a maximum of sums. Of these sums a
+/* How slots add up to a step. The end of a stage is the longest path of slots
+ * and hops that leads to its last slot: a maximum of sums. Of these sums a
  * dozen are kept, namely those that are the largest for some typical lengths:
  * their maximum is never above the true end, and equal to it wherever one of
  * them is the longest. */
 
 /* Typical lengths, in layers forward (of the pattern's first device; another
- * takes `pace` powers of what its peak says): what the first virtual stage has
+ * takes `relative_time` powers of what its peak says): what the first virtual stage has
  * beside its layers (embedding), what the last one has (head), and a hop as a
- * share of a turn of the mean virtual stage; of a backward pass, which takes
+ * share of a slot of the mean virtual stage; of a backward pass, which takes
  * two forward, what the gradient of the input takes. */
 static const struct {
-    float first, last, hop, input, far, pace;
+    float first, last, hop, input, far, relative_time;
 } TYPICAL[] = {
     {0, 0, 0, 1, 0, 1},
     {0.1F, 1, 0.004F, 1.2F, 0.004F, 1},
@@ -47,7 +47,7 @@ static void typical_lengths(const orr_stage_cut *cut, uint32_t i, uint32_t far, 
     float places = 0;
     for (uint32_t c = 0; c < cut->n_classes; c++)
         places += (float)(cut->classes[c].n_places * cut->classes[c].n) *
-                  powf(cut->pace[cut->classes[c].device], TYPICAL[i].pace);
+                  powf(cut->relative_time[cut->classes[c].device], TYPICAL[i].relative_time);
     const float mean = places / (float)cut->virtual_stages;
     memset(ret, 0, ORR_FEATURES * sizeof *ret);
     for (uint32_t c = 0; c < cut->n_classes; c++) {
@@ -58,7 +58,7 @@ static void typical_lengths(const orr_stage_cut *cut, uint32_t i, uint32_t far, 
         const float forward = (float)class->n_places - (float)first - (float)last +
                               (first ? TYPICAL[i].first : 0) + (last ? TYPICAL[i].last : 0);
         const float length =
-            (forward > 0.1F ? forward : 0.1F) * powf(cut->pace[class->device], TYPICAL[i].pace);
+            (forward > 0.1F ? forward : 0.1F) * powf(cut->relative_time[class->device], TYPICAL[i].relative_time);
         of_class[ORR_TURN_FORWARD] = length;
         of_class[ORR_TURN_BACKWARD] = 2 * length;
         of_class[ORR_TURN_INPUT] = TYPICAL[i].input * length;
@@ -83,7 +83,7 @@ static void add_path(orr_path *paths, uint32_t *n, const orr_path *path)
     paths[(*n)++] = *path;
 }
 
-/* The turns of a long step repeat: what `more` micro-batches add is `times`
+/* The slots of a long step repeat: what `more` micro-batches add is `times`
  * what one period of them adds to a short step. Exact where both go the same
  * way; else false. */
 typedef struct plays {
@@ -135,15 +135,15 @@ static bool find_path(const plays *y, uint32_t end, uint32_t shorter_end, orr_pa
 static void find_path_to(const plays *y, uint32_t end, orr_turn_event event, orr_pipeline *p)
 {
     orr_path path;
-    const uint32_t turn = orr_turn_play_event(&y->now, p->end_stage[end], event);
-    if (turn == ORR_NONE)
+    const uint32_t slot = orr_turn_play_event(&y->now, p->end_stage[end], event);
+    if (slot == ORR_NONE)
         return;
     const uint32_t before =
         y->times > 0 ? orr_turn_play_before(
                            &y->shorter, orr_turn_play_event(&y->shorter, p->end_stage[end], event))
                      : ORR_NONE;
-    p->class_at[end][event] = y->now.class_of[turn];
-    if (find_path(y, orr_turn_play_before(&y->now, turn), before, &path) && path.sure)
+    p->class_at[end][event] = y->now.class_of[slot];
+    if (find_path(y, orr_turn_play_before(&y->now, slot), before, &path) && path.sure)
         add_path(p->to[end][event], &p->n_to[end][event], &path);
 }
 
@@ -188,7 +188,7 @@ static void find_paths(plays *y, uint32_t far, orr_pipeline *p)
  * before, or several times as much: in quarters of that. */
 static const uint32_t APART[2] = {3, 12};
 
-/* When a stage has most micro-batches under way at the beginning of turns of a
+/* When a stage has most micro-batches under way at the beginning of slots of a
  * phase, over all of its chunks. */
 static void find_held(const orr_schedule_plan *schedule, bool trains, uint32_t stage, uint32_t way,
                       orr_held *now, orr_held *ret)
@@ -197,39 +197,39 @@ static void find_held(const orr_schedule_plan *schedule, bool trains, uint32_t s
     uint32_t held = 0, most = 0;
     memset(now, 0, chunks * sizeof *now);
     for (uint32_t i = schedule->first[stage]; i < schedule->first[stage + 1]; i++) {
-        const orr_turn *turn = &schedule->turns[i];
-        orr_held *of_chunk = &now[turn->chunk];
-        if (turn->phase == ORR_TURN_FORWARD) {
+        const orr_turn *slot = &schedule->slots[i];
+        orr_held *of_chunk = &now[slot->chunk];
+        if (slot->phase == ORR_TURN_FORWARD) {
             of_chunk->kept++;
             held += 4;
         }
-        if (held > most && turn->phase == way / 2) {
+        if (held > most && slot->phase == way / 2) {
             most = held;
             memcpy(ret, now, chunks * sizeof *now);
         }
-        if (!trains || turn->phase == ORR_TURN_BACKWARD || turn->phase == ORR_TURN_INPUT) {
+        if (!trains || slot->phase == ORR_TURN_BACKWARD || slot->phase == ORR_TURN_INPUT) {
             of_chunk->kept--;
             held -= 4;
         }
-        if (trains && turn->phase == ORR_TURN_INPUT) {
+        if (trains && slot->phase == ORR_TURN_INPUT) {
             of_chunk->apart++;
             held += apart;
         }
-        if (trains && turn->phase == ORR_TURN_WEIGHT) {
+        if (trains && slot->phase == ORR_TURN_WEIGHT) {
             of_chunk->apart--;
             held -= apart;
         }
     }
 }
 
-/* Does the schedule have turns of the phase, and is a second way to look at
+/* Does the schedule have slots of the phase, and is a second way to look at
  * them another one? */
 static bool is_needed(const orr_schedule_plan *schedule, uint32_t way)
 {
     bool has = false, split = false;
     for (uint32_t i = 0; i < schedule->first[1]; i++) {
-        has |= schedule->turns[i].phase == way / 2;
-        split |= schedule->turns[i].phase == ORR_TURN_WEIGHT;
+        has |= schedule->slots[i].phase == way / 2;
+        split |= schedule->slots[i].phase == ORR_TURN_WEIGHT;
     }
     return has && (split || way % 2 == 0);
 }
@@ -264,7 +264,7 @@ static orr_status open_play(const making *k, const orr_schedule_spec *spec,
                               k->plan->overlap_pp == ORR_SWITCH_OFF, k->e->scratch, ret, err);
 }
 
-/* Micro-batches after which the order of turns repeats. */
+/* Micro-batches after which the order of slots repeats. */
 static uint32_t period_of(const orr_schedule_spec *s)
 {
     return s->schedule == ORR_SCHEDULE_INTERLEAVED && s->chunks > 1 ? s->group : s->stages;

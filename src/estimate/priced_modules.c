@@ -87,7 +87,7 @@ static orr_status price_module(const orr_module *module, const orr_plan *plan,
     return ORR_OK;
 }
 
-/* What a forward and a backward turn save by running at once: as two modules of
+/* What a forward and a backward slot save by running at once: as two modules of
  * the middle do. */
 static float saved_frac(const orr_module_row *row, const orr_module_cost *costs,
                         double compute_slowdown)

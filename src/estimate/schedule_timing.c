@@ -3,18 +3,18 @@
 
 #include <string.h>
 
-/* Turns are numbered as in the schedule. A turn begins when the one before it
+/* Turns are numbered as in the schedule. A slot begins when the one before it
  * on its stage has ended and what is owed after that is paid, and what it waits
  * for has arrived; hops in one direction from one stage go one after another.
  */
 enum { FLAG_FIRST = 1, FLAG_LAST = 2, FLAG_PAIRED = 4, FLAG_SECOND = 8, FLAG_LEFT_OUT = 16 };
 
-/* What something waits for: the end of a turn, or of its hop; with what the
+/* What something waits for: the end of a slot, or of its hop; with what the
  * stage then owes. */
 enum { WHY_TURN, WHY_HOP, WHY_PAID, WHY_HOP_PAID, WHYS };
-static uint32_t why_of(uint32_t turn, uint32_t kind)
+static uint32_t why_of(uint32_t slot, uint32_t kind)
 {
-    return turn * WHYS + kind;
+    return slot * WHYS + kind;
 }
 
 typedef struct stage_clock {
@@ -29,19 +29,19 @@ static bool gives_input(uint8_t phase)
 
 typedef struct opening {
     orr_turn_play *y;
-    uint32_t *forward, *input; /* shape (virtual stages x micro-batches): turn; ORR_NONE */
-    uint32_t *stage_of;        /* shape (turns) */
-    uint32_t *at;              /* shape (stages): next turn of each */
-    bool *done;                /* shape (turns) */
+    uint32_t *forward, *input; /* shape (virtual stages x micro-batches): slot; ORR_NONE */
+    uint32_t *stage_of;        /* shape (slots) */
+    uint32_t *at;              /* shape (stages): next slot of each */
+    bool *done;                /* shape (slots) */
 } opening;
 
-static size_t pass_of(const orr_schedule_spec *s, uint32_t stage, const orr_turn *turn)
+static size_t pass_of(const orr_schedule_spec *s, uint32_t stage, const orr_turn *slot)
 {
-    return (size_t)orr_schedule_virtual_at(s, stage, turn->chunk) * s->micro_batches +
-           turn->micro_batch;
+    return (size_t)orr_schedule_virtual_at(s, stage, slot->chunk) * s->micro_batches +
+           slot->micro_batch;
 }
 
-/* Marks the first forward and the last gradient turns of each chunk, and who is
+/* Marks the first forward and the last gradient slots of each chunk, and who is
  * left out. */
 static void mark(opening *o, uint32_t stage)
 {
@@ -51,9 +51,9 @@ static void mark(opening *o, uint32_t stage)
     const uint32_t chunks = s->chunks < sizeof last / sizeof *last ? s->chunks : 0;
     memset(last, 0xff, sizeof last);
     for (uint32_t i = plan->first[stage]; i < plan->first[stage + 1]; i++) {
-        const orr_turn *turn = &plan->turns[i];
-        const size_t pass = pass_of(s, stage, turn);
-        const bool forward = turn->phase == ORR_TURN_FORWARD;
+        const orr_turn *slot = &plan->slots[i];
+        const size_t pass = pass_of(s, stage, slot);
+        const bool forward = slot->phase == ORR_TURN_FORWARD;
         o->stage_of[i] = stage;
         o->y->class_of[i] = o->y->cut->class_of[pass / s->micro_batches];
         if (!o->y->trains && !forward) {
@@ -63,53 +63,53 @@ static void mark(opening *o, uint32_t stage)
         o->y->n++;
         if (forward)
             o->forward[pass] = i;
-        else if (gives_input(turn->phase))
+        else if (gives_input(slot->phase))
             o->input[pass] = i;
-        if (turn->paired && o->y->trains && i + 1 < plan->first[stage + 1]) {
+        if (slot->paired && o->y->trains && i + 1 < plan->first[stage + 1]) {
             o->y->flags[i] |= FLAG_PAIRED;
             o->y->flags[i + 1] |= FLAG_SECOND;
         }
         const uint32_t of_direction =
-            s->schedule == ORR_SCHEDULE_DUALPIPE && turn->chunk == 1 ? s->micro_batches / 2 : 0;
-        if (forward && turn->micro_batch == of_direction)
+            s->schedule == ORR_SCHEDULE_DUALPIPE && slot->chunk == 1 ? s->micro_batches / 2 : 0;
+        if (forward && slot->micro_batch == of_direction)
             o->y->flags[i] |= FLAG_FIRST;
-        if ((turn->phase == ORR_TURN_BACKWARD || turn->phase == ORR_TURN_WEIGHT) &&
-            turn->chunk < chunks)
-            last[turn->chunk] = i;
+        if ((slot->phase == ORR_TURN_BACKWARD || slot->phase == ORR_TURN_WEIGHT) &&
+            slot->chunk < chunks)
+            last[slot->chunk] = i;
     }
     for (uint32_t c = 0; c < chunks; c++)
         if (last[c] != ORR_NONE)
             o->y->flags[last[c]] |= FLAG_LAST;
 }
 
-/* What the turn gets from another stage. */
+/* What the slot gets from another stage. */
 static void link(opening *o, uint32_t i)
 {
     const orr_schedule_spec *s = &o->y->schedule->spec;
-    const orr_turn *turn = &o->y->schedule->turns[i];
-    const size_t pass = pass_of(s, o->stage_of[i], turn), m = s->micro_batches;
+    const orr_turn *slot = &o->y->schedule->slots[i];
+    const size_t pass = pass_of(s, o->stage_of[i], slot), m = s->micro_batches;
     uint32_t from = ORR_NONE;
-    if (turn->phase == ORR_TURN_FORWARD && pass / m > 0)
+    if (slot->phase == ORR_TURN_FORWARD && pass / m > 0)
         from = o->forward[pass - m];
-    else if (gives_input(turn->phase) && pass / m + 1 < orr_schedule_virtual_stages(s))
+    else if (gives_input(slot->phase) && pass / m + 1 < orr_schedule_virtual_stages(s))
         from = o->input[pass + m];
     o->y->comes_from[i] = from;
 }
 
-/* Where the turn's result goes; ORR_NONE: it stays. */
+/* Where the slot's result goes; ORR_NONE: it stays. */
 static uint32_t goes_to(const orr_turn_play *y, uint32_t i)
 {
     const orr_schedule_spec *s = &y->schedule->spec;
-    const orr_turn *turn = &y->schedule->turns[i];
-    const uint32_t stage = y->stage_of[i], k = orr_schedule_virtual_at(s, stage, turn->chunk);
-    const bool forward = turn->phase == ORR_TURN_FORWARD;
-    if (forward ? k + 1 >= orr_schedule_virtual_stages(s) : !gives_input(turn->phase) || k == 0)
+    const orr_turn *slot = &y->schedule->slots[i];
+    const uint32_t stage = y->stage_of[i], k = orr_schedule_virtual_at(s, stage, slot->chunk);
+    const bool forward = slot->phase == ORR_TURN_FORWARD;
+    if (forward ? k + 1 >= orr_schedule_virtual_stages(s) : !gives_input(slot->phase) || k == 0)
         return ORR_NONE;
-    const uint32_t to = orr_schedule_place(s, forward ? k + 1 : k - 1, turn->micro_batch).stage;
+    const uint32_t to = orr_schedule_place(s, forward ? k + 1 : k - 1, slot->micro_batch).stage;
     return to != stage ? to : ORR_NONE;
 }
 
-/* How the turn's result leaves the stage: on which of its four lanes, over
+/* How the slot's result leaves the stage: on which of its four lanes, over
  * which kind of hop. */
 static void find_hop(opening *o, uint32_t i)
 {
@@ -118,7 +118,7 @@ static void find_hop(opening *o, uint32_t i)
     if (to == ORR_NONE)
         return;
     const bool down = to == (from + 1) % o->y->schedule->spec.stages;
-    const bool back = o->y->schedule->turns[i].phase != ORR_TURN_FORWARD;
+    const bool back = o->y->schedule->slots[i].phase != ORR_TURN_FORWARD;
     const uint8_t kind = o->y->hop_of[down ? from : to];
     o->y->hop[i] = (orr_turn_hop){.kind = (uint8_t)(ORR_FEATURE_HOP + kind),
                                   .lane = (uint8_t)(2 * back + down)};
@@ -130,7 +130,7 @@ static bool is_ready(const opening *o, uint32_t i)
     return from == ORR_NONE || o->done[from];
 }
 
-/* Stages go on as far as they can, in turns, until none can. */
+/* Stages go on as far as they can, in slots, until none can. */
 static void put_in_order(opening *o)
 {
     const orr_schedule_plan *plan = o->y->schedule;
@@ -159,14 +159,14 @@ static void put_in_order(opening *o)
     o->y->n = n;
 }
 
-/* All that a run asks of a turn, in the order of runs. */
+/* All that a run asks of a slot, in the order of runs. */
 static void list_steps(orr_turn_play *y)
 {
     for (uint32_t n = 0; n < y->n; n++) {
         const uint32_t i = y->order[n], from = y->comes_from[i];
-        const uint32_t phase = y->schedule->turns[i].phase;
+        const uint32_t phase = y->schedule->slots[i].phase;
         y->steps[n] =
-            (orr_turn_step){.turn = i,
+            (orr_turn_step){.slot = i,
                             .from = from,
                             .stage = y->stage_of[i],
                             .kind = (uint8_t)((y->class_of[i] * ORR_TURN_PHASES + phase) * 4 +
@@ -225,7 +225,7 @@ orr_status orr_turn_play_open(const orr_schedule_plan *schedule, const orr_stage
 
 /* --- times ------------------------------------------------------------------------------------ */
 
-/* What turns of each class and phase take and owe, with what the first and the
+/* What slots of each class and phase take and owe, with what the first and the
  * last of them take longer. */
 enum { TURN_KINDS = ORR_CUT_CLASSES * ORR_TURN_PHASES * 4 };
 typedef struct turn_lengths {
@@ -271,15 +271,15 @@ static inline void pass_on(orr_turn_play *y, const orr_turn_step *step, stage_cl
 {
     if (step->hop == ORR_TURN_STAYS)
         return;
-    orr_turn_ended *at = &y->at[step->turn];
+    orr_turn_ended *at = &y->at[step->slot];
     double start = at->end;
-    uint32_t why = why_of(step->turn, WHY_TURN);
+    uint32_t why = why_of(step->slot, WHY_TURN);
     wait_until(clock->lane[step->lane], clock->lane_why[step->lane], &start, &why);
     at->hop_end = clock->lane[step->lane] = start + lengths[step->hop];
     at->hop_why = why;
-    clock->lane_why[step->lane] = why_of(step->turn, WHY_HOP);
+    clock->lane_why[step->lane] = why_of(step->slot, WHY_HOP);
     if (y->blocking)
-        wait_until(at->hop_end, why_of(step->turn, WHY_HOP_PAID), &clock->now, &clock->why);
+        wait_until(at->hop_end, why_of(step->slot, WHY_HOP_PAID), &clock->now, &clock->why);
 }
 
 static void run_pair(orr_turn_play *y, const orr_turn_step *pair, const turn_lengths *of,
@@ -294,9 +294,9 @@ static void run_pair(orr_turn_play *y, const orr_turn_step *pair, const turn_len
     }
     const double end = start + length;
     clock->now = end;
-    clock->why = why_of(pair->turn, WHY_PAID);
+    clock->why = why_of(pair->slot, WHY_PAID);
     for (int k = 0; k < 2; k++)
-        y->at[pair[k].turn] = (orr_turn_ended){end, end, why, ORR_NONE};
+        y->at[pair[k].slot] = (orr_turn_ended){end, end, why, ORR_NONE};
     for (int k = 0; k < 2; k++)
         pass_on(y, &pair[k], clock, lengths);
     for (int k = 0; k < 2; k++)
@@ -320,9 +320,9 @@ void orr_turn_play_run(orr_turn_play *y, const float *lengths)
         uint32_t why = clock->why;
         wait_for_input(y, step, &start, &why);
         const double end = start + (double)of.length[step->kind];
-        y->at[step->turn] = (orr_turn_ended){end, end, why, ORR_NONE};
+        y->at[step->slot] = (orr_turn_ended){end, end, why, ORR_NONE};
         clock->now = end;
-        clock->why = why_of(step->turn, WHY_PAID);
+        clock->why = why_of(step->slot, WHY_PAID);
         pass_on(y, step, clock, lengths);
         clock->now += of.owed[step->kind];
     }
@@ -340,7 +340,7 @@ double orr_turn_play_after(const orr_turn_play *y, uint32_t stage, uint32_t chun
         if (y->flags[i] & FLAG_LEFT_OUT)
             continue;
         last = y->at[i].end;
-        if (y->flags[i] & FLAG_LAST && y->schedule->turns[i].chunk == chunk)
+        if (y->flags[i] & FLAG_LAST && y->schedule->slots[i].chunk == chunk)
             gives = last;
     }
     return last - gives;
@@ -349,7 +349,7 @@ double orr_turn_play_after(const orr_turn_play *y, uint32_t stage, uint32_t chun
 static void count_turn(const orr_turn_play *y, uint32_t i, orr_path *path)
 {
     float *of_class = path->count + y->class_of[i] * ORR_CLASS_FEATURES;
-    of_class[y->schedule->turns[i].phase]++;
+    of_class[y->schedule->slots[i].phase]++;
     if (y->flags[i] & FLAG_FIRST)
         of_class[ORR_FEATURE_FIRST]++;
     if (y->flags[i] & FLAG_LAST)
@@ -359,14 +359,14 @@ static void count_turn(const orr_turn_play *y, uint32_t i, orr_path *path)
 static void count_owed(const orr_turn_play *y, uint32_t i, orr_path *path)
 {
     float *of_class = path->count + y->class_of[i] * ORR_CLASS_FEATURES;
-    of_class[ORR_FEATURE_OWED + y->schedule->turns[i].phase]++;
+    of_class[ORR_FEATURE_OWED + y->schedule->slots[i].phase]++;
     if (y->flags[i] & FLAG_FIRST)
         of_class[ORR_FEATURE_OWED_FIRST]++;
     if (y->flags[i] & FLAG_LAST)
         of_class[ORR_FEATURE_OWED_LAST]++;
 }
 
-/* Both turns of a pair begin, end and pay at once. */
+/* Both slots of a pair begin, end and pay at once. */
 static uint32_t first_of_pair(const orr_turn_play *y, uint32_t i)
 {
     return y->flags[i] & FLAG_SECOND ? i - 1 : i;
@@ -386,7 +386,7 @@ static void count_after(const orr_turn_play *y, uint32_t i, orr_path *path)
 {
     const uint32_t first = first_of_pair(y, i), both = y->flags[first] & FLAG_PAIRED ? 2 : 1;
     for (uint32_t k = first; k < first + both; k++)
-        path->after[y->class_of[k] * ORR_TURN_PHASES + y->schedule->turns[k].phase]++;
+        path->after[y->class_of[k] * ORR_TURN_PHASES + y->schedule->slots[k].phase]++;
 }
 
 static bool is_own(const orr_turn_play *y, uint32_t i)
@@ -416,9 +416,9 @@ uint32_t orr_turn_play_last(const orr_turn_play *y, uint32_t stage)
     return y->clocks[stage].why;
 }
 
-uint32_t orr_turn_play_before(const orr_turn_play *y, uint32_t turn)
+uint32_t orr_turn_play_before(const orr_turn_play *y, uint32_t slot)
 {
-    return y->at[first_of_pair(y, turn)].why;
+    return y->at[first_of_pair(y, slot)].why;
 }
 
 void orr_turn_play_path(const orr_turn_play *y, uint32_t at, orr_path *ret)
@@ -430,7 +430,7 @@ void orr_turn_play_path(const orr_turn_play *y, uint32_t at, orr_path *ret)
 
 static bool is_round(const orr_turn_play *y, uint32_t at, uint32_t from, uint32_t period)
 {
-    const orr_turn *a = &y->schedule->turns[at / WHYS], *b = &y->schedule->turns[from / WHYS];
+    const orr_turn *a = &y->schedule->slots[at / WHYS], *b = &y->schedule->slots[from / WHYS];
     return at % WHYS == from % WHYS && y->stage_of[at / WHYS] == y->stage_of[from / WHYS] &&
            a->chunk == b->chunk && a->phase == b->phase &&
            (a->micro_batch + period == b->micro_batch || b->micro_batch + period == a->micro_batch);
@@ -507,7 +507,7 @@ void orr_turn_play_busy(const orr_turn_play *y, uint32_t stage, orr_path *ret)
         if (y->blocking && y->hop[i].kind != ORR_TURN_STAYS && !(y->flags[i] & FLAG_SECOND))
             ret->count[y->hop[i].kind]++;
         if (i != first || y->comes_from[i] == ORR_NONE)
-            ret->after[y->class_of[i] * ORR_TURN_PHASES + y->schedule->turns[i].phase]++;
+            ret->after[y->class_of[i] * ORR_TURN_PHASES + y->schedule->slots[i].phase]++;
     }
     for (uint32_t i = first; i != ORR_NONE && y->comes_from[i] != ORR_NONE;) {
         i = y->comes_from[i];
@@ -520,7 +520,7 @@ void orr_turn_play_busy(const orr_turn_play *y, uint32_t stage, orr_path *ret)
 uint32_t orr_turn_play_event(const orr_turn_play *y, uint32_t stage, orr_turn_event event)
 {
     for (uint32_t i = y->schedule->first[stage]; i < y->schedule->first[stage + 1]; i++) {
-        const uint8_t phase = y->schedule->turns[i].phase;
+        const uint8_t phase = y->schedule->slots[i].phase;
         const bool gives = phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT;
         if (y->flags[i] & FLAG_LEFT_OUT || !gives)
             continue;

@@ -68,7 +68,7 @@ static buckets buckets_of(const orr_estimate_draft *d, const orr_estimate_sums *
 }
 
 /* ZeRO 1 and 2: weights that the last step left in shards are gathered from the beginning of the
- * step on, and the first forward turn waits for those that are not there yet. Behind a virtual
+ * step on, and the first forward slot waits for those that are not there yet. Behind a virtual
  * stage that waited the others of its class find theirs there: they share one wait. */
 static void gather_first(orr_estimate_draft *d, uint32_t class_of, const buckets *b)
 {
@@ -96,30 +96,30 @@ static double slowed_ns(const orr_estimate_draft *d, double transfer, double com
     return more > 0 ? more * (transfer < computed ? transfer : computed) : 0;
 }
 
-/* Of each transfer beside computation a share is lost whatever hides it: paid after the turn. */
+/* Of each transfer beside computation a share is lost whatever hides it: paid after the slot. */
 static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const buckets *b)
 {
     orr_estimate_sums *s = &d->sums[class_of];
     const bool split = orr_splits_backward(d->plan);
-    const double turn = s->phase_ns[split ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD];
+    const double slot = s->phase_ns[split ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD];
     const double share = orr_device_of(d, &d->cut->classes[class_of])->calibration->dp_exposed;
     const double full = reduce_ns(d, &b->full), rest = reduce_ns(d, &b->rest);
     const double all = b->n * full + rest;
     const double replicas = b->n * replica_ns(d, &b->full) + replica_ns(d, &b->rest);
     s->lane_ns = all;
-    s->lane_first_ns = turn * b->full.share;
+    s->lane_first_ns = slot * b->full.share;
     s->lane_last_ns = rest > 0 ? rest : full;
     s->replica_ns = replicas;
     s->replica_last_ns = replica_ns(d, b->rest.share > 0 ? &b->rest : &b->full);
     s->owed_last_ns = share * replicas;
     if (d->plan->zero < 2) {
-        s->last_ns = slowed_ns(d, all, turn - s->lane_first_ns);
+        s->last_ns = slowed_ns(d, all, slot - s->lane_first_ns);
         s->owed_last_ns += share * all;
         return;
     }
-    /* ZeRO 2: after each micro-batch, beside the next one's turns too. */
+    /* ZeRO 2: after each micro-batch, beside the next one's slots too. */
     const int phase = split ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD;
-    const double slowed = slowed_ns(d, all, turn + s->phase_ns[ORR_TURN_FORWARD]);
+    const double slowed = slowed_ns(d, all, slot + s->phase_ns[ORR_TURN_FORWARD]);
     s->phase_ns[phase] += slowed;
     s->owed_ns[phase] = share * all;
     s->exposed_ns = slowed + share * all;

@@ -36,23 +36,23 @@ static uint32_t difference(const orr_cut_class *a, const orr_cut_class *b)
 }
 
 /* One more class, or, where there is no room, the one most like it. */
-static uint8_t class_for(orr_stage_cut *cut, const orr_cut_class *c)
+static uint8_t class_for(orr_stage_cut *partition, const orr_cut_class *c)
 {
     uint32_t best = 0, least = UINT32_MAX;
-    for (uint32_t i = 0; i < cut->n_classes; i++) {
-        const uint32_t d = difference(&cut->classes[i], c);
+    for (uint32_t i = 0; i < partition->n_classes; i++) {
+        const uint32_t d = difference(&partition->classes[i], c);
         if (d < least) {
             least = d;
             best = i;
         }
     }
     /* The last virtual stage has the head, and always finds room. */
-    const bool last = c->virtual_stage + 1 == cut->virtual_stages;
-    if (least > 0 && cut->n_classes + !last < ORR_CUT_CLASSES) {
-        cut->classes[cut->n_classes] = *c;
-        return (uint8_t)cut->n_classes++;
+    const bool last = c->virtual_stage + 1 == partition->virtual_stages;
+    if (least > 0 && partition->n_classes + !last < ORR_CUT_CLASSES) {
+        partition->classes[partition->n_classes] = *c;
+        return (uint8_t)partition->n_classes++;
     }
-    orr_cut_class *with = &cut->classes[best];
+    orr_cut_class *with = &partition->classes[best];
     for (uint32_t i = 0; i < ORR_ROW_MODULES; i++)
         if (c->least[i] < with->least[i])
             with->least[i] = c->least[i];
@@ -60,11 +60,11 @@ static uint8_t class_for(orr_stage_cut *cut, const orr_cut_class *c)
     return (uint8_t)best;
 }
 
-static orr_status list_modules(orr_estimator *e, const orr_stage_parts *parts, orr_stage_cut *cut,
+static orr_status list_modules(orr_estimator *e, const orr_stage_parts *parts, orr_stage_cut *partition,
                                orr_error *err)
 {
-    for (uint32_t c = 0; c < cut->n_classes; c++) {
-        orr_cut_class *class = &cut->classes[c];
+    for (uint32_t c = 0; c < partition->n_classes; c++) {
+        orr_cut_class *class = &partition->classes[c];
         uint8_t *modules = orr_arena_array(e->arena, uint8_t, class->n_places);
         if (modules == NULL)
             return orr_fail_memory(err);
@@ -78,7 +78,7 @@ static orr_status list_modules(orr_estimator *e, const orr_stage_parts *parts, o
 
 /* How much longer products take than on the pattern's first device, by the
  * peaks. */
-static float pace_of(const orr_estimator *e, const orr_pattern *pattern, uint32_t i)
+static float relative_time_of(const orr_estimator *e, const orr_pattern *pattern, uint32_t i)
 {
     const double first = e->devices[pattern->device[0]].peak_flops[ORR_DTYPE_BF16],
                  other = e->devices[pattern->device[i]].peak_flops[ORR_DTYPE_BF16];
@@ -86,7 +86,7 @@ static float pace_of(const orr_estimator *e, const orr_pattern *pattern, uint32_
 }
 
 static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                           const orr_pattern *pattern, orr_stage_cut *cut, orr_error *err)
+                           const orr_pattern *pattern, orr_stage_cut *partition, orr_error *err)
 {
     orr_stage_map map;
     orr_plan p = *plan;
@@ -97,22 +97,22 @@ static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_pri
     }
     ORR_TRY(orr_stage_map_make(&row->row, &p, e->scratch, &map, err));
     const orr_stage_parts parts = {.plan = plan, .row = &row->row, .map = &map};
-    *cut = (orr_stage_cut){.id = e->cuts.n + 1,
+    *partition = (orr_stage_cut){.id = e->cuts.n + 1,
                            .stages = plan->pp,
                            .chunks = plan->vp,
                            .virtual_stages = orr_schedule_virtual_stages(&spec)};
     for (uint32_t i = 0; i < pattern->n; i++)
-        cut->pace[i] = pace_of(e, pattern, i);
-    cut->class_of = orr_arena_array(e->arena, uint8_t, cut->virtual_stages);
-    if (cut->class_of == NULL)
+        partition->relative_time[i] = relative_time_of(e, pattern, i);
+    partition->class_of = orr_arena_array(e->arena, uint8_t, partition->virtual_stages);
+    if (partition->class_of == NULL)
         return orr_fail_memory(err);
-    for (uint32_t k = 0; k < cut->virtual_stages; k++) {
+    for (uint32_t k = 0; k < partition->virtual_stages; k++) {
         const uint32_t stage = orr_schedule_place(&spec, k, 0).stage;
         const uint8_t device = pattern->of_stage != NULL ? pattern->of_stage[stage] : 0;
         const orr_cut_class c = count_modules(&parts, k, device);
-        cut->class_of[k] = class_for(cut, &c);
+        partition->class_of[k] = class_for(partition, &c);
     }
-    return list_modules(e, &parts, cut, err);
+    return list_modules(e, &parts, partition, err);
 }
 
 /* 0: all stages are on one kind. */
@@ -139,19 +139,19 @@ orr_status orr_estimate_cut(orr_estimator *e, const orr_plan *plan, const orr_pr
         return orr_fail(err, ORR_UNSUPPORTED,
                         "DualPipe over stages on several kinds of devices is simulated, not "
                         "estimated");
-    orr_stage_cut *cut = orr_memo_find(&e->cuts, &key);
-    if (cut == NULL) {
+    orr_stage_cut *partition = orr_memo_find(&e->cuts, &key);
+    if (partition == NULL) {
         orr_stage_cut made;
         const orr_status status = make_cut(e, plan, row, pattern, &made, err);
         orr_arena_reset(e->scratch);
         ORR_TRY(status);
-        cut = orr_arena_one(e->arena, orr_stage_cut);
-        if (cut == NULL)
+        partition = orr_arena_one(e->arena, orr_stage_cut);
+        if (partition == NULL)
             return orr_fail_memory(err);
-        *cut = made;
-        if (!orr_memo_add(&e->cuts, &key, cut))
+        *partition = made;
+        if (!orr_memo_add(&e->cuts, &key, partition))
             return orr_fail_memory(err);
     }
-    *ret = cut;
+    *ret = partition;
     return ORR_OK;
 }

@@ -23,22 +23,22 @@ static double last_turn_ns(const orr_estimate_draft *d, const orr_estimate_sums 
            s->phase_ns[orr_splits_backward(d->plan) ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD];
 }
 
-/* Transfers of gradients that go on when the last turn has ended. Those of a
- * chunk set out within its last turn, and all that set out later come after
+/* Transfers of gradients that go on when the last slot has ended. Those of a
+ * chunk set out within its last slot, and all that set out later come after
  * them on their stream. */
 static double still_under_way(const orr_estimate_draft *d, uint32_t end)
 {
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
     const float *after = d->pipeline->after[end];
     const uint32_t m = d->plan->micro_batches;
-    const double lasts = m < spec.stages ? 1 : 1.0 / m; /* share of turns that are the last */
+    const double lasts = m < spec.stages ? 1 : 1.0 / m; /* share of slots that are the last */
     double most = 0;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
         double all = 0, replicas = 0;
         const orr_estimate_sums *s = sums_at(d, &spec, d->pipeline->end_stage[end], chunk);
-        const double turn = last_turn_ns(d, s);
+        const double slot = last_turn_ns(d, s);
         const double since = after[chunk] * (s->phase_ns[ORR_TURN_BACKWARD] + s->last_ns * lasts) +
-                             turn - s->lane_first_ns + s->owed_last_ns;
+                             slot - s->lane_first_ns + s->owed_last_ns;
         for (uint32_t c = 0; c < spec.chunks; c++)
             if (after[c] <= after[chunk]) {
                 const orr_estimate_sums *later = sums_at(d, &spec, d->pipeline->end_stage[end], c);
@@ -100,7 +100,7 @@ static const orr_estimate_device *device_of_stage(const orr_estimate_draft *d, u
 
 /* Outer parts of dp that train alone average what they changed, some of it in
  * every step. */
-static double meet_ns(const orr_estimate_draft *d, const stage_sums *s)
+static double outer_sync_ns(const orr_estimate_draft *d, const stage_sums *s)
 {
     const double steps = d->plan->local_steps;
     if (d->plan->local_steps <= 1)
@@ -146,7 +146,7 @@ orr_stage_tail orr_estimate_tail(const orr_estimate_draft *d, uint32_t end)
 {
     const stage_sums s = sum_stage(d, end);
     const uint32_t stage = d->pipeline->end_stage[end];
-    return (orr_stage_tail){sum_late(d, &s, stage), update_ns(d, &s, stage), meet_ns(d, &s),
+    return (orr_stage_tail){sum_late(d, &s, stage), update_ns(d, &s, stage), outer_sync_ns(d, &s),
                             more_of_step(d, stage)};
 }
 
@@ -159,7 +159,7 @@ static void measure_features(const orr_estimate_draft *d, float *ret)
         float *of_class = ret + c * ORR_CLASS_FEATURES;
         for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
             of_class[phase] = (float)s->phase_ns[phase];
-        if (d->plan->pp > 1 && slowed > 0) /* what was sent on goes beside the next turn */
+        if (d->plan->pp > 1 && slowed > 0) /* what was sent on goes beside the next slot */
             for (int phase = 0; phase < ORR_TURN_WEIGHT; phase++)
                 of_class[phase] += (float)(slowed * fmin(d->hop_ns[0], s->phase_ns[phase]));
         for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
@@ -210,12 +210,12 @@ static double end_ns(const orr_estimate_draft *d, uint32_t end, const float *fea
 }
 
 /* When transfers of gradients after every micro-batch end, if nothing but one
- * another holds them up: the first sets out when the first backward turn of the
+ * another holds them up: the first sets out when the first backward slot of the
  * stage has ended. */
 static double always_under_way(const orr_estimate_draft *d, uint32_t stage)
 {
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
-    double ns = 0, turns = 0, hops = d->plan->pp > 1 ? d->hop_ns[0] : 0;
+    double ns = 0, slots = 0, hops = d->plan->pp > 1 ? d->hop_ns[0] : 0;
     const bool halves = spec.schedule == ORR_SCHEDULE_DUALPIPE; /* of the micro-batches each way */
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++)
         ns += (double)d->plan->micro_batches / (halves ? 2 : 1) *
@@ -223,14 +223,14 @@ static double always_under_way(const orr_estimate_draft *d, uint32_t stage)
     if (ns <= 0)
         return 0;
     if (spec.schedule == ORR_SCHEDULE_GPIPE)
-        turns = (d->plan->micro_batches - 1) * d->sums[0].phase_ns[ORR_TURN_FORWARD];
+        slots = (d->plan->micro_batches - 1) * d->sums[0].phase_ns[ORR_TURN_FORWARD];
     for (uint32_t k = 0; k < d->cut->virtual_stages; k++) {
         const orr_estimate_sums *s = &d->sums[d->cut->class_of[k]];
-        turns += s->phase_ns[ORR_TURN_FORWARD] + hops;
+        slots += s->phase_ns[ORR_TURN_FORWARD] + hops;
         if (k >= orr_schedule_virtual_at(&spec, stage, spec.chunks - 1))
-            turns += s->phase_ns[ORR_TURN_BACKWARD] + hops;
+            slots += s->phase_ns[ORR_TURN_BACKWARD] + hops;
     }
-    return turns + ns;
+    return slots + ns;
 }
 
 /* The norm of all gradients is where all stages meet; what comes after it they
@@ -247,10 +247,10 @@ orr_step_parts orr_estimate_add_up(const orr_estimate_draft *d)
         const stage_sums s = sum_stage(d, i);
         const orr_stage_tail *tail = &d->tails[i];
         const double under_way = d->beside ? still_under_way(d, i) : 0;
-        const double turns = end_ns(d, i, features);
+        const double slots = end_ns(d, i, features);
         const double waits =
-            fmax(under_way + s.late_ns + tail->sums_ns, always_under_way(d, stage) - turns);
-        const double end = turns + waits;
+            fmax(under_way + s.late_ns + tail->sums_ns, always_under_way(d, stage) - slots);
+        const double end = slots + waits;
         const double update = tail->update_ns, meets = tail->meets_ns;
         if (end > before) {
             before = end;

@@ -18,7 +18,7 @@ static double ideal_ns(const orr_estimate_draft *d)
     return isnan(ns) ? 0 : ns;
 }
 
-/* DualPipe hides transfers of slices and experts: of a stage, m - 2p turns and some more run as
+/* DualPipe hides transfers of slices and experts: of a stage, m - 2p slots and some more run as
  * pairs. */
 static double saved_by_pairs(const orr_estimate_draft *d)
 {
@@ -34,10 +34,10 @@ static void sum_parts(const orr_estimate_draft *d, const orr_step_parts *parts, 
                       double *compute)
 {
     const orr_plan *p = d->plan;
-    const double turns = (double)p->micro_batches / p->pp;
+    const double slots = (double)p->micro_batches / p->pp;
     for (uint32_t c = 0; c < d->cut->n_classes; c++) {
         const orr_estimate_sums *s = &d->sums[c];
-        const double classes = d->cut->classes[c].n, n = turns * classes;
+        const double classes = d->cut->classes[c].n, n = slots * classes;
         *compute += n * (s->compute_ns - s->again_ns);
         part[ORR_WATERFALL_RECOMPUTE] += n * s->again_ns;
         part[ORR_WATERFALL_DP] +=
@@ -58,7 +58,7 @@ static void sum_parts(const orr_estimate_draft *d, const orr_step_parts *parts, 
     part[ORR_WATERFALL_OPTIMIZER] += parts->update;
 }
 
-/* Means over stages. Jitter is overhead; what no turn, transfer or update takes is a bubble. */
+/* Means over stages. Jitter is overhead; what no slot, transfer or update takes is a bubble. */
 void orr_estimate_tell(const orr_estimate_draft *d, const orr_step_parts *parts, orr_estimate *ret)
 {
     double part[ORR_WATERFALLS] = {0}, compute = 0, idle = parts->step;

@@ -100,7 +100,7 @@ typedef struct orr_space {
     uint32_t n_parts;
     bool alike;         /* all devices are of one kind, and of one price */
     double constant_ns; /* of a floor, what does not get less with more devices */
-    bool wired;         /* settings of the network are chosen, plan by plan, at the end */
+    bool chooses_transport;         /* settings of the network are chosen, plan by plan, at the end */
     orr_cluster
         bare; /* without what is said of its network: no setting makes a plan faster than there */
     orr_cluster
@@ -121,18 +121,18 @@ orr_status orr_space_make(const orr_model *model, const orr_cluster *cluster,
 
 /* How a plan with given degrees lies on the machine. */
 enum { ORR_SPACE_LAYOUTS = 512 };
-typedef struct orr_plan_layout {
+typedef struct orr_space_layout {
     uint8_t order[ORR_BASE_AXES], cross;
     uint32_t dp_outer;
     uint16_t sites[ORR_PLAN_PARTS], section_stages[ORR_PLAN_PARTS], section_layers[ORR_PLAN_PARTS];
     bool dp_crosses, pp_crosses; /* cuts between sites */
-} orr_plan_layout;
+} orr_space_layout;
 /* All layouts of degrees, shape (ORR_SPACE_LAYOUTS); how many. */
-uint32_t orr_space_layouts(const orr_space *space, const orr_plan *degrees, orr_plan_layout *ret);
+uint32_t orr_space_layouts(const orr_space *space, const orr_plan *degrees, orr_space_layout *ret);
 /* The same in a cluster with sites: for an order of the axes. */
 uint32_t orr_space_site_layouts(const orr_space *space, const orr_plan *degrees,
-                                const uint8_t *order, orr_plan_layout *ret, uint32_t room);
-orr_plan orr_laid_out(const orr_plan *plan, const orr_plan_layout *layout);
+                                const uint8_t *order, orr_space_layout *ret, uint32_t room);
+orr_plan orr_laid_out(const orr_plan *plan, const orr_space_layout *layout);
 
 /* --- families -------------------------------------------------------------------------------- */
 
@@ -171,14 +171,14 @@ typedef enum orr_walk_depth {
     ORR_WALK_LAYOUT,
     ORR_WALK_SCHEDULE
 } orr_walk_depth;
-typedef struct orr_walk {
+typedef struct orr_plan_walk {
     bool (*enter)(void *ctx, orr_walk_depth depth, const orr_plan *plan, double n);
-    orr_status (*leaf)(void *ctx, const orr_plan *plan, const orr_reliefs *reliefs, orr_error *err);
+    orr_status (*leaf)(void *ctx, const orr_plan *plan, const orr_reliefs *memory_options, orr_error *err);
     void *ctx;
     bool without_wires; /* settings of the network stay as the cluster has them */
     orr_memo *counts;   /* layouts that were counted by an earlier walk of this thread, or NULL */
     orr_arena *arena;   /* that `counts` are in */
-} orr_walk;
+} orr_plan_walk;
 /* What is computed again need not be moved out of the way: more of it may take less time. */
 static inline bool orr_moves_activations(uint8_t offload)
 {
@@ -195,7 +195,7 @@ static inline orr_plan orr_relieved(const orr_plan *plan, uint32_t again, uint8_
     p.offload = offload == ORR_OFFLOAD_NONE ? 0 : offload;
     return p;
 }
-orr_status orr_space_walk(const orr_space *space, const orr_plan *family, const orr_walk *walk,
+orr_status orr_space_walk(const orr_space *space, const orr_plan *family, const orr_plan_walk *walk,
                           orr_error *err) ORR_MUST_CHECK;
 /* Plans of the space. */
 double orr_space_count(const orr_space *space, const orr_families *families);
@@ -221,11 +221,11 @@ typedef struct orr_standard {
 void orr_space_least(const orr_space *space, double step_ns, uint32_t n_devices,
                      double ret[ORR_OBJECTIVES]);
 /* No plan with such bounds is worth it. A bound that is not known is none. */
-bool orr_standard_beats(const orr_standard *standard, const double bounds[ORR_OBJECTIVES]);
+bool orr_standard_beats(const orr_standard *incumbent, const double bounds[ORR_OBJECTIVES]);
 /* False: out of memory. */
-bool orr_standard_add(orr_standard *standard, const double values[ORR_OBJECTIVES]);
+bool orr_standard_add(orr_standard *incumbent, const double values[ORR_OBJECTIVES]);
 /* Better first: by what is made small, then by text. */
-bool orr_is_better(const orr_standard *standard, const orr_explored *a, const orr_explored *b);
+bool orr_is_better(const orr_standard *incumbent, const orr_explored *a, const orr_explored *b);
 
 /* --- a piece of work ------------------------------------------------------------------------- */
 
@@ -234,11 +234,11 @@ typedef orr_array(orr_explored) orr_explored_list;
 typedef struct orr_errand {
     const orr_plan_family *family; /* or NULL, and then */
     bool scan;                     /* only in passing */
-    bool wires;       /* the candidate stands for itself with all settings of the network */
+    bool transports;       /* the candidate stands for itself with all settings of the network */
     bool alternative; /* the candidate was left behind, but is to be known */
     orr_explored candidate;
     orr_family_result result;
-    orr_tightest tightest;
+    orr_tightest binding;
     orr_explored_list left;      /* may be better: to be simulated */
     orr_explored_list simulated; /* to the end, whether they fit or not */
     orr_explored_list seen;      /* the best of each arrangement, by estimate */
@@ -247,13 +247,13 @@ typedef struct orr_errand {
     orr_status status;
     orr_error err;
 } orr_errand;
-void orr_errand_done(orr_errand *errand);
+void orr_errand_done(orr_errand *item);
 
 /* A thread's view of the search. */
 typedef struct orr_scout {
     const orr_space *space;
-    const orr_standard *standard;
-    orr_judge *judge;
+    const orr_standard *incumbent;
+    orr_judge *evaluator;
     orr_judge *least;         /* whose bounds hold for all settings of the network */
     orr_judge *flat;          /* whose bounds hold for all layouts, too, where devices are alike */
     orr_results *results;     /* or NULL */
@@ -263,22 +263,22 @@ typedef struct orr_scout {
     void *stops_ctx;
     double slack; /* share by which the estimate of memory may be off */
 } orr_scout;
-/* Goes through a family. What goes wrong is in the errand. */
-void orr_scout_family(const orr_scout *scout, orr_errand *errand);
+/* Goes through a family. What goes wrong is in the item. */
+void orr_scout_family(const orr_scout *search_thread, orr_errand *item);
 /* Looks at it in passing: what seems to be its best plan is left. */
-void orr_scout_scan(const orr_scout *scout, orr_errand *errand);
+void orr_scout_scan(const orr_scout *search_thread, orr_errand *item);
 /* Simulates a candidate; when it turns out not to fit, what fits better is left. */
-void orr_scout_candidate(const orr_scout *scout, orr_errand *errand);
+void orr_scout_candidate(const orr_scout *search_thread, orr_errand *item);
 /* Gives a candidate all settings of the network: the likeliest is simulated, the others are left.
  */
-void orr_scout_wires(const orr_scout *scout, orr_errand *errand);
+void orr_scout_wires(const orr_scout *search_thread, orr_errand *item);
 /* What was passed over because a plan seemed to fit is left, when it does not. Bounds are this
- * judge's. */
-orr_status orr_scout_smaller(const orr_scout *scout, orr_judge *judge, orr_errand *errand,
+ * evaluator's. */
+orr_status orr_scout_smaller(const orr_scout *search_thread, orr_judge *evaluator, orr_errand *item,
                              const orr_plan *plan, orr_error *err) ORR_MUST_CHECK;
 /* Takes a plan to its end, or what an earlier run found of it. */
-orr_status orr_scout_simulate(const orr_scout *scout, const orr_explored *candidate,
-                              orr_errand *errand, orr_explored *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_scout_simulate(const orr_scout *search_thread, const orr_explored *candidate,
+                              orr_errand *item, orr_explored *ret, orr_error *err) ORR_MUST_CHECK;
 /* By the figures that there are: its memory is within what its device can use. */
 static inline bool orr_fits(const orr_explored *e, double slack)
 {

@@ -8,20 +8,20 @@
 
 enum { SHORTEST_STEP_NS = 1000000 };
 
-uint32_t orr_fleet_count(const orr_fleet_life *life, orr_fleet_phase phase)
+uint32_t orr_fleet_count(const orr_fleet_life *trial, orr_fleet_phase phase)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < life->policy.replicas; i++)
-        n += life->replicas[i].phase == phase;
+    for (uint32_t i = 0; i < trial->policy.replicas; i++)
+        n += trial->replicas[i].phase == phase;
     return n;
 }
 
 /* Without a team the wait is for the replica that is nearest to being back. */
-static orr_fleet_loss loss_without_team(const orr_fleet_life *life)
+static orr_fleet_loss loss_without_team(const orr_fleet_life *trial)
 {
     uint8_t nearest = ORR_PHASE_DETECTING;
-    for (uint32_t i = 0; i < life->policy.replicas; i++)
-        nearest = life->replicas[i].phase > nearest ? life->replicas[i].phase : nearest;
+    for (uint32_t i = 0; i < trial->policy.replicas; i++)
+        nearest = trial->replicas[i].phase > nearest ? trial->replicas[i].phase : nearest;
     switch (nearest) {
     case ORR_PHASE_DETECTING:
         return ORR_FLEET_LOSS_DETECTION;
@@ -34,9 +34,9 @@ static orr_fleet_loss loss_without_team(const orr_fleet_life *life)
     }
 }
 
-static orr_fleet_loss loss_of_state(const orr_fleet_life *life)
+static orr_fleet_loss loss_of_state(const orr_fleet_life *trial)
 {
-    switch ((orr_fleet_state)life->state) {
+    switch ((orr_fleet_state)trial->state) {
     case ORR_FLEET_DETECTING:
         return ORR_FLEET_LOSS_DETECTION;
     case ORR_FLEET_REGROUPING:
@@ -48,7 +48,7 @@ static orr_fleet_loss loss_of_state(const orr_fleet_life *life)
     case ORR_FLEET_NO_QUORUM:
         return ORR_FLEET_LOSS_HALTED;
     case ORR_FLEET_NO_TEAM:
-        return loss_without_team(life);
+        return loss_without_team(trial);
     default:
         return ORR_FLEET_LOSSES;
     }
@@ -68,130 +68,130 @@ static void record(orr_fleet_timeline *t, int64_t begin_ns, int64_t end_ns, orr_
         t->pieces[t->n++] = (orr_fleet_piece){begin, end, (uint8_t)loss, (uint8_t)up};
 }
 
-void orr_fleet_pass(orr_fleet_life *life, int64_t t_ns)
+void orr_fleet_pass(orr_fleet_life *trial, int64_t t_ns)
 {
-    const uint32_t up = orr_fleet_count(life, ORR_PHASE_UP), replicas = life->policy.replicas;
-    const int64_t ns = t_ns - life->now_ns;
-    const orr_fleet_loss loss = loss_of_state(life);
+    const uint32_t up = orr_fleet_count(trial, ORR_PHASE_UP), replicas = trial->policy.replicas;
+    const int64_t ns = t_ns - trial->now_ns;
+    const orr_fleet_loss loss = loss_of_state(trial);
     if (ns <= 0)
         return;
-    life->run.down_ns[replicas - up] += ns;
-    if (life->state != ORR_FLEET_RUNNING)
-        life->run.lost[loss] += ns * replicas;
-    if (life->timeline != NULL)
-        record(life->timeline, life->now_ns, t_ns, loss, up);
-    life->now_ns = t_ns;
+    trial->run.down_ns[replicas - up] += ns;
+    if (trial->state != ORR_FLEET_RUNNING)
+        trial->run.lost[loss] += ns * replicas;
+    if (trial->timeline != NULL)
+        record(trial->timeline, trial->now_ns, t_ns, loss, up);
+    trial->now_ns = t_ns;
 }
 
-void orr_fleet_settle(orr_fleet_life *life)
+void orr_fleet_settle(orr_fleet_life *trial)
 {
-    const uint32_t replicas = life->policy.replicas;
+    const uint32_t replicas = trial->policy.replicas;
     bool whole[ORR_FLEET_REPLICAS] = {0};
-    if (life->state != ORR_FLEET_RUNNING)
+    if (trial->state != ORR_FLEET_RUNNING)
         return;
-    const int64_t steps = (life->now_ns - life->begin_ns) / life->step_ns;
-    const int64_t up = orr_fleet_count(life, ORR_PHASE_UP);
+    const int64_t steps = (trial->now_ns - trial->begin_ns) / trial->step_ns;
+    const int64_t up = orr_fleet_count(trial, ORR_PHASE_UP);
     if (steps <= 0)
         return;
-    life->run.productive += steps * life->plain_ns * up;
-    life->run.lost[ORR_FLEET_LOSS_SLOWED] += steps * (life->step_ns - life->plain_ns) * up;
-    life->run.lost[ORR_FLEET_LOSS_DEGRADED] += steps * life->step_ns * (replicas - up);
-    life->productive_since += steps * life->plain_ns * up;
-    life->run.steps += (uint64_t)steps;
-    life->run.replica_steps += (uint64_t)(steps * up);
-    life->steps_since += (uint64_t)steps;
-    life->shares_since += (uint64_t)(steps * up);
-    life->begin_ns += steps * life->step_ns;
+    trial->run.productive += steps * trial->plain_ns * up;
+    trial->run.lost[ORR_FLEET_LOSS_SLOWED] += steps * (trial->step_ns - trial->plain_ns) * up;
+    trial->run.lost[ORR_FLEET_LOSS_DEGRADED] += steps * trial->step_ns * (replicas - up);
+    trial->productive_since += steps * trial->plain_ns * up;
+    trial->run.steps += (uint64_t)steps;
+    trial->run.replica_steps += (uint64_t)(steps * up);
+    trial->steps_since += (uint64_t)steps;
+    trial->shares_since += (uint64_t)(steps * up);
+    trial->begin_ns += steps * trial->step_ns;
     for (uint32_t i = 0; i < replicas; i++) {
-        orr_fleet_replica *r = &life->replicas[i];
+        orr_fleet_replica *r = &trial->replicas[i];
         if (r->phase == ORR_PHASE_HEALING && r->fetched)
             r->phase = ORR_PHASE_UP;
         whole[i] = r->phase == ORR_PHASE_UP;
     }
-    orr_fleet_team_commit(&life->team, (uint64_t)steps, whole);
-    if (life->saves_free)
-        orr_fleet_saved(life);
+    orr_fleet_team_commit(&trial->team, (uint64_t)steps, whole);
+    if (trial->saves_free)
+        orr_fleet_saved(trial);
 }
 
-void orr_fleet_break(orr_fleet_life *life)
+void orr_fleet_break(orr_fleet_life *trial)
 {
-    orr_fleet_settle(life);
-    if (life->state != ORR_FLEET_RUNNING)
+    orr_fleet_settle(trial);
+    if (trial->state != ORR_FLEET_RUNNING)
         return;
-    const int64_t attempt = life->now_ns - life->begin_ns;
+    const int64_t attempt = trial->now_ns - trial->begin_ns;
     const int64_t again =
-        llround((double)attempt * orr_fleet_number(life->options, ORR_FLEET_RETRIED));
-    life->run.lost[ORR_FLEET_LOSS_RETRY] += again * life->policy.replicas;
-    life->credit_ns = attempt - again;
+        llround((double)attempt * orr_fleet_number(trial->options, ORR_FLEET_RETRIED));
+    trial->run.lost[ORR_FLEET_LOSS_RETRY] += again * trial->policy.replicas;
+    trial->credit_ns = attempt - again;
 }
 
-void orr_fleet_roll_back(orr_fleet_life *life)
+void orr_fleet_roll_back(orr_fleet_life *trial)
 {
-    life->run.lost[ORR_FLEET_LOSS_RETRY] += life->credit_ns * life->policy.replicas;
-    life->credit_ns = 0;
-    life->run.lost[ORR_FLEET_LOSS_RECOMPUTE] += life->productive_since;
-    life->run.productive -= life->productive_since;
-    life->run.steps -= life->steps_since;
-    life->run.replica_steps -= life->shares_since;
-    life->productive_since = 0;
-    life->steps_since = life->shares_since = 0;
+    trial->run.lost[ORR_FLEET_LOSS_RETRY] += trial->credit_ns * trial->policy.replicas;
+    trial->credit_ns = 0;
+    trial->run.lost[ORR_FLEET_LOSS_RECOMPUTE] += trial->productive_since;
+    trial->run.productive -= trial->productive_since;
+    trial->run.steps -= trial->steps_since;
+    trial->run.replica_steps -= trial->shares_since;
+    trial->productive_since = 0;
+    trial->steps_since = trial->shares_since = 0;
 }
 
-void orr_fleet_saved(orr_fleet_life *life)
+void orr_fleet_saved(orr_fleet_life *trial)
 {
-    orr_fleet_team_save(&life->team);
-    life->productive_since = 0;
-    life->steps_since = life->shares_since = 0;
+    orr_fleet_team_save(&trial->team);
+    trial->productive_since = 0;
+    trial->steps_since = trial->shares_since = 0;
 }
 
-void orr_fleet_begin_stretch(orr_fleet_life *life)
+void orr_fleet_begin_stretch(orr_fleet_life *trial)
 {
     bool slow = false;
-    for (uint32_t i = 0; i < life->policy.replicas; i++)
-        slow |= life->replicas[i].slow;
-    life->state = ORR_FLEET_RUNNING;
-    life->until_ns = INT64_MAX;
-    life->changed = false;
-    life->plain_ns = orr_fleet_life_draw(life, ORR_FLEET_STEP);
-    if (life->plain_ns < SHORTEST_STEP_NS)
-        life->plain_ns = SHORTEST_STEP_NS;
-    const double more = slow ? orr_fleet_number(life->options, ORR_FLEET_SLOWDOWN) : 0;
-    life->step_ns = life->plain_ns + llround((double)life->plain_ns * more);
-    life->begin_ns = life->now_ns - life->credit_ns;
-    life->credit_ns = 0;
+    for (uint32_t i = 0; i < trial->policy.replicas; i++)
+        slow |= trial->replicas[i].slow;
+    trial->state = ORR_FLEET_RUNNING;
+    trial->until_ns = INT64_MAX;
+    trial->changed = false;
+    trial->plain_ns = orr_fleet_life_draw(trial, ORR_FLEET_STEP);
+    if (trial->plain_ns < SHORTEST_STEP_NS)
+        trial->plain_ns = SHORTEST_STEP_NS;
+    const double more = slow ? orr_fleet_number(trial->options, ORR_FLEET_SLOWDOWN) : 0;
+    trial->step_ns = trial->plain_ns + llround((double)trial->plain_ns * more);
+    trial->begin_ns = trial->now_ns - trial->credit_ns;
+    trial->credit_ns = 0;
 }
 
 /* The end of the attempt under way at `t_ns`. */
-static int64_t commit_after(const orr_fleet_life *life, int64_t t_ns)
+static int64_t commit_after(const orr_fleet_life *trial, int64_t t_ns)
 {
-    const int64_t from = t_ns > life->now_ns ? t_ns : life->now_ns;
-    const int64_t steps = (from - life->begin_ns + life->step_ns - 1) / life->step_ns;
-    return life->begin_ns + (steps > 1 ? steps : 1) * life->step_ns;
+    const int64_t from = t_ns > trial->now_ns ? t_ns : trial->now_ns;
+    const int64_t steps = (from - trial->begin_ns + trial->step_ns - 1) / trial->step_ns;
+    return trial->begin_ns + (steps > 1 ? steps : 1) * trial->step_ns;
 }
 
-static bool waits_for_a_commit(const orr_fleet_life *life)
+static bool waits_for_a_commit(const orr_fleet_life *trial)
 {
-    bool waits = life->changed;
-    for (uint32_t i = 0; i < life->policy.replicas; i++) {
-        const orr_fleet_replica *r = &life->replicas[i];
+    bool waits = trial->changed;
+    for (uint32_t i = 0; i < trial->policy.replicas; i++) {
+        const orr_fleet_replica *r = &trial->replicas[i];
         waits |= r->leaving || r->phase == ORR_PHASE_JOINING ||
                  (r->phase == ORR_PHASE_HEALING && r->fetched);
     }
     return waits;
 }
 
-int64_t orr_fleet_next_commit(const orr_fleet_life *life)
+int64_t orr_fleet_next_commit(const orr_fleet_life *trial)
 {
     int64_t at = INT64_MAX;
-    if (waits_for_a_commit(life))
-        return commit_after(life, life->now_ns);
-    if (!life->saves_free && life->next_save_ns < life->options->horizon_ns)
-        at = commit_after(life, life->next_save_ns);
-    if (life->budget > 0) {
-        const int64_t up = orr_fleet_count(life, ORR_PHASE_UP);
-        const int64_t steps = ((int64_t)(life->budget - life->run.replica_steps) + up - 1) / up;
-        const bool far = steps > (life->options->horizon_ns - life->begin_ns) / life->step_ns;
-        const int64_t met = far ? INT64_MAX : life->begin_ns + steps * life->step_ns;
+    if (waits_for_a_commit(trial))
+        return commit_after(trial, trial->now_ns);
+    if (!trial->saves_free && trial->next_save_ns < trial->options->horizon_ns)
+        at = commit_after(trial, trial->next_save_ns);
+    if (trial->budget > 0) {
+        const int64_t up = orr_fleet_count(trial, ORR_PHASE_UP);
+        const int64_t steps = ((int64_t)(trial->budget - trial->run.replica_steps) + up - 1) / up;
+        const bool far = steps > (trial->options->horizon_ns - trial->begin_ns) / trial->step_ns;
+        const int64_t met = far ? INT64_MAX : trial->begin_ns + steps * trial->step_ns;
         at = met < at ? met : at;
     }
     return at;

@@ -9,11 +9,11 @@
 
 /* Failures and times from YAML, each number with its basis and its source. */
 
-typedef struct shelf {
+typedef struct catalog_builder {
     orr_array(const orr_failures *) failures;
     orr_array(const orr_fleet_timing *) timings;
     orr_arena *arena;
-} shelf;
+} catalog_builder;
 
 #define FACT(type, key_, field)                                                                    \
     {                                                                                              \
@@ -192,7 +192,7 @@ static orr_status find_base(const orr_yaml *map, const void *entries, size_t n, 
 }
 
 static orr_status read_failures(const orr_yaml *name, const orr_yaml *map, const orr_scope *outer,
-                                shelf *s, orr_error *err)
+                                catalog_builder *s, orr_error *err)
 {
     orr_failures *ret = orr_arena_one(s->arena, orr_failures);
     orr_scope scope = *outer;
@@ -250,7 +250,7 @@ static orr_status read_duration(const orr_yaml *value, const char *key, const or
 }
 
 static orr_status read_timing(const orr_yaml *name, const orr_yaml *map, const orr_scope *outer,
-                              shelf *s, orr_error *err)
+                              catalog_builder *s, orr_error *err)
 {
     orr_fleet_timing *ret = orr_arena_one(s->arena, orr_fleet_timing);
     orr_scope scope = *outer;
@@ -281,10 +281,10 @@ static orr_status read_timing(const orr_yaml *name, const orr_yaml *map, const o
 /* --- a file ----------------------------------------------------------------------------------- */
 
 typedef orr_status read_entry(const orr_yaml *name, const orr_yaml *map, const orr_scope *outer,
-                              shelf *s, orr_error *err);
+                              catalog_builder *s, orr_error *err);
 
 static orr_status read_section(const orr_yaml *file, const char *key, read_entry *read,
-                               const orr_scope *scope, shelf *s, orr_error *err)
+                               const orr_scope *scope, catalog_builder *s, orr_error *err)
 {
     const orr_yaml *all = orr_yaml_find(file, key);
     if (all == NULL)
@@ -296,7 +296,7 @@ static orr_status read_section(const orr_yaml *file, const char *key, read_entry
     return ORR_OK;
 }
 
-static orr_status read_file(const orr_yaml *file, const orr_scope *outer, shelf *s, orr_error *err)
+static orr_status read_file(const orr_yaml *file, const orr_scope *outer, catalog_builder *s, orr_error *err)
 {
     static const char *const sections[] = {"failures", "timings", "sources", "source", "basis"};
     orr_scope scope = *outer;
@@ -320,7 +320,7 @@ static orr_status read_file(const orr_yaml *file, const orr_scope *outer, shelf 
     return read_section(file, "timings", read_timing, &scope, s, err);
 }
 
-static orr_status read_all(const char *path, shelf *s, orr_error *err)
+static orr_status read_all(const char *path, catalog_builder *s, orr_error *err)
 {
     const orr_scope built_in = {.arena = s->arena};
     const orr_scope own = {.basis = ORR_FACT_ASSUMED, .source = path, .arena = s->arena};
@@ -347,7 +347,7 @@ static const void *copy_pointers(orr_arena *arena, const void *from, size_t n)
 orr_status orr_failure_catalog_open(const char *path, orr_arena *arena, orr_failure_catalog *ret,
                                     orr_error *err)
 {
-    shelf s = {.arena = arena};
+    catalog_builder s = {.arena = arena};
     orr_status status;
     const char *kept = path == NULL ? NULL : orr_arena_strndup(arena, path, strlen(path));
     if (path != NULL && kept == NULL)

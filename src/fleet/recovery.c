@@ -3,9 +3,9 @@
 
 /* From a fault to being back. */
 
-int64_t orr_fleet_life_draw(orr_fleet_life *life, orr_fleet_times which)
+int64_t orr_fleet_life_draw(orr_fleet_life *trial, orr_fleet_times which)
 {
-    return orr_fleet_draw(&life->options->times[which].time, &life->random);
+    return orr_fleet_draw(&trial->options->times[which].time, &trial->random);
 }
 
 static bool is_member(const orr_fleet_replica *r)
@@ -13,88 +13,88 @@ static bool is_member(const orr_fleet_replica *r)
     return r->phase == ORR_PHASE_UP || r->phase == ORR_PHASE_HEALING;
 }
 
-static void enter(orr_fleet_life *life, uint32_t replica, orr_fleet_phase phase, int64_t ns)
+static void enter(orr_fleet_life *trial, uint32_t replica, orr_fleet_phase phase, int64_t ns)
 {
-    life->replicas[replica].phase = (uint8_t)phase;
-    life->replicas[replica].until_ns = ns == INT64_MAX ? INT64_MAX : life->now_ns + ns;
+    trial->replicas[replica].phase = (uint8_t)phase;
+    trial->replicas[replica].until_ns = ns == INT64_MAX ? INT64_MAX : trial->now_ns + ns;
 }
 
-static void wait_in(orr_fleet_life *life, orr_fleet_state state, int64_t until_ns)
+static void wait_in(orr_fleet_life *trial, orr_fleet_state state, int64_t until_ns)
 {
-    life->state = (uint8_t)state;
-    life->until_ns = until_ns;
+    trial->state = (uint8_t)state;
+    trial->until_ns = until_ns;
 }
 
 /* --- a team, and its end ---------------------------------------------------------------------- */
 
 /* Nobody has the state: the job is started again, from the checkpoint. */
-static void dissolve(orr_fleet_life *life)
+static void dissolve(orr_fleet_life *trial)
 {
-    orr_fleet_roll_back(life);
-    wait_in(life, ORR_FLEET_NO_TEAM, INT64_MAX);
-    life->joined = false;
-    orr_fleet_team_dissolve(&life->team);
-    for (uint32_t i = 0; i < life->policy.replicas; i++) {
-        orr_fleet_replica *r = &life->replicas[i];
+    orr_fleet_roll_back(trial);
+    wait_in(trial, ORR_FLEET_NO_TEAM, INT64_MAX);
+    trial->joined = false;
+    orr_fleet_team_dissolve(&trial->team);
+    for (uint32_t i = 0; i < trial->policy.replicas; i++) {
+        orr_fleet_replica *r = &trial->replicas[i];
         r->slow = r->leaving = false;
         r->found_ns = INT64_MAX;
         if (r->phase == ORR_PHASE_JOINING || r->phase == ORR_PHASE_HEALING)
-            enter(life, i, ORR_PHASE_LOADING, orr_fleet_life_draw(life, ORR_FLEET_LOAD));
+            enter(trial, i, ORR_PHASE_LOADING, orr_fleet_life_draw(trial, ORR_FLEET_LOAD));
     }
 }
 
 /* Who leaves goes on its way back at once; who has joined fetches the state. */
-static void take_places(orr_fleet_life *life)
+static void take_places(orr_fleet_life *trial)
 {
-    for (uint32_t i = 0; i < life->policy.replicas; i++) {
-        orr_fleet_replica *r = &life->replicas[i];
+    for (uint32_t i = 0; i < trial->policy.replicas; i++) {
+        orr_fleet_replica *r = &trial->replicas[i];
         if (r->leaving && is_member(r)) {
-            orr_fleet_team_left(&life->team, i);
-            orr_fleet_begin_recovery(life, i);
+            orr_fleet_team_left(&trial->team, i);
+            orr_fleet_begin_recovery(trial, i);
         } else if (r->phase == ORR_PHASE_JOINING) {
-            enter(life, i, ORR_PHASE_HEALING, orr_fleet_life_draw(life, ORR_FLEET_FETCH));
+            enter(trial, i, ORR_PHASE_HEALING, orr_fleet_life_draw(trial, ORR_FLEET_FETCH));
             r->fetched = false;
-            life->joined = true;
+            trial->joined = true;
         }
     }
 }
 
-static bool leaves_nobody(const orr_fleet_life *life)
+static bool leaves_nobody(const orr_fleet_life *trial)
 {
-    for (uint32_t i = 0; i < life->policy.replicas; i++)
-        if (life->replicas[i].phase == ORR_PHASE_UP && !life->replicas[i].leaving)
+    for (uint32_t i = 0; i < trial->policy.replicas; i++)
+        if (trial->replicas[i].phase == ORR_PHASE_UP && !trial->replicas[i].leaving)
             return false;
     return true;
 }
 
-void orr_fleet_form(orr_fleet_life *life, bool lost)
+void orr_fleet_form(orr_fleet_life *trial, bool lost)
 {
     bool here[ORR_FLEET_REPLICAS] = {0}, leaving[ORR_FLEET_REPLICAS] = {0};
-    if (leaves_nobody(life)) {
-        for (uint32_t i = 0; i < life->policy.replicas; i++)
-            if (life->replicas[i].leaving)
-                orr_fleet_begin_recovery(life, i);
-        dissolve(life);
+    if (leaves_nobody(trial)) {
+        for (uint32_t i = 0; i < trial->policy.replicas; i++)
+            if (trial->replicas[i].leaving)
+                orr_fleet_begin_recovery(trial, i);
+        dissolve(trial);
         return;
     }
-    for (uint32_t i = 0; i < life->policy.replicas; i++) {
-        here[i] = life->replicas[i].phase >= ORR_PHASE_JOINING;
-        leaving[i] = life->replicas[i].leaving;
+    for (uint32_t i = 0; i < trial->policy.replicas; i++) {
+        here[i] = trial->replicas[i].phase >= ORR_PHASE_JOINING;
+        leaving[i] = trial->replicas[i].leaving;
     }
-    if (orr_fleet_team_form(&life->team, here, leaving) != ORR_FORMED) {
-        life->run.halts++;
-        wait_in(life, ORR_FLEET_NO_QUORUM, INT64_MAX);
+    if (orr_fleet_team_form(&trial->team, here, leaving) != ORR_FORMED) {
+        trial->run.halts++;
+        wait_in(trial, ORR_FLEET_NO_QUORUM, INT64_MAX);
         return;
     }
-    life->run.epochs++;
-    take_places(life);
-    if (!lost && life->joined) {
-        life->joined = false;
-        wait_in(life, ORR_FLEET_REJOINING,
-                life->now_ns + orr_fleet_life_draw(life, ORR_FLEET_REJOIN));
+    trial->run.epochs++;
+    take_places(trial);
+    if (!lost && trial->joined) {
+        trial->joined = false;
+        wait_in(trial, ORR_FLEET_REJOINING,
+                trial->now_ns + orr_fleet_life_draw(trial, ORR_FLEET_REJOIN));
     } else {
-        wait_in(life, ORR_FLEET_REGROUPING,
-                life->now_ns + orr_fleet_life_draw(life, ORR_FLEET_REGROUP));
+        wait_in(trial, ORR_FLEET_REGROUPING,
+                trial->now_ns + orr_fleet_life_draw(trial, ORR_FLEET_REGROUP));
     }
 }
 
@@ -102,143 +102,143 @@ void orr_fleet_form(orr_fleet_life *life, bool lost)
 
 /* Spares that stand ready now: all that are needed, or none. Each is replaced by what it
  * stands in for, once that is repaired. */
-static bool take_spares(orr_fleet_life *life, uint32_t n)
+static bool take_spares(orr_fleet_life *trial, uint32_t n)
 {
     uint32_t ready = 0;
-    for (uint32_t i = 0; i < life->policy.spares && ready < n; i++)
-        ready += life->spare_at[i] <= life->now_ns;
+    for (uint32_t i = 0; i < trial->policy.spares && ready < n; i++)
+        ready += trial->spare_at[i] <= trial->now_ns;
     if (ready < n)
         return false;
-    for (uint32_t i = 0; i < life->policy.spares && n > 0; i++) {
-        if (life->spare_at[i] > life->now_ns)
+    for (uint32_t i = 0; i < trial->policy.spares && n > 0; i++) {
+        if (trial->spare_at[i] > trial->now_ns)
             continue;
-        life->spare_at[i] = life->now_ns + orr_fleet_life_draw(life, ORR_FLEET_REPAIR);
+        trial->spare_at[i] = trial->now_ns + orr_fleet_life_draw(trial, ORR_FLEET_REPAIR);
         n--;
     }
     return true;
 }
 
-void orr_fleet_begin_recovery(orr_fleet_life *life, uint32_t replica)
+void orr_fleet_begin_recovery(orr_fleet_life *trial, uint32_t replica)
 {
-    orr_fleet_replica *r = &life->replicas[replica];
+    orr_fleet_replica *r = &trial->replicas[replica];
     int64_t wait_ns = 0;
-    if (r->broken > 0 && (life->policy.spares == 0 || !take_spares(life, r->broken))) {
-        life->run.spares_short += life->policy.spares > 0;
-        wait_ns = orr_fleet_life_draw(life, ORR_FLEET_SCHEDULE);
+    if (r->broken > 0 && (trial->policy.spares == 0 || !take_spares(trial, r->broken))) {
+        trial->run.spares_short += trial->policy.spares > 0;
+        wait_ns = orr_fleet_life_draw(trial, ORR_FLEET_SCHEDULE);
     }
     r->broken = 0;
     r->leaving = r->slow = r->fetched = false;
     r->found_ns = INT64_MAX;
-    enter(life, replica, ORR_PHASE_SCHEDULING, wait_ns);
+    enter(trial, replica, ORR_PHASE_SCHEDULING, wait_ns);
 }
 
 /* The first that is back begins from the checkpoint; the others join it. */
-static void restart(orr_fleet_life *life, uint32_t replica)
+static void restart(orr_fleet_life *trial, uint32_t replica)
 {
     bool here[ORR_FLEET_REPLICAS] = {0}, leaving[ORR_FLEET_REPLICAS] = {0};
     here[replica] = true;
-    enter(life, replica, ORR_PHASE_UP, INT64_MAX);
-    orr_fleet_team_arrive(&life->team, replica, true);
-    life->run.restarts++;
-    life->next_save_ns = life->now_ns + life->save_every_ns;
-    if (orr_fleet_team_form(&life->team, here, leaving) != ORR_FORMED) {
-        wait_in(life, ORR_FLEET_NO_QUORUM, INT64_MAX);
+    enter(trial, replica, ORR_PHASE_UP, INT64_MAX);
+    orr_fleet_team_arrive(&trial->team, replica, true);
+    trial->run.restarts++;
+    trial->next_save_ns = trial->now_ns + trial->save_every_ns;
+    if (orr_fleet_team_form(&trial->team, here, leaving) != ORR_FORMED) {
+        wait_in(trial, ORR_FLEET_NO_QUORUM, INT64_MAX);
         return;
     }
-    life->run.epochs++;
-    orr_fleet_begin_stretch(life);
+    trial->run.epochs++;
+    orr_fleet_begin_stretch(trial);
 }
 
-static void arrive(orr_fleet_life *life, uint32_t replica, bool with_checkpoint)
+static void arrive(orr_fleet_life *trial, uint32_t replica, bool with_checkpoint)
 {
-    if (life->state == ORR_FLEET_NO_TEAM && with_checkpoint) {
-        restart(life, replica);
-    } else if (life->state == ORR_FLEET_NO_TEAM) {
-        enter(life, replica, ORR_PHASE_LOADING, orr_fleet_life_draw(life, ORR_FLEET_LOAD));
+    if (trial->state == ORR_FLEET_NO_TEAM && with_checkpoint) {
+        restart(trial, replica);
+    } else if (trial->state == ORR_FLEET_NO_TEAM) {
+        enter(trial, replica, ORR_PHASE_LOADING, orr_fleet_life_draw(trial, ORR_FLEET_LOAD));
     } else {
-        orr_fleet_team_arrive(&life->team, replica, with_checkpoint);
-        enter(life, replica, ORR_PHASE_JOINING, INT64_MAX);
-        if (life->state == ORR_FLEET_NO_QUORUM)
-            orr_fleet_form(life, true);
+        orr_fleet_team_arrive(&trial->team, replica, with_checkpoint);
+        enter(trial, replica, ORR_PHASE_JOINING, INT64_MAX);
+        if (trial->state == ORR_FLEET_NO_QUORUM)
+            orr_fleet_form(trial, true);
     }
 }
 
-void orr_fleet_replica_due(orr_fleet_life *life, uint32_t replica)
+void orr_fleet_replica_due(orr_fleet_life *trial, uint32_t replica)
 {
-    const bool team = life->state != ORR_FLEET_NO_TEAM;
-    switch ((orr_fleet_phase)life->replicas[replica].phase) {
+    const bool team = trial->state != ORR_FLEET_NO_TEAM;
+    switch ((orr_fleet_phase)trial->replicas[replica].phase) {
     case ORR_PHASE_DETECTING:
-        orr_fleet_begin_recovery(life, replica);
+        orr_fleet_begin_recovery(trial, replica);
         break;
     case ORR_PHASE_SCHEDULING:
-        enter(life, replica, ORR_PHASE_STARTING, orr_fleet_life_draw(life, ORR_FLEET_START));
+        enter(trial, replica, ORR_PHASE_STARTING, orr_fleet_life_draw(trial, ORR_FLEET_START));
         break;
     case ORR_PHASE_STARTING:
-        enter(life, replica, ORR_PHASE_INIT, life->init_ns);
+        enter(trial, replica, ORR_PHASE_INIT, trial->init_ns);
         break;
     case ORR_PHASE_INIT:
         if (team)
-            enter(life, replica, ORR_PHASE_REBUILDING,
-                  orr_fleet_life_draw(life, ORR_FLEET_REBUILD));
+            enter(trial, replica, ORR_PHASE_REBUILDING,
+                  orr_fleet_life_draw(trial, ORR_FLEET_REBUILD));
         else
-            enter(life, replica, ORR_PHASE_LOADING, orr_fleet_life_draw(life, ORR_FLEET_LOAD));
+            enter(trial, replica, ORR_PHASE_LOADING, orr_fleet_life_draw(trial, ORR_FLEET_LOAD));
         break;
     case ORR_PHASE_REBUILDING:
-        arrive(life, replica, false);
+        arrive(trial, replica, false);
         break;
     case ORR_PHASE_LOADING:
-        enter(life, replica, ORR_PHASE_FIRST_STEP, orr_fleet_life_draw(life, ORR_FLEET_FIRST_STEP));
+        enter(trial, replica, ORR_PHASE_FIRST_STEP, orr_fleet_life_draw(trial, ORR_FLEET_FIRST_STEP));
         break;
     case ORR_PHASE_FIRST_STEP:
-        arrive(life, replica, true);
+        arrive(trial, replica, true);
         break;
     default: /* HEALING: the state is here; the next commit makes it a contributor */
-        life->replicas[replica].fetched = true;
-        life->replicas[replica].until_ns = INT64_MAX;
+        trial->replicas[replica].fetched = true;
+        trial->replicas[replica].until_ns = INT64_MAX;
     }
 }
 
 /* --- faults ----------------------------------------------------------------------------------- */
 
 /* The attempt is over before anybody knows; who is left stands until `known_ns`. */
-static void interrupt(orr_fleet_life *life, int64_t known_ns)
+static void interrupt(orr_fleet_life *trial, int64_t known_ns)
 {
-    if (orr_fleet_count(life, ORR_PHASE_UP) == 0) {
-        dissolve(life);
+    if (orr_fleet_count(trial, ORR_PHASE_UP) == 0) {
+        dissolve(trial);
         return;
     }
-    if (life->state == ORR_FLEET_DETECTING && life->until_ns > known_ns)
-        known_ns = life->until_ns;
-    wait_in(life, ORR_FLEET_DETECTING, known_ns);
+    if (trial->state == ORR_FLEET_DETECTING && trial->until_ns > known_ns)
+        known_ns = trial->until_ns;
+    wait_in(trial, ORR_FLEET_DETECTING, known_ns);
 }
 
-/* An error is reported, or a process ends and its connections with it: that life is known to be
+/* An error is reported, or a process ends and its connections with it: that trial is known to be
  * over. A host or more that vanish close nothing, and what hangs may come back. */
 static bool is_known_gone(const orr_node_fault *fault)
 {
     return fault->kind == ORR_FAILURE_EXPLICIT && fault->scope == ORR_FAULT_NODE;
 }
 
-static void kill_replica(orr_fleet_life *life, uint32_t replica, const orr_node_fault *fault,
+static void kill_replica(orr_fleet_life *trial, uint32_t replica, const orr_node_fault *fault,
                          uint32_t nodes)
 {
-    orr_fleet_replica *r = &life->replicas[replica];
+    orr_fleet_replica *r = &trial->replicas[replica];
     const bool hangs = fault->kind == ORR_FAILURE_HANG;
-    const int64_t ns = orr_fleet_life_draw(life, hangs ? ORR_FLEET_DETECT_HANG : ORR_FLEET_DETECT);
+    const int64_t ns = orr_fleet_life_draw(trial, hangs ? ORR_FLEET_DETECT_HANG : ORR_FLEET_DETECT);
     const bool was_member = is_member(r);
     r->broken += fault->replace ? nodes : 0;
     r->slow = r->leaving = r->fetched = false;
     r->found_ns = INT64_MAX;
     if (is_known_gone(fault))
-        orr_fleet_team_gone(&life->team, replica);
-    enter(life, replica, ORR_PHASE_DETECTING, ns);
+        orr_fleet_team_gone(&trial->team, replica);
+    enter(trial, replica, ORR_PHASE_DETECTING, ns);
     if (was_member)
-        interrupt(life, life->now_ns + ns);
+        interrupt(trial, trial->now_ns + ns);
 }
 
-static void hit(orr_fleet_life *life, uint32_t replica, const orr_node_fault *fault, uint32_t nodes)
+static void hit(orr_fleet_life *trial, uint32_t replica, const orr_node_fault *fault, uint32_t nodes)
 {
-    orr_fleet_replica *r = &life->replicas[replica];
+    orr_fleet_replica *r = &trial->replicas[replica];
     switch ((orr_failure_kind)fault->kind) {
     case ORR_FAILURE_PLANNED:
         r->leaving = is_member(r);
@@ -247,49 +247,49 @@ static void hit(orr_fleet_life *life, uint32_t replica, const orr_node_fault *fa
     case ORR_FAILURE_SLOW:
         if (!is_member(r) || r->slow)
             break;
-        r->slow = life->changed = true;
-        r->found_ns = life->now_ns + orr_fleet_life_draw(life, ORR_FLEET_DETECT_SLOW);
+        r->slow = trial->changed = true;
+        r->found_ns = trial->now_ns + orr_fleet_life_draw(trial, ORR_FLEET_DETECT_SLOW);
         break;
     default:
-        kill_replica(life, replica, fault, nodes);
+        kill_replica(trial, replica, fault, nodes);
     }
 }
 
-static bool hits_a_member(const orr_fleet_life *life, uint32_t first, uint32_t last)
+static bool hits_a_member(const orr_fleet_life *trial, uint32_t first, uint32_t last)
 {
     bool hits = false;
     for (uint32_t i = first; i <= last; i++)
-        hits |= is_member(&life->replicas[i]);
+        hits |= is_member(&trial->replicas[i]);
     return hits;
 }
 
 /* Replicas lie side by side: node n is of replica n x R / N. */
-void orr_fleet_strike(orr_fleet_life *life, const orr_node_fault *fault)
+void orr_fleet_strike(orr_fleet_life *trial, const orr_node_fault *fault)
 {
-    const uint64_t replicas = life->policy.replicas, nodes = life->nodes;
+    const uint64_t replicas = trial->policy.replicas, nodes = trial->nodes;
     const uint32_t first = (uint32_t)(fault->first * replicas / nodes);
     const uint32_t last = (uint32_t)((fault->first + fault->n - 1) * replicas / nodes);
     const bool stops = fault->kind == ORR_FAILURE_EXPLICIT || fault->kind == ORR_FAILURE_HANG;
-    life->run.categories[fault->category]++;
-    life->run.planned += fault->kind == ORR_FAILURE_PLANNED;
-    life->run.failures += fault->kind != ORR_FAILURE_PLANNED;
-    life->run.lemon_failures += fault->lemon;
-    if (stops && hits_a_member(life, first, last))
-        orr_fleet_break(life);
+    trial->run.categories[fault->category]++;
+    trial->run.planned += fault->kind == ORR_FAILURE_PLANNED;
+    trial->run.failures += fault->kind != ORR_FAILURE_PLANNED;
+    trial->run.lemon_failures += fault->lemon;
+    if (stops && hits_a_member(trial, first, last))
+        orr_fleet_break(trial);
     for (uint32_t i = first; i <= last; i++) {
         const uint64_t begin = (i * nodes + replicas - 1) / replicas;
         const uint64_t end = ((i + 1) * nodes + replicas - 1) / replicas;
         const uint64_t from = begin > fault->first ? begin : fault->first;
         const uint64_t to =
             end < (uint64_t)fault->first + fault->n ? end : (uint64_t)fault->first + fault->n;
-        hit(life, i, fault, (uint32_t)(to - from));
+        hit(trial, i, fault, (uint32_t)(to - from));
     }
 }
 
-void orr_fleet_slow_found(orr_fleet_life *life, uint32_t replica)
+void orr_fleet_slow_found(orr_fleet_life *trial, uint32_t replica)
 {
-    orr_fleet_break(life);
-    life->replicas[replica].broken++;
-    orr_fleet_begin_recovery(life, replica);
-    interrupt(life, life->now_ns);
+    orr_fleet_break(trial);
+    trial->replicas[replica].broken++;
+    orr_fleet_begin_recovery(trial, replica);
+    interrupt(trial, trial->now_ns);
 }

@@ -5,7 +5,7 @@
 #include "fleet/fleet.h"
 #include "fleet/team.h"
 
-/* One life of a job, event by event.
+/* One trial of a job, event by event.
  *
  * A replica is up, or somewhere on its way back. The team runs, or is stalled for a reason, or is halted, or
  * there is none. While it runs, nothing happens until the next event: steps are committed in one jump
@@ -75,30 +75,30 @@ typedef struct orr_fleet_life {
 } orr_fleet_life;
 
 /* fleet_account.c: where time goes. */
-uint32_t orr_fleet_count(const orr_fleet_life *life, orr_fleet_phase phase);
+uint32_t orr_fleet_count(const orr_fleet_life *trial, orr_fleet_phase phase);
 /* From now to `t_ns`, in which nothing happens. */
-void orr_fleet_pass(orr_fleet_life *life, int64_t t_ns);
+void orr_fleet_pass(orr_fleet_life *trial, int64_t t_ns);
 /* Steps that are whole by now are committed; the attempt under way goes on. */
-void orr_fleet_settle(orr_fleet_life *life);
+void orr_fleet_settle(orr_fleet_life *trial);
 /* The attempt under way broke: what is kept of it is credit to the next. */
-void orr_fleet_break(orr_fleet_life *life);
+void orr_fleet_break(orr_fleet_life *trial);
 /* All that came after the checkpoint is lost. */
-void orr_fleet_roll_back(orr_fleet_life *life);
+void orr_fleet_roll_back(orr_fleet_life *trial);
 /* From now on steps are made, until something changes. */
-void orr_fleet_begin_stretch(orr_fleet_life *life);
+void orr_fleet_begin_stretch(orr_fleet_life *trial);
 /* When the next commit needs to be looked at; INT64_MAX: none. */
-int64_t orr_fleet_next_commit(const orr_fleet_life *life);
+int64_t orr_fleet_next_commit(const orr_fleet_life *trial);
 /* The state after the last commit is the checkpoint. */
-void orr_fleet_saved(orr_fleet_life *life);
+void orr_fleet_saved(orr_fleet_life *trial);
 
 /* fleet_recover.c: from a fault to being back. */
-void orr_fleet_strike(orr_fleet_life *life, const orr_node_fault *fault);
-void orr_fleet_replica_due(orr_fleet_life *life, uint32_t replica);
-void orr_fleet_slow_found(orr_fleet_life *life, uint32_t replica);
-void orr_fleet_begin_recovery(orr_fleet_life *life, uint32_t replica);
+void orr_fleet_strike(orr_fleet_life *trial, const orr_node_fault *fault);
+void orr_fleet_replica_due(orr_fleet_life *trial, uint32_t replica);
+void orr_fleet_slow_found(orr_fleet_life *trial, uint32_t replica);
+void orr_fleet_begin_recovery(orr_fleet_life *trial, uint32_t replica);
 /* A new epoch of those who are here, after a loss or at a commit. */
-void orr_fleet_form(orr_fleet_life *life, bool lost);
+void orr_fleet_form(orr_fleet_life *trial, bool lost);
 
-int64_t orr_fleet_life_draw(orr_fleet_life *life, orr_fleet_times which);
+int64_t orr_fleet_life_draw(orr_fleet_life *trial, orr_fleet_times which);
 
 #endif /* ORR_PLAN_FLEET_RUN_H */

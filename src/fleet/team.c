@@ -8,7 +8,7 @@
  * it holds their slot, and is not prepared. */
 static void follow(orr_fleet_team *team, uint32_t replica)
 {
-    orr_report *r = &team->reports[replica];
+    orr_member_report *r = &team->reports[replica];
     const orr_epoch_member *m = &team->epoch.members[team->at[replica]];
     r->epoch = team->epoch.epoch;
     r->known = team->epoch.step;
@@ -34,7 +34,7 @@ static void follow_all(orr_fleet_team *team)
 
 static void begin_life(orr_fleet_team *team, uint32_t replica)
 {
-    orr_report *r = &team->reports[replica];
+    orr_member_report *r = &team->reports[replica];
     snprintf(r->id.name, sizeof r->id.name, "replica%03u", replica);
     r->id.incarnation = ++team->lives;
     r->epoch = 0;
@@ -59,7 +59,7 @@ void orr_fleet_team_init(orr_fleet_team *team, uint32_t n)
 
 void orr_fleet_team_arrive(orr_fleet_team *team, uint32_t replica, bool with_checkpoint)
 {
-    orr_report *r = &team->reports[replica];
+    orr_member_report *r = &team->reports[replica];
     begin_life(team, replica);
     r->step = with_checkpoint ? team->saved_step : ORR_TEAM_NEVER;
     r->known = with_checkpoint ? team->saved_step : 0;
@@ -81,14 +81,14 @@ void orr_fleet_team_left(orr_fleet_team *team, uint32_t replica)
 
 void orr_fleet_team_dissolve(orr_fleet_team *team)
 {
-    team->memory = (orr_memory){.record = {.epoch = team->memory.record.epoch}, .anew = true};
+    team->memory = (orr_membership){.record = {.epoch = team->memory.record.epoch}, .anew = true};
     for (uint32_t i = 0; i < team->n; i++)
         team->at[i] = UINT32_MAX;
 }
 
 orr_formed orr_fleet_team_form(orr_fleet_team *team, const bool *here, const bool *leaving)
 {
-    orr_candidate candidates[ORR_TEAM_REPLICAS];
+    orr_epoch_candidate candidates[ORR_TEAM_REPLICAS];
     uint32_t who[ORR_TEAM_REPLICAS], n = 0;
     orr_epoch next;
     char why[ORR_TEAM_WHY];
@@ -96,7 +96,7 @@ orr_formed orr_fleet_team_form(orr_fleet_team *team, const bool *here, const boo
         if (!here[i])
             continue;
         who[n] = i;
-        candidates[n++] = (orr_candidate){.report = &team->reports[i], .leaving = leaving[i]};
+        candidates[n++] = (orr_epoch_candidate){.report = &team->reports[i], .leaving = leaving[i]};
     }
     orr_memory_refresh(&team->memory, candidates, n);
     if (!orr_roster_quorum(&team->memory, candidates, n).enough)

@@ -9,10 +9,10 @@
  * stands, whose data are trained next. */
 typedef struct orr_fleet_team {
     uint32_t   n;      /* replicas of the job, by number; their names sort like it */
-    orr_memory memory;
+    orr_membership memory;
     orr_epoch  epoch;  /* as it stands; of no members: none */
     uint64_t   lives;  /* incarnations given */
-    orr_report reports[ORR_TEAM_REPLICAS]; /* of each replica's present life */
+    orr_member_report reports[ORR_TEAM_REPLICAS]; /* of each replica's present life */
     uint32_t   at[ORR_TEAM_REPLICAS];      /* index in the epoch; UINT32_MAX: not in it */
     /* The newest checkpoint. */
     uint64_t      saved_step;

@@ -10,7 +10,7 @@
 
 /* A call, and the bucket that it goes to. */
 typedef struct collected {
-    orr_call call;
+    orr_comm_event call;
     uint32_t bucket;
 } collected;
 
@@ -43,13 +43,13 @@ static uint32_t group_of(const orr_job *job, uint32_t d, const orr_comm *comm)
     return comm->group == ORR_NONE ? ORR_NONE : job->group_of[d][comm->group];
 }
 
-static orr_bucket_key key_of(const orr_job *job, uint32_t d, orr_node_id v)
+static orr_match_bucket_key key_of(const orr_job *job, uint32_t d, orr_node_id v)
 {
     const orr_graph *graph = job->graphs[d];
     const orr_comm *comm = &graph->comms[graph->detail[v]];
     const uint32_t group = group_of(job, d, comm);
     if (graph->kind[v] == ORR_NODE_COLLECTIVE)
-        return (orr_bucket_key){
+        return (orr_match_bucket_key){
             .group = group,
             .size = group == ORR_NONE && comm->group_size > 0 ? comm->group_size : -1,
             .from = ORR_NONE,
@@ -57,18 +57,18 @@ static orr_bucket_key key_of(const orr_job *job, uint32_t d, orr_node_id v)
             .collective = comm->collective};
     const bool sends = graph->kind[v] == ORR_NODE_SEND;
     const uint32_t own = job->rank_of_graph[d], peer = peer_rank(job, group, comm->peer);
-    return (orr_bucket_key){.group = group,
+    return (orr_match_bucket_key){.group = group,
                             .size = -1,
                             .from = sends ? own : peer,
                             .to = sends ? peer : own,
                             .collective = ORR_COLL_SEND};
 }
 
-static orr_call call_of(const orr_job *job, uint32_t d, orr_node_id v)
+static orr_comm_event call_of(const orr_job *job, uint32_t d, orr_node_id v)
 {
     const orr_graph *graph = job->graphs[d];
     const bool collective = graph->kind[v] == ORR_NODE_COLLECTIVE;
-    return (orr_call){
+    return (orr_comm_event){
         .line = collective ? d : graph->kind[v] == ORR_NODE_RECV,
         .at = {d, v},
         .start_ns = orr_node_clock_start_ns(graph, v),
@@ -78,7 +78,7 @@ static orr_call call_of(const orr_job *job, uint32_t d, orr_node_id v)
     };
 }
 
-static orr_status bucket_of(collector *c, const orr_bucket_key *key, uint32_t *ret_bucket,
+static orr_status bucket_of(collector *c, const orr_match_bucket_key *key, uint32_t *ret_bucket,
                             orr_error *err)
 {
     _Static_assert(sizeof *key == 5 * 4, "a key has no padding: it is compared");
@@ -91,7 +91,7 @@ static orr_status bucket_of(collector *c, const orr_bucket_key *key, uint32_t *r
         }
     }
     const uint32_t id = (uint32_t)c->calls->buckets.n;
-    if (!orr_array_push(&c->calls->buckets, (orr_bucket){.key = *key}) ||
+    if (!orr_array_push(&c->calls->buckets, (orr_match_bucket){.key = *key}) ||
         !orr_index_add(&c->index, hash, id))
         return orr_fail_memory(err);
     *ret_bucket = id;
@@ -105,7 +105,7 @@ static orr_status collect(collector *c, orr_error *err)
         for (uint32_t v = 0; v < graph->n_nodes && graph->n_comms > 0; v++) {
             if (!is_executing(graph, v))
                 continue;
-            const orr_bucket_key key = key_of(c->job, d, v);
+            const orr_match_bucket_key key = key_of(c->job, d, v);
             collected one = {.call = call_of(c->job, d, v)};
             ORR_TRY(bucket_of(c, &key, &one.bucket, err));
             if (c->all.n >= UINT32_MAX - 1)
@@ -120,7 +120,7 @@ static orr_status collect(collector *c, orr_error *err)
 
 static int by_line_time(const void *a_, const void *b_)
 {
-    const orr_call *a = a_, *b = b_;
+    const orr_comm_event *a = a_, *b = b_;
     if (a->line != b->line)
         return a->line < b->line ? -1 : 1;
     if (a->start_ns != b->start_ns)
@@ -128,7 +128,7 @@ static int by_line_time(const void *a_, const void *b_)
     return (a->at.node > b->at.node) - (a->at.node < b->at.node);
 }
 
-void orr_calls_sort(orr_call *calls, size_t n, int (*compare)(const void *, const void *))
+void orr_calls_sort(orr_comm_event *calls, size_t n, int (*compare)(const void *, const void *))
 {
     for (size_t i = 1; i < n; i++) {
         if (compare(&calls[i - 1], &calls[i]) > 0) {
@@ -145,17 +145,17 @@ static orr_status sort_into_buckets(const collector *c, orr_error *err)
     if (calls->at == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < calls->buckets.n; i++) {
-        orr_bucket *b = &calls->buckets.at[i];
+        orr_match_bucket *b = &calls->buckets.at[i];
         b->first = calls->n;
         calls->n += b->n;
         b->n = 0;
     }
     for (size_t i = 0; i < c->all.n; i++) {
-        orr_bucket *b = &calls->buckets.at[c->all.at[i].bucket];
+        orr_match_bucket *b = &calls->buckets.at[c->all.at[i].bucket];
         calls->at[b->first + b->n++] = c->all.at[i].call;
     }
     for (size_t i = 0; i < calls->buckets.n; i++) {
-        const orr_bucket *b = &calls->buckets.at[i];
+        const orr_match_bucket *b = &calls->buckets.at[i];
         orr_calls_sort(calls->at + b->first, b->n, by_line_time);
     }
     return ORR_OK;

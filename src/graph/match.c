@@ -49,7 +49,7 @@ static void matcher_done(matcher *m)
     orr_free(m->gaps);
 }
 
-static bool all_numbered(const orr_call *calls, size_t n)
+static bool all_numbered(const orr_comm_event *calls, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (calls[i].seq < 0)
@@ -59,7 +59,7 @@ static bool all_numbered(const orr_call *calls, size_t n)
 
 static int by_line_seq_time(const void *a_, const void *b_)
 {
-    const orr_call *a = a_, *b = b_;
+    const orr_comm_event *a = a_, *b = b_;
     if (a->line != b->line)
         return a->line < b->line ? -1 : 1;
     if (a->seq != b->seq)
@@ -70,7 +70,7 @@ static int by_line_seq_time(const void *a_, const void *b_)
 }
 
 /* One number may stand for several calls (a coalesced one): the k-th goes with the k-th. */
-static void place_by_number(place *places, orr_call *calls, size_t n)
+static void place_by_number(place *places, orr_comm_event *calls, size_t n)
 {
     orr_calls_sort(calls, n, by_line_seq_time);
     for (size_t i = 0; i < n; i++) {
@@ -88,7 +88,7 @@ static void place_line(place *places, size_t begin, size_t end, size_t shift)
 }
 
 /* False: the lines are not of one length, and nothing was placed. */
-static bool place_by_order(place *places, const orr_call *calls, size_t n)
+static bool place_by_order(place *places, const orr_comm_event *calls, size_t n)
 {
     const size_t length = orr_line_end(calls, 0, n);
     for (size_t i = length, end; i < n; i = end) {
@@ -112,7 +112,7 @@ static int64_t magnitude(int64_t x)
     return x < 0 ? orr_ns_sub(0, x) : x;
 }
 
-static misfit fit(matcher *m, const orr_call *line, const orr_call *longest, size_t n)
+static misfit fit(matcher *m, const orr_comm_event *line, const orr_comm_event *longest, size_t n)
 {
     const uint32_t a = line->at.graph, b = longest->at.graph;
     const int64_t *offset = m->draft->offset_ns;
@@ -138,7 +138,7 @@ static bool fits_better(misfit a, misfit b)
     return a.spread_ns != b.spread_ns ? a.spread_ns < b.spread_ns : a.distance_ns < b.distance_ns;
 }
 
-static void place_by_time(matcher *m, const orr_call *calls, size_t n)
+static void place_by_time(matcher *m, const orr_comm_event *calls, size_t n)
 {
     size_t longest = 0, length = 0;
     for (size_t i = 0, end; i < n; i = end) {
@@ -166,7 +166,7 @@ static void add_member(orr_job_draft *draft, uint32_t first, orr_member member)
     draft->members.at[to] = member;
 }
 
-static orr_status add_match(orr_job_draft *draft, const orr_bucket_key *key, const orr_call *calls,
+static orr_status add_match(orr_job_draft *draft, const orr_match_bucket_key *key, const orr_comm_event *calls,
                             const place *places, size_t n, orr_error *err)
 {
     if (n < 2 || orr_bucket_overflows(draft->job, key, n))
@@ -195,7 +195,7 @@ static int by_slot(const void *a_, const void *b_)
 }
 
 /* Once its calls are placed. */
-static orr_status match_bucket(matcher *m, orr_bucket *b, orr_error *err)
+static orr_status match_bucket(matcher *m, orr_match_bucket *b, orr_error *err)
 {
     place *places = m->places;
     b->first_match = (uint32_t)m->draft->matches.n;
@@ -214,8 +214,8 @@ static orr_status match_bucket(matcher *m, orr_bucket *b, orr_error *err)
 static orr_status match_certain(matcher *m, orr_error *err)
 {
     for (size_t i = 0; i < m->calls.buckets.n; i++) {
-        orr_bucket *b = &m->calls.buckets.at[i];
-        orr_call *calls = m->calls.at + b->first;
+        orr_match_bucket *b = &m->calls.buckets.at[i];
+        orr_comm_event *calls = m->calls.at + b->first;
         b->by_order = !all_numbered(calls, b->n);
         if (!b->by_order)
             place_by_number(m->places, calls, b->n);
@@ -226,7 +226,7 @@ static orr_status match_certain(matcher *m, orr_error *err)
     return ORR_OK;
 }
 
-static size_t shortest_line(const orr_call *calls, size_t n)
+static size_t shortest_line(const orr_comm_event *calls, size_t n)
 {
     size_t shortest = n;
     for (size_t i = 0, end; i < n; i = end) {
@@ -240,8 +240,8 @@ static size_t shortest_line(const orr_call *calls, size_t n)
 static orr_status match_uncertain(matcher *m, size_t at_least, orr_error *err)
 {
     for (size_t i = 0; i < m->calls.buckets.n; i++) {
-        orr_bucket *b = &m->calls.buckets.at[i];
-        const orr_call *calls = m->calls.at + b->first;
+        orr_match_bucket *b = &m->calls.buckets.at[i];
+        const orr_comm_event *calls = m->calls.at + b->first;
         if (b->matched || shortest_line(calls, b->n) < at_least)
             continue;
         place_by_time(m, calls, b->n);

@@ -46,7 +46,7 @@ static timed_call timed_of(const orr_job_draft *draft, orr_member at)
 
 /* Calls that cannot end on one member before all have begun: kernels of those collectives
  * in which everybody waits for everybody. The host's may only be the order to begin. */
-static bool can_tell(const orr_job *job, const orr_bucket *b, const orr_call *calls)
+static bool can_tell(const orr_job *job, const orr_match_bucket *b, const orr_comm_event *calls)
 {
     switch (b->key.collective) {
     case ORR_COLL_ALL_REDUCE:
@@ -88,7 +88,7 @@ static int by_end(const void *a_, const void *b_)
     return (a->at.node > b->at.node) - (a->at.node < b->at.node);
 }
 
-static void time_bucket(verifier *v, const orr_bucket *b)
+static void time_bucket(verifier *v, const orr_match_bucket *b)
 {
     v->n_timed = b->n;
     for (size_t i = 0; i < b->n; i++)
@@ -113,12 +113,12 @@ static size_t cluster_end(verifier *v, size_t begin)
     return end;
 }
 
-static bool is_match(const verifier *v, const orr_bucket *b, size_t n)
+static bool is_match(const verifier *v, const orr_match_bucket *b, size_t n)
 {
     return n >= 2 && !orr_bucket_overflows(v->draft->job, &b->key, n);
 }
 
-static size_t calls_by_time(verifier *v, const orr_bucket *b)
+static size_t calls_by_time(verifier *v, const orr_match_bucket *b)
 {
     size_t matched = 0;
     time_bucket(v, b);
@@ -130,7 +130,7 @@ static size_t calls_by_time(verifier *v, const orr_bucket *b)
     return matched;
 }
 
-static uint8_t judge(verifier *v, const orr_bucket *b)
+static uint8_t judge(verifier *v, const orr_match_bucket *b)
 {
     const orr_job_draft *draft = v->draft;
     if (!b->by_order || b->n_matches == 0 ||
@@ -157,7 +157,7 @@ static int by_graph(const void *a_, const void *b_)
     return (a->graph > b->graph) - (a->graph < b->graph);
 }
 
-static orr_status add_cluster(verifier *v, const orr_bucket *b, size_t begin, size_t end,
+static orr_status add_cluster(verifier *v, const orr_match_bucket *b, size_t begin, size_t end,
                               orr_error *err)
 {
     const orr_match match = {.group = b->key.group,
@@ -172,7 +172,7 @@ static orr_status add_cluster(verifier *v, const orr_bucket *b, size_t begin, si
     return ORR_OK;
 }
 
-static orr_status match_by_time(verifier *v, const orr_bucket *b, orr_error *err)
+static orr_status match_by_time(verifier *v, const orr_match_bucket *b, orr_error *err)
 {
     time_bucket(v, b);
     for (size_t i = 0, end; i < b->n; i = end) {
@@ -194,7 +194,7 @@ static orr_status copy_match(verifier *v, orr_match match, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status match_again(verifier *v, const orr_bucket *b, uint8_t verdict, orr_error *err)
+static orr_status match_again(verifier *v, const orr_match_bucket *b, uint8_t verdict, orr_error *err)
 {
     if (verdict == BY_TIME)
         return match_by_time(v, b, err);

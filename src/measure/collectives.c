@@ -14,11 +14,11 @@ enum { SIZES_MAX = 8, KINDS = 5, RUNS = 15, RUNS_QUICK = 5, SCRATCH_BYTES = 16 <
 static const uint8_t kinds[KINDS] = {ORR_COLL_ALL_REDUCE, ORR_COLL_ALL_GATHER,
                                      ORR_COLL_REDUCE_SCATTER, ORR_COLL_ALL_TO_ALL, ORR_COLL_SEND};
 
-typedef struct meeting {
+typedef struct collective_runs {
     uint32_t ranks, n_sizes, runs;
     int64_t bytes[SIZES_MAX];
     int64_t ns[KINDS][SIZES_MAX]; /* of rank 0 */
-} meeting;
+} collective_runs;
 
 /* `bytes` as prices count them: what one member holds, of the larger side. */
 static orr_status transfer(orr_communicator *c, uint8_t kind, char *a, char *b, int64_t bytes,
@@ -38,12 +38,12 @@ static orr_status transfer(orr_communicator *c, uint8_t kind, char *a, char *b, 
     case ORR_COLL_ALL_TO_ALL:
         return orr_all_to_all(c, a, parts, b, parts, err);
     default: /* round a ring, both ways busy */
-        return orr_pass_on(c, (c->me + 1) % c->n, a, (size_t)bytes, (c->me + c->n - 1) % c->n, b,
+        return orr_send_receive(c, (c->me + 1) % c->n, a, (size_t)bytes, (c->me + c->n - 1) % c->n, b,
                            (size_t)bytes, err);
     }
 }
 
-static orr_status time_all(meeting *m, orr_communicator *c, char *a, char *b, orr_error *err)
+static orr_status time_all(collective_runs *m, orr_communicator *c, char *a, char *b, orr_error *err)
 {
     for (int k = 0; k < KINDS; k++)
         for (uint32_t s = 0; s < m->n_sizes; s++) {
@@ -61,9 +61,9 @@ static orr_status time_all(meeting *m, orr_communicator *c, char *a, char *b, or
     return ORR_OK;
 }
 
-static orr_status meet(void *ctx, orr_transport *transport, orr_error *err)
+static orr_status run_member(void *ctx, orr_transport *transport, orr_error *err)
 {
-    meeting *m = ctx;
+    collective_runs *m = ctx;
     orr_arena *arena = orr_arena_new(0, 0);
     orr_communicator *c;
     if (arena == NULL)
@@ -95,9 +95,9 @@ orr_status orr_measure_transfers(uint32_t ranks, bool quick, orr_arena *arena,
     if (all == NULL)
         return orr_fail_memory(err);
     for (uint32_t r = 2; r <= ranks; r *= 2) {
-        meeting m = {.ranks = r, .n_sizes = quick ? 4 : 8, .runs = quick ? RUNS_QUICK : RUNS};
+        collective_runs m = {.ranks = r, .n_sizes = quick ? 4 : 8, .runs = quick ? RUNS_QUICK : RUNS};
         memcpy(m.bytes, quick ? coarse : fine, m.n_sizes * sizeof *m.bytes);
-        ORR_TRY(orr_ranks_run(r, ORR_RANKS_SHM, DEADLINE_NS, meet, &m, err));
+        ORR_TRY(orr_ranks_run(r, ORR_RANKS_SHM, DEADLINE_NS, run_member, &m, err));
         for (int k = 0; k < KINDS; k++)
             for (uint32_t s = 0; s < m.n_sizes; s++)
                 all[n++] = (orr_measured_transfer){kinds[k], r, m.bytes[s], m.ns[k][s]};

@@ -22,7 +22,7 @@ typedef struct measuring {
     double share;
 } measuring;
 
-static void tell(const measuring *m, double part)
+static void report_progress(const measuring *m, double part)
 {
     if (m->options->told != NULL)
         m->options->told(m->options->ctx, "kernels", m->done + m->share * part);
@@ -43,7 +43,7 @@ static orr_status time_call(void *ctx, const orr_timed_call *call, bool cold, or
         return ORR_OK;
     ORR_TRY(orr_time_call(&m->timing, call, cold, &m->kernels[m->n], err));
     m->n++;
-    tell(m, (double)m->n / (double)(m->expected > 0 ? m->expected : 1));
+    report_progress(m, (double)m->n / (double)(m->expected > 0 ? m->expected : 1));
     return ORR_OK;
 }
 
@@ -130,7 +130,7 @@ orr_status orr_measure(const orr_measure_options *options, orr_arena *arena, orr
     if (m.kernels == NULL)
         return orr_fail_memory(err);
     orr_machine_facts(&made);
-    tell(&m, 0);
+    report_progress(&m, 0);
     ORR_TRY(orr_measure_transfers(options->ranks > 0 ? options->ranks : RANKS_DEFAULT,
                                   options->quick, arena, &made.transfers, &made.n_transfers, err));
     ORR_TRY(orr_backend_cpu(&m.timing.backend, err));

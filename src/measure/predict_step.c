@@ -10,7 +10,7 @@
 #include "measure/simulate_ranks.h"
 #include "measure/price.h"
 
-typedef struct expecting {
+typedef struct prediction {
     const orr_measured *measured;
     const orr_train_options *job;
     orr_plan plan;
@@ -20,14 +20,14 @@ typedef struct expecting {
     orr_played_rank *ranks;
     uint8_t **basis; /* shape (ranks)(calls) */
     uint32_t n;
-    orr_pricer pricer;
-    double crowd; /* threads for each core, at least 1 */
+    orr_kernel_pricer pricer;
+    double oversubscription; /* threads for each core, at least 1 */
     orr_error *err;
-} expecting;
+} prediction;
 
 /* Of a rank: as training shares the cores out. The measured number next to it is what prices go by.
  */
-static void set_threads(expecting *e)
+static void set_threads(prediction *e)
 {
     const uint32_t cores = e->measured->cores > 0 ? e->measured->cores : 1;
     const uint32_t each = e->job->threads > 0 ? (uint32_t)e->job->threads
@@ -37,12 +37,12 @@ static void set_threads(expecting *e)
     for (uint32_t i = 0; i < e->measured->n_kernels; i++)
         if (e->measured->kernels[i].threads <= each && e->measured->kernels[i].threads > best)
             best = e->measured->kernels[i].threads;
-    e->pricer = (orr_pricer){.measured = e->measured, .threads = best};
-    e->crowd = (double)(each * e->n) / cores;
-    e->crowd = e->crowd < 1 ? 1 : e->crowd;
+    e->pricer = (orr_kernel_pricer){.measured = e->measured, .threads = best};
+    e->oversubscription = (double)(each * e->n) / cores;
+    e->oversubscription = e->oversubscription < 1 ? 1 : e->oversubscription;
 }
 
-static orr_status draft_rank(expecting *e, uint32_t rank)
+static orr_status draft_rank(prediction *e, uint32_t rank)
 {
     orr_transport *transport = orr_arena_one(e->arena, orr_transport);
     orr_backend *backend;
@@ -61,12 +61,12 @@ static orr_status draft_rank(expecting *e, uint32_t rank)
 
 /* Bytes that went by since a value was last touched, in this step or the one before: what is
  * further back than the caches hold comes from memory. */
-typedef struct distances {
+typedef struct reuse_distances {
     double *last; /* shape (values): bytes that had gone by then */
     double gone, all, cache;
-} distances;
+} reuse_distances;
 
-static double touch(distances *d, const orr_tape *tape, orr_value v)
+static double reuse_miss_bytes(reuse_distances *d, const orr_tape *tape, orr_value v)
 {
     const orr_value root = tape->values[v].view_of == ORR_NONE ? v : tape->values[v].view_of;
     const double bytes = (double)orr_type_bytes(&tape->values[v].type);
@@ -124,16 +124,16 @@ static int64_t travelling_bytes(const orr_tape *tape, const orr_tape_call *call)
     return most;
 }
 
-static int64_t price_call(expecting *e, const orr_program_source *s, uint32_t c, distances *d,
+static int64_t price_call(prediction *e, const orr_program_source *s, uint32_t c, reuse_distances *d,
                           uint8_t *basis)
 {
     const orr_tape *tape = s->tape;
     const orr_tape_call *call = &tape->calls[c];
     double cold = 0;
     for (uint32_t k = 0; k < call->n_in; k++)
-        cold += touch(d, tape, call->in[k]);
+        cold += reuse_miss_bytes(d, tape, call->in[k]);
     for (uint32_t k = 0; k < call->n_out; k++)
-        cold += touch(d, tape, call->out[k]);
+        cold += reuse_miss_bytes(d, tape, call->out[k]);
     if (s->calls != NULL && s->calls[c].skip)
         return 0;
     const orr_collective collective = collective_of(call->op);
@@ -145,16 +145,16 @@ static int64_t price_call(expecting *e, const orr_program_source *s, uint32_t c,
     const orr_price price =
         orr_measured_price(&e->pricer, tape, c, cold, s->calls != NULL && s->calls[c].accumulate);
     *basis = price.basis;
-    return (int64_t)(e->crowd * (double)price.ns);
+    return (int64_t)(e->oversubscription * (double)price.ns);
 }
 
-static orr_status price_rank(expecting *e, uint32_t r)
+static orr_status price_rank(prediction *e, uint32_t r)
 {
     orr_played_rank *rank = &e->ranks[r];
     rank->source = orr_engine_step_program(e->steps[r]);
     const orr_tape *tape = rank->source.tape;
     int64_t *ns = orr_arena_array(e->arena, int64_t, tape->n_calls);
-    distances d = {.last = orr_arena_array(e->arena, double, tape->n_values),
+    reuse_distances d = {.last = orr_arena_array(e->arena, double, tape->n_values),
                    .all = all_bytes(tape),
                    .cache = (double)e->measured->cache_bytes /
                             (e->n < e->measured->cores ? e->n : e->measured->cores)};
@@ -179,7 +179,7 @@ static int by_ns(const void *a, const void *b)
                           : (x->pass > y->pass) - (x->pass < y->pass);
 }
 
-static orr_status sum_ops(expecting *e, orr_expected *ret)
+static orr_status sum_ops(prediction *e, orr_expected *ret)
 {
     const orr_tape *tape = e->ranks[0].source.tape;
     orr_expected_op *ops = orr_arena_array(e->arena, orr_expected_op, (size_t)ORR_OPS * ORR_PASSES);
@@ -205,7 +205,7 @@ static orr_status sum_ops(expecting *e, orr_expected *ret)
     return ORR_OK;
 }
 
-static orr_status expect(expecting *e, orr_expected *ret)
+static orr_status predict(prediction *e, orr_expected *ret)
 {
     for (uint32_t r = 0; r < e->n; r++) {
         ORR_TRY(draft_rank(e, r));
@@ -224,7 +224,7 @@ orr_status orr_expect(const orr_measured *measured, const orr_train_options *job
                       orr_expected *ret, orr_error *err)
 {
     static const orr_plan alone;
-    expecting e = {.measured = measured, .job = job, .arena = arena, .err = err};
+    prediction e = {.measured = measured, .job = job, .arena = arena, .err = err};
     orr_expected made = {0};
     e.plan = orr_plan_completed(job->plan != NULL ? job->plan : &alone);
     ORR_TRY(orr_plan_check(&e.plan, err));
@@ -240,7 +240,7 @@ orr_status orr_expect(const orr_measured *measured, const orr_train_options *job
     if (e.steps == NULL || e.ranks == NULL || e.basis == NULL)
         return orr_fail_memory(err);
     set_threads(&e);
-    const orr_status status = expect(&e, &made);
+    const orr_status status = predict(&e, &made);
     for (uint32_t r = 0; r < e.n; r++)
         orr_engine_step_free(e.steps[r]);
     if (status == ORR_OK)

@@ -42,7 +42,7 @@ static double log_of(double x)
 }
 
 /* Does a measurement speak of this operator, dtype and number of threads? */
-static bool speaks(const orr_measured_kernel *k, const orr_pricer *p, uint8_t op, uint8_t dtype,
+static bool speaks(const orr_measured_kernel *k, const orr_kernel_pricer *p, uint8_t op, uint8_t dtype,
                    uint8_t form)
 {
     return k->op == op && k->dtype == dtype && k->form == form && k->threads == p->threads;
@@ -68,7 +68,7 @@ static void add_to_axis(axis *a, double x)
 }
 
 typedef struct grid_site {
-    const orr_pricer *pricer;
+    const orr_kernel_pricer *pricer;
     uint8_t op, dtype, form;
     int64_t dim[3];
 } grid_site;
@@ -132,7 +132,7 @@ static double grid_rate(const grid_site *s)
 }
 
 /* Over bytes: ln ns of the same operator; NAN: it was not measured. */
-static double by_bytes(const orr_pricer *p, uint8_t op, uint8_t dtype, bool cold, double bytes)
+static double by_bytes(const orr_kernel_pricer *p, uint8_t op, uint8_t dtype, bool cold, double bytes)
 {
     point points[POINTS_MAX];
     uint32_t n = 0;
@@ -145,7 +145,7 @@ static double by_bytes(const orr_pricer *p, uint8_t op, uint8_t dtype, bool cold
 }
 
 /* Between what it takes warm and what it takes cold, by how much of it is cold. */
-static double row_ns(const orr_pricer *p, uint8_t op, uint8_t dtype, double bytes,
+static double row_ns(const orr_kernel_pricer *p, uint8_t op, uint8_t dtype, double bytes,
                      double cold_bytes)
 {
     const double warm = by_bytes(p, op, dtype, false, bytes),
@@ -200,7 +200,7 @@ static orr_price price_of(double ns, orr_basis basis)
                        .basis = (uint8_t)basis};
 }
 
-orr_price orr_measured_price(const orr_pricer *p, const orr_tape *tape, uint32_t number,
+orr_price orr_measured_price(const orr_kernel_pricer *p, const orr_tape *tape, uint32_t number,
                              double cold_bytes, bool accumulate)
 {
     const orr_tape_call *call = &tape->calls[number];

@@ -6,13 +6,13 @@
 
 /* What a call takes on the machine that was measured, between the measurements next to it: products over M, N
  * and K, attention over tokens and width, all else over bytes; straight lines between logarithms. */
-typedef struct orr_pricer {
+typedef struct orr_kernel_pricer {
     const orr_measured *measured;
     uint32_t threads; /* of a rank: the measured number next to it */
-} orr_pricer;
+} orr_kernel_pricer;
 /* `cold_bytes` of its operands come from memory. TABLE: measured; ASSUMED: another operator of as many
  * bytes stands in. */
-orr_price orr_measured_price(const orr_pricer *pricer, const orr_tape *tape, uint32_t call, double cold_bytes,
+orr_price orr_measured_price(const orr_kernel_pricer *pricer, const orr_tape *tape, uint32_t call, double cold_bytes,
                              bool accumulate);
 /* A collective; bytes as orr_measured_transfer counts them. 0 where nothing was measured. */
 int64_t orr_measured_transfer_ns(const orr_measured *measured, orr_collective collective, uint32_t ranks,

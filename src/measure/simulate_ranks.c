@@ -8,25 +8,25 @@
 enum { LANES = ORR_LANES_MAX, RANKS_MAX = 64 };
 
 /* One rank under way. */
-typedef struct walker {
+typedef struct rank_state {
     uint32_t next[LANES]; /* place in the lane's list */
     uint32_t n[LANES];
     uint32_t *calls[LANES];  /* of each lane, in order */
     uint32_t *waits, *first; /* of call c: waits[first[c]] .. waits[first[c + 1] - 1] */
     int64_t free_ns[LANES], core_ns;
-    uint32_t *meeting; /* shape (calls): which one of its axis it is */
-} walker;
+    uint32_t *collective_index; /* shape (calls): which one of its axis it is */
+} rank_state;
 
-typedef struct playing {
+typedef struct simulation {
     const orr_plan *plan;
     orr_played_rank *ranks;
-    walker *walkers;
+    rank_state *states;
     uint32_t n;
     bool shared;
     orr_arena *arena;
     orr_error *err;
     uint32_t members[RANKS_MAX];
-} playing;
+} simulation;
 
 uint32_t orr_send_to(const orr_tape_call *call)
 {
@@ -47,7 +47,7 @@ static uint8_t lane_of(const orr_program_source *s, uint32_t c)
                                 : ORR_LANE_COMPUTE;
 }
 
-static bool meets(const orr_tape_call *call)
+static bool is_collective(const orr_tape_call *call)
 {
     return orr_op_of((orr_op)call->op)->family == ORR_OP_FAMILY_COLLECTIVE &&
            call->args.members > 1 && call->op != ORR_OP_REPLICATE && call->op != ORR_OP_SHARD;
@@ -59,11 +59,11 @@ static orr_value root_of(const orr_tape *tape, orr_value v)
 }
 
 /* Who made what a call reads, and what the program says besides. */
-static orr_status list_waits(playing *p, uint32_t r)
+static orr_status list_waits(simulation *p, uint32_t r)
 {
     const orr_program_source *s = &p->ranks[r].source;
     const orr_tape *tape = s->tape;
-    walker *w = &p->walkers[r];
+    rank_state *w = &p->states[r];
     const size_t most = (size_t)tape->n_calls * ORR_CALL_IN + s->n_deps;
     w->first = orr_arena_array(p->arena, uint32_t, tape->n_calls + 1);
     w->waits = orr_arena_array(p->arena, uint32_t, most);
@@ -97,24 +97,24 @@ static orr_status list_waits(playing *p, uint32_t r)
     return ORR_OK;
 }
 
-static orr_status list_lanes(playing *p, uint32_t r)
+static orr_status list_lanes(simulation *p, uint32_t r)
 {
     const orr_program_source *s = &p->ranks[r].source;
     const uint32_t n = s->tape->n_calls;
-    walker *w = &p->walkers[r];
+    rank_state *w = &p->states[r];
     uint32_t count[ORR_AXES] = {0};
-    w->meeting = orr_arena_array(p->arena, uint32_t, n);
+    w->collective_index = orr_arena_array(p->arena, uint32_t, n);
     for (int lane = 0; lane < LANES; lane++) {
         w->calls[lane] = orr_arena_array(p->arena, uint32_t, n);
-        if (w->calls[lane] == NULL || w->meeting == NULL)
+        if (w->calls[lane] == NULL || w->collective_index == NULL)
             return orr_fail_memory(p->err);
     }
     for (uint32_t c = 0; c < n; c++) {
         const orr_tape_call *call = &s->tape->calls[c];
         const uint8_t lane = lane_of(s, c) < LANES ? lane_of(s, c) : 0;
-        if (meets(call) && call->args.axis < ORR_AXES && call->op != ORR_OP_RECV &&
+        if (is_collective(call) && call->args.axis < ORR_AXES && call->op != ORR_OP_RECV &&
             (call->op != ORR_OP_SEND || orr_send_to(call) == ORR_NONE))
-            w->meeting[c] = count[call->args.axis]++;
+            w->collective_index[c] = count[call->args.axis]++;
         w->calls[lane][w->n[lane]++] = c;
         p->ranks[r].end_ns[c] = -1;
     }
@@ -122,9 +122,9 @@ static orr_status list_lanes(playing *p, uint32_t r)
 }
 
 /* When it could begin; -1: not yet. */
-static int64_t ready_ns(const playing *p, uint32_t r, uint8_t lane, uint32_t c)
+static int64_t ready_ns(const simulation *p, uint32_t r, uint8_t lane, uint32_t c)
 {
-    const walker *w = &p->walkers[r];
+    const rank_state *w = &p->states[r];
     int64_t at = w->free_ns[lane];
     for (uint32_t i = w->first[c]; i < w->first[c + 1]; i++) {
         const int64_t end = p->ranks[r].end_ns[w->waits[i]];
@@ -135,9 +135,9 @@ static int64_t ready_ns(const playing *p, uint32_t r, uint8_t lane, uint32_t c)
     return p->shared && w->core_ns > at ? w->core_ns : at;
 }
 
-static void finish(playing *p, uint32_t r, uint8_t lane, uint32_t c, int64_t end, bool works)
+static void finish(simulation *p, uint32_t r, uint8_t lane, uint32_t c, int64_t end, bool works)
 {
-    walker *w = &p->walkers[r];
+    rank_state *w = &p->states[r];
     p->ranks[r].end_ns[c] = end;
     w->free_ns[lane] = end;
     w->next[lane]++;
@@ -147,19 +147,19 @@ static void finish(playing *p, uint32_t r, uint8_t lane, uint32_t c, int64_t end
         p->ranks[r].span_ns = end;
 }
 
-/* The call of another rank that stands for the same meeting, if it is the next of its lane. */
-static bool find_partner(const playing *p, uint32_t other, const orr_tape_call *call,
-                         uint32_t meeting, uint32_t *ret_call, uint8_t *ret_lane)
+/* The call of another rank that stands for the same collective_index, if it is the next of its lane. */
+static bool find_partner(const simulation *p, uint32_t other, const orr_tape_call *call,
+                         uint32_t collective_index, uint32_t *ret_call, uint8_t *ret_lane)
 {
-    const walker *w = &p->walkers[other];
+    const rank_state *w = &p->states[other];
     const orr_tape *tape = p->ranks[other].source.tape;
     for (uint8_t lane = 0; lane < LANES; lane++) {
         if (w->next[lane] >= w->n[lane])
             continue;
         const uint32_t c = w->calls[lane][w->next[lane]];
         const orr_tape_call *theirs = &tape->calls[c];
-        if (theirs->op == call->op && theirs->args.axis == call->args.axis && meets(theirs) &&
-            w->meeting[c] == meeting) {
+        if (theirs->op == call->op && theirs->args.axis == call->args.axis && is_collective(theirs) &&
+            w->collective_index[c] == collective_index) {
             *ret_call = c;
             *ret_lane = lane;
             return true;
@@ -168,7 +168,7 @@ static bool find_partner(const playing *p, uint32_t other, const orr_tape_call *
     return false;
 }
 
-static bool meet(playing *p, uint32_t r, uint8_t lane, uint32_t c)
+static bool run_collective(simulation *p, uint32_t r, uint8_t lane, uint32_t c)
 {
     const orr_tape_call *call = &p->ranks[r].source.tape->calls[c];
     const uint32_t n = orr_plan_group_size(p->plan, (orr_axis)call->args.axis);
@@ -179,7 +179,7 @@ static bool meet(playing *p, uint32_t r, uint8_t lane, uint32_t c)
     orr_plan_members_of(p->plan, (orr_axis)call->args.axis, r, p->members);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t m = p->members[i];
-        if (!find_partner(p, m, call, p->walkers[r].meeting[c], &calls[i], &lanes[i]))
+        if (!find_partner(p, m, call, p->states[r].collective_index[c], &calls[i], &lanes[i]))
             return false;
         const int64_t ready = ready_ns(p, m, lanes[i], calls[i]);
         if (ready < 0)
@@ -193,7 +193,7 @@ static bool meet(playing *p, uint32_t r, uint8_t lane, uint32_t c)
 }
 
 /* A receive ends when its send has: the sender's next in some lane that goes to this rank. */
-static bool receive(playing *p, uint32_t r, uint8_t lane, uint32_t c)
+static bool receive(simulation *p, uint32_t r, uint8_t lane, uint32_t c)
 {
     const orr_tape_call *call = &p->ranks[r].source.tape->calls[c];
     const uint32_t n = orr_plan_group_size(p->plan, (orr_axis)call->args.axis);
@@ -206,7 +206,7 @@ static bool receive(playing *p, uint32_t r, uint8_t lane, uint32_t c)
     if (from == ORR_NONE || ready < 0)
         return false;
     for (uint8_t l = 0; l < LANES; l++) {
-        const walker *w = &p->walkers[from];
+        const rank_state *w = &p->states[from];
         if (w->next[l] >= w->n[l])
             continue;
         const uint32_t theirs = w->calls[l][w->next[l]];
@@ -225,19 +225,19 @@ static bool receive(playing *p, uint32_t r, uint8_t lane, uint32_t c)
 }
 
 /* The next call of a lane, if it can. */
-static bool advance(playing *p, uint32_t r, uint8_t lane)
+static bool advance(simulation *p, uint32_t r, uint8_t lane)
 {
-    const walker *w = &p->walkers[r];
+    const rank_state *w = &p->states[r];
     if (w->next[lane] >= w->n[lane])
         return false;
     const uint32_t c = w->calls[lane][w->next[lane]];
     const orr_tape_call *call = &p->ranks[r].source.tape->calls[c];
-    if (meets(call) && call->op == ORR_OP_RECV)
+    if (is_collective(call) && call->op == ORR_OP_RECV)
         return receive(p, r, lane, c);
-    if (meets(call) && orr_send_to(call) != ORR_NONE)
+    if (is_collective(call) && orr_send_to(call) != ORR_NONE)
         return false; /* its receive takes it along */
-    if (meets(call))
-        return meet(p, r, lane, c);
+    if (is_collective(call))
+        return run_collective(p, r, lane, c);
     const int64_t ready = ready_ns(p, r, lane, c);
     if (ready < 0)
         return false;
@@ -245,11 +245,11 @@ static bool advance(playing *p, uint32_t r, uint8_t lane)
     return true;
 }
 
-static bool is_over(const playing *p)
+static bool is_over(const simulation *p)
 {
     for (uint32_t r = 0; r < p->n; r++)
         for (int lane = 0; lane < LANES; lane++)
-            if (p->walkers[r].next[lane] < p->walkers[r].n[lane])
+            if (p->states[r].next[lane] < p->states[r].n[lane])
                 return false;
     return true;
 }
@@ -257,12 +257,12 @@ static bool is_over(const playing *p)
 orr_status orr_play_ranks(const orr_plan *plan, orr_played_rank *ranks, uint32_t n, bool shared,
                           orr_arena *arena, orr_error *err)
 {
-    playing p = {
+    simulation p = {
         .plan = plan, .ranks = ranks, .n = n, .shared = shared, .arena = arena, .err = err};
     if (n > RANKS_MAX)
         return orr_fail(err, ORR_LIMIT, "more than %d ranks are not played", RANKS_MAX);
-    p.walkers = orr_arena_array(arena, walker, n);
-    if (p.walkers == NULL)
+    p.states = orr_arena_array(arena, rank_state, n);
+    if (p.states == NULL)
         return orr_fail_memory(err);
     for (uint32_t r = 0; r < n; r++) {
         ranks[r].span_ns = 0;

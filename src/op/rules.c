@@ -2,16 +2,16 @@
 /* What gradient rules and work rules of the families are made of. */
 #include "op/rules.h"
 
-void orr_op_work_stream(const orr_op_site *site, double flops, orr_op_work *ret)
+void orr_op_work_stream(const orr_op_site *sig, double flops, orr_op_work *ret)
 {
-    orr_dtype dtype = site->n_in > 0 ? site->in[0].dtype : site->out[0].dtype;
+    orr_dtype dtype = sig->n_in > 0 ? sig->in[0].dtype : sig->out[0].dtype;
     ret->flops = flops;
-    for (uint32_t k = 0; k < site->n_in; k++) {
-        dtype = orr_dtype_wider(dtype, site->in[k].dtype);
-        ret->read_bytes += (double)orr_type_bytes(&site->in[k]);
+    for (uint32_t k = 0; k < sig->n_in; k++) {
+        dtype = orr_dtype_wider(dtype, sig->in[k].dtype);
+        ret->read_bytes += (double)orr_type_bytes(&sig->in[k]);
     }
-    for (uint32_t k = 0; k < site->n_out; k++)
-        ret->write_bytes += (double)orr_type_bytes(&site->out[k]);
+    for (uint32_t k = 0; k < sig->n_out; k++)
+        ret->write_bytes += (double)orr_type_bytes(&sig->out[k]);
     ret->dtype = (uint8_t)dtype;
 }
 

@@ -22,7 +22,7 @@ ORR_OP_MAP(ORR_ROW_DECLARE_)
 
 /* What most kernels beside products do: every input is read once, every output written once, in the
  * wider dtype of the inputs, with so many FLOPs in all. */
-void orr_op_work_stream(const orr_op_site *site, double flops, orr_op_work *ret);
+void orr_op_work_stream(const orr_op_site *sig, double flops, orr_op_work *ret);
 
 /* Records a backward call under the name of the call whose gradient it is part of. `args`: NULL:
  * all 0. `ret_out`: as of orr_tape_call_op(). */

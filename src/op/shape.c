@@ -51,22 +51,22 @@ static const char *next_name(const char *at, int *ret_length)
     return NULL;
 }
 
-orr_status orr_op_shape_error(const orr_op_site *site, orr_error *err, const char *format, ...)
+orr_status orr_op_shape_error(const orr_op_site *sig, orr_error *err, const char *format, ...)
 {
-    const orr_op_row *row = orr_op_of(site->op);
+    const orr_op_row *row = orr_op_of(sig->op);
     char text[sizeof err->text], dims[ORR_TYPE_TEXT];
     size_t used = append(text, sizeof text, 0, "%s: ", row->name);
     const char *name = row->takes;
-    for (uint32_t k = 0; k < site->n_in; k++) {
+    for (uint32_t k = 0; k < sig->n_in; k++) {
         int length = 0;
         name = name != NULL ? next_name(name, &length) : NULL;
-        const char *joint = k == 0 ? "" : k + 1 < site->n_in ? ", " : " and ";
+        const char *joint = k == 0 ? "" : k + 1 < sig->n_in ? ", " : " and ";
         used =
             append(text, sizeof text, used, "%s%.*s%s%s", joint, length, name != NULL ? name : "",
-                   length > 0 ? " " : "", orr_type_text(&site->in[k], dims));
+                   length > 0 ? " " : "", orr_type_text(&sig->in[k], dims));
         name = name != NULL ? name + length : NULL;
     }
-    used = append(text, sizeof text, used, "%s", site->n_in > 0 ? ": " : "");
+    used = append(text, sizeof text, used, "%s", sig->n_in > 0 ? ": " : "");
     va_list list;
     va_start(list, format);
     vsnprintf(text + used, sizeof text - used, format, list);
@@ -112,32 +112,32 @@ orr_dtype orr_dtype_wider(orr_dtype a, orr_dtype b)
     return orr_dtype_bytes(b) > orr_dtype_bytes(a) ? b : a;
 }
 
-orr_status orr_op_check_same(const orr_op_site *site, uint32_t first, orr_error *err)
+orr_status orr_op_check_same(const orr_op_site *sig, uint32_t first, orr_error *err)
 {
-    for (uint32_t k = first; k < site->n_in; k++)
-        if (!orr_type_same_dims(&site->in[0], &site->in[k]))
-            return orr_op_shape_error(site, err, "the dims differ");
+    for (uint32_t k = first; k < sig->n_in; k++)
+        if (!orr_type_same_dims(&sig->in[0], &sig->in[k]))
+            return orr_op_shape_error(sig, err, "the dims differ");
     return ORR_OK;
 }
 
-orr_status orr_op_check_dim(const orr_op_site *site, int32_t dim, orr_error *err)
+orr_status orr_op_check_dim(const orr_op_site *sig, int32_t dim, orr_error *err)
 {
-    if (dim < 0 || dim >= site->in[0].rank)
-        return orr_op_shape_error(site, err, "there is no dim %d", dim);
+    if (dim < 0 || dim >= sig->in[0].rank)
+        return orr_op_shape_error(sig, err, "there is no dim %d", dim);
     return ORR_OK;
 }
 
-orr_status orr_op_check_rank(const orr_op_site *site, uint32_t k, uint32_t least, orr_error *err)
+orr_status orr_op_check_rank(const orr_op_site *sig, uint32_t k, uint32_t least, orr_error *err)
 {
-    if (site->in[k].rank < least)
-        return orr_op_shape_error(site, err, "%u dims are needed, there are %u", least,
-                                  site->in[k].rank);
+    if (sig->in[k].rank < least)
+        return orr_op_shape_error(sig, err, "%u dims are needed, there are %u", least,
+                                  sig->in[k].rank);
     return ORR_OK;
 }
 
-orr_status orr_op_shape_same(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+orr_status orr_op_shape_same(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
     (void)err;
-    ret_out[0] = site->in[0];
+    ret_out[0] = sig->in[0];
     return ORR_OK;
 }

@@ -51,7 +51,7 @@ static orr_status group(const alike *a, uint32_t grouping, orr_arena *arena, orr
         group_of[r] = wanted != ORR_NONE ? g : ORR_NONE;
     }
     const char *name = grouping < ORR_AXES         ? orr_axis_name((orr_axis)grouping)
-                       : grouping == ORR_STEP_TWIN ? "twin"
+                       : grouping == ORR_STEP_TWIN ? "mirror"
                                                    : "world";
     return orr_grouping_of(name, group_of, a->n, n, arena, ret, err);
 }
@@ -67,19 +67,19 @@ static orr_status sort_kinds(const orr_kinds *kinds, orr_arena *arena, orr_ensem
 {
     const orr_kind **sorted = orr_arena_array(arena, const orr_kind *, kinds->n);
     uint32_t *kind_of = orr_arena_array(arena, uint32_t, kinds->n);
-    uint32_t *stands_for = orr_arena_array(arena, uint32_t, kinds->n);
-    if (sorted == NULL || kind_of == NULL || stands_for == NULL)
+    uint32_t *multiplicity = orr_arena_array(arena, uint32_t, kinds->n);
+    if (sorted == NULL || kind_of == NULL || multiplicity == NULL)
         return orr_fail_memory(err);
     for (uint32_t k = 0; k < kinds->n; k++)
         sorted[k] = &kinds->kinds[k];
     qsort(sorted, kinds->n, sizeof *sorted, by_first_rank);
     for (uint32_t k = 0; k < kinds->n; k++) {
         kind_of[k] = (uint32_t)(sorted[k] - kinds->kinds);
-        stands_for[k] = sorted[k]->n_ranks;
+        multiplicity[k] = sorted[k]->n_ranks;
     }
     ret->n_ranks = kinds->n;
     ret->graph_of_rank = kind_of;
-    ret->stands_for = stands_for;
+    ret->multiplicity = multiplicity;
     return ORR_OK;
 }
 

@@ -11,10 +11,10 @@
 enum { MILLION = 1000000 };
 
 /* What all modules take on a device. */
-typedef struct pace {
+typedef struct device_time {
     const orr_device *device; /* NULL: the cluster's */
     double ns;
-} pace;
+} device_time;
 
 typedef struct finder {
     const orr_outcome_job *job;
@@ -24,18 +24,18 @@ typedef struct finder {
     uint32_t  *slowdown_ppm; /* shape (R); NULL: none */
     orr_array(orr_variant) variants;
     orr_array(orr_kind)    kinds;
-    orr_array(pace)        paces;
+    orr_array(device_time)        device_times;
     orr_error *err;
 } finder;
 
-static orr_status check_odd(const orr_odd_ranks *odd, uint32_t n_ranks, orr_error *err)
+static orr_status check_heterogeneous(const orr_odd_ranks *heterogeneous, uint32_t n_ranks, orr_error *err)
 {
-    if (odd->count == 0 || odd->first >= n_ranks || odd->count > n_ranks - odd->first)
-        return orr_fail(err, ORR_INVALID, "odd ranks %u, %u of them: there are ranks 0 to %u",
-                        odd->first, odd->count, n_ranks - 1);
-    if (odd->slowdown != 0 && !(odd->slowdown >= 1 && odd->slowdown <= 1000))
+    if (heterogeneous->count == 0 || heterogeneous->first >= n_ranks || heterogeneous->count > n_ranks - heterogeneous->first)
+        return orr_fail(err, ORR_INVALID, "heterogeneous ranks %u, %u of them: there are ranks 0 to %u",
+                        heterogeneous->first, heterogeneous->count, n_ranks - 1);
+    if (heterogeneous->slowdown != 0 && !(heterogeneous->slowdown >= 1 && heterogeneous->slowdown <= 1000))
         return orr_fail(err, ORR_INVALID, "a slowdown of %g: must be from 1 to 1000",
-                        odd->slowdown);
+                        heterogeneous->slowdown);
     return ORR_OK;
 }
 
@@ -101,17 +101,17 @@ static orr_status need_slowdowns(finder *f)
     return ORR_OK;
 }
 
-static orr_status take_odd(finder *f, const orr_odd_ranks *odd)
+static orr_status take_heterogeneous(finder *f, const orr_odd_ranks *heterogeneous)
 {
-    ORR_TRY(check_odd(odd, f->job->n_ranks, f->err));
-    if (odd->slowdown > 1) {
+    ORR_TRY(check_heterogeneous(heterogeneous, f->job->n_ranks, f->err));
+    if (heterogeneous->slowdown > 1) {
         ORR_TRY(need_slowdowns(f));
-        for (uint32_t r = odd->first; r < odd->first + odd->count; r++)
-            f->slowdown_ppm[r] = (uint32_t)llround(odd->slowdown * MILLION);
+        for (uint32_t r = heterogeneous->first; r < heterogeneous->first + heterogeneous->count; r++)
+            f->slowdown_ppm[r] = (uint32_t)llround(heterogeneous->slowdown * MILLION);
     }
-    for (uint32_t r = odd->first; odd->device != NULL && r < odd->first + odd->count; r++) {
+    for (uint32_t r = heterogeneous->first; heterogeneous->device != NULL && r < heterogeneous->first + heterogeneous->count; r++) {
         orr_variant as = f->variants.at[f->variant_of[r]];
-        as.device = odd->device;
+        as.device = heterogeneous->device;
         ORR_TRY(change(f, r, &as));
     }
     return ORR_OK;
@@ -186,13 +186,13 @@ static orr_status price_all(const finder *f, const orr_device *device, orr_step_
 }
 
 /* Not by peaks: small kernels may take longer on the device that has the higher one. */
-static orr_status pace_of(finder *f, const orr_device *device, double *ret_ns)
+static orr_status device_time_of(finder *f, const orr_device *device, double *ret_ns)
 {
-    pace made = {.device = device};
+    device_time made = {.device = device};
     orr_step_job step;
-    for (size_t i = 0; i < f->paces.n; i++)
-        if (f->paces.at[i].device == device) {
-            *ret_ns = f->paces.at[i].ns;
+    for (size_t i = 0; i < f->device_times.n; i++)
+        if (f->device_times.at[i].device == device) {
+            *ret_ns = f->device_times.at[i].ns;
             return ORR_OK;
         }
     const orr_arena_mark mark = orr_arena_get_mark(f->arena);
@@ -201,7 +201,7 @@ static orr_status pace_of(finder *f, const orr_device *device, double *ret_ns)
         for (int phase = ORR_TURN_FORWARD; phase <= ORR_TURN_BACKWARD; phase++)
             made.ns += (double)step.costs[f->job->row.module_of[i]].phase[phase].compute_ns;
     orr_arena_rewind(f->arena, mark);
-    if (!orr_array_push(&f->paces, made))
+    if (!orr_array_push(&f->device_times, made))
         return orr_fail_memory(f->err);
     *ret_ns = made.ns;
     return ORR_OK;
@@ -215,7 +215,7 @@ static orr_status keep_pace(finder *f, const uint32_t *members, uint32_t n)
     double slowest_ns = -1, ns;
     for (uint32_t i = 0; i < n; i++) {
         const orr_device *device = f->variants.at[f->variant_of[members[i]]].device;
-        ORR_TRY(pace_of(f, device, &ns));
+        ORR_TRY(device_time_of(f, device, &ns));
         if (ns > slowest_ns) {
             slowest_ns = ns;
             slowest = device;
@@ -246,7 +246,7 @@ static bool is_busy(const orr_outcome_job *job, uint32_t axis)
 }
 
 /* Where transfers within a turn are merged with its computation, those who take part in them go at
- * the pace of the slowest. */
+ * the device_time of the slowest. */
 static orr_status keep_all_pace(finder *f)
 {
     static const uint8_t axes[] = {ORR_AXIS_TP, ORR_AXIS_CP, ORR_AXIS_EP, ORR_AXIS_ETP};
@@ -282,12 +282,12 @@ static orr_status find_variants(finder *f)
 {
     const orr_job_options *o = f->options;
     ORR_TRY(take_sites(f));
-    const bool odd = o->n_odd > 0 || f->variants.n > 1;
-    for (uint32_t i = 0; i < o->n_odd; i++)
-        ORR_TRY(take_odd(f, &o->odd[i]));
+    const bool heterogeneous = o->n_heterogeneous > 0 || f->variants.n > 1;
+    for (uint32_t i = 0; i < o->n_heterogeneous; i++)
+        ORR_TRY(take_heterogeneous(f, &o->heterogeneous[i]));
     for (uint32_t i = 0; i < o->n_slow; i++)
         ORR_TRY(take_slow(f, &o->slow[i]));
-    return odd && o->detail != ORR_DETAIL_OPERATOR ? keep_all_pace(f) : ORR_OK;
+    return heterogeneous && o->detail != ORR_DETAIL_OPERATOR ? keep_all_pace(f) : ORR_OK;
 }
 
 /* Kinds in the order of stage, then of variant: the first of a stage is that of most. */
@@ -351,11 +351,11 @@ uint32_t orr_kind_of(const orr_outcome_job *job, uint32_t rank)
     return kind;
 }
 
-/* One rank of a kind says what all do: not where some of them are odd, nor where links are shared.
+/* One rank of a kind says what all do: not where some of them are heterogeneous, nor where links are shared.
  */
 static bool may_be_alike(const orr_job_options *options)
 {
-    return options->fold && options->n_odd == 0 && options->n_slow == 0 &&
+    return options->fold && options->n_heterogeneous == 0 && options->n_slow == 0 &&
            options->network != ORR_NETWORK_FLOWS;
 }
 
@@ -379,6 +379,6 @@ orr_status orr_kinds_find(const orr_outcome_job *job, const orr_job_options *opt
 out:
     orr_array_done(&f.variants);
     orr_array_done(&f.kinds);
-    orr_array_done(&f.paces);
+    orr_array_done(&f.device_times);
     return status;
 }

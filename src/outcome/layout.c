@@ -5,7 +5,7 @@
 
 /* Kinds of ranks -> graphs -> an ensemble. */
 
-static orr_status twins(const orr_outcome_job *job, orr_arena *arena, orr_grouping *ret,
+static orr_status mirrors(const orr_outcome_job *job, orr_arena *arena, orr_grouping *ret,
                         orr_error *err)
 {
     const uint32_t p = job->plan.pp, n = job->n_ranks;
@@ -16,10 +16,10 @@ static orr_status twins(const orr_outcome_job *job, orr_arena *arena, orr_groupi
         orr_coordinates at = orr_plan_coordinates(&job->plan, rank);
         const uint32_t other = p - 1 - at.at[ORR_AXIS_PP];
         at.at[ORR_AXIS_PP] = other;
-        const uint32_t twin = orr_plan_rank_at(&job->plan, &at);
-        group_of[rank] = twin < rank ? group_of[twin] : groups++;
+        const uint32_t mirror = orr_plan_rank_at(&job->plan, &at);
+        group_of[rank] = mirror < rank ? group_of[mirror] : groups++;
     }
-    return orr_grouping_of("twin", group_of, n, groups, arena, ret, err);
+    return orr_grouping_of("mirror", group_of, n, groups, arena, ret, err);
 }
 
 /* All ranks that meet in every step: with local steps those of an outer part of dp. */
@@ -40,7 +40,7 @@ orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, o
 {
     if (grouping < ORR_AXES)
         return orr_plan_grouping(&job->plan, (orr_axis)grouping, arena, ret, err);
-    return grouping == ORR_STEP_TWIN ? twins(job, arena, ret, err) : world(job, arena, ret, err);
+    return grouping == ORR_STEP_TWIN ? mirrors(job, arena, ret, err) : world(job, arena, ret, err);
 }
 
 /* All ranks and their groups. */
@@ -65,20 +65,20 @@ static orr_status tell_all(const orr_outcome_job *job, const bool *used, orr_are
 }
 
 /* Only groupings in which somebody communicates are made. */
-static orr_status find_groupings(orr_outcome_job *job, orr_laid *laid, orr_arena *arena,
+static orr_status find_groupings(orr_outcome_job *job, orr_laid *layout, orr_arena *arena,
                                  orr_error *err)
 {
     bool *used = job->used;
-    for (uint32_t d = 0; d < laid->ensemble.n_graphs; d++)
-        for (uint32_t c = 0; c < laid->graphs[d].graph->n_comms; c++)
-            used[laid->graphs[d].meetings[c].grouping] = true;
+    for (uint32_t d = 0; d < layout->ensemble.n_graphs; d++)
+        for (uint32_t c = 0; c < layout->graphs[d].graph->n_comms; c++)
+            used[layout->graphs[d].rendezvous[c].grouping] = true;
     if (job->kinds->alike != NULL)
-        ORR_TRY(orr_outcome_alike(job, used, arena, &laid->ensemble, job->grouping_at, err));
+        ORR_TRY(orr_outcome_alike(job, used, arena, &layout->ensemble, job->grouping_at, err));
     else
-        ORR_TRY(tell_all(job, used, arena, &laid->ensemble, job->grouping_at, err));
-    for (uint32_t d = 0; d < laid->ensemble.n_graphs; d++)
-        for (uint32_t c = 0; c < laid->graphs[d].graph->n_comms; c++) {
-            orr_meeting *meeting = &laid->graphs[d].meetings[c];
+        ORR_TRY(tell_all(job, used, arena, &layout->ensemble, job->grouping_at, err));
+    for (uint32_t d = 0; d < layout->ensemble.n_graphs; d++)
+        for (uint32_t c = 0; c < layout->graphs[d].graph->n_comms; c++) {
+            orr_meeting *meeting = &layout->graphs[d].rendezvous[c];
             meeting->grouping = job->grouping_at[meeting->grouping];
         }
     return ORR_OK;
@@ -96,29 +96,29 @@ static const int64_t *durations(const orr_step_graph *g, bool flows, orr_arena *
 }
 
 static orr_status assemble(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
-                           orr_laid *laid, orr_error *err)
+                           orr_laid *layout, orr_error *err)
 {
-    const uint32_t n = laid->ensemble.n_graphs;
+    const uint32_t n = layout->ensemble.n_graphs;
     const orr_graph **graphs = orr_arena_array(arena, const orr_graph *, n);
-    const orr_meeting **meetings = orr_arena_array(arena, const orr_meeting *, n);
+    const orr_meeting **rendezvous = orr_arena_array(arena, const orr_meeting *, n);
     const int64_t **duration_ns = orr_arena_array(arena, const int64_t *, n);
     const uint8_t **basis = orr_arena_array(arena, const uint8_t *, n);
-    if (graphs == NULL || meetings == NULL || duration_ns == NULL || basis == NULL)
+    if (graphs == NULL || rendezvous == NULL || duration_ns == NULL || basis == NULL)
         return orr_fail_memory(err);
     for (uint32_t d = 0; d < n; d++) {
-        graphs[d] = laid->graphs[d].graph;
-        meetings[d] = laid->graphs[d].meetings;
-        basis[d] = laid->graphs[d].basis;
+        graphs[d] = layout->graphs[d].graph;
+        rendezvous[d] = layout->graphs[d].rendezvous;
+        basis[d] = layout->graphs[d].basis;
         duration_ns[d] =
-            durations(&laid->graphs[d], options->network == ORR_NETWORK_FLOWS, arena);
+            durations(&layout->graphs[d], options->network == ORR_NETWORK_FLOWS, arena);
         if (duration_ns[d] == NULL)
             return orr_fail_memory(err);
     }
-    laid->ensemble.graphs = graphs;
-    laid->ensemble.meetings = meetings;
-    laid->ensemble.duration_ns = duration_ns;
-    laid->ensemble.basis = basis;
-    return find_groupings(job, laid, arena, err);
+    layout->ensemble.graphs = graphs;
+    layout->ensemble.rendezvous = rendezvous;
+    layout->ensemble.duration_ns = duration_ns;
+    layout->ensemble.basis = basis;
+    return find_groupings(job, layout, arena, err);
 }
 
 /* Prices of each variant but the first, which the job has. */
@@ -139,23 +139,23 @@ static orr_status price_variants(const orr_outcome_job *job, orr_arena *arena,
     return ORR_OK;
 }
 
-static orr_status lay_kinds(const orr_outcome_job *job, orr_arena *arena, orr_laid *laid,
+static orr_status layout_kinds(const orr_outcome_job *job, orr_arena *arena, orr_laid *layout,
                             orr_error *err)
 {
     const orr_kinds *kinds = job->kinds;
     const orr_step_job *steps;
     uint32_t *stage_of = orr_arena_array(arena, uint32_t, kinds->n);
-    laid->graphs = orr_arena_array(arena, orr_step_graph, kinds->n);
-    if (laid->graphs == NULL || stage_of == NULL)
+    layout->graphs = orr_arena_array(arena, orr_step_graph, kinds->n);
+    if (layout->graphs == NULL || stage_of == NULL)
         return orr_fail_memory(err);
-    laid->stage_of = stage_of;
+    layout->stage_of = stage_of;
     ORR_TRY(price_variants(job, arena, &steps, err));
     for (uint32_t d = 0; d < kinds->n; d++) {
         const orr_kind *kind = &kinds->kinds[d];
         const orr_step_who who = {.stage = kind->stage, .rank = kind->first_rank};
         stage_of[d] = kind->stage;
-        ORR_TRY(orr_step_lay_stage(&steps[kind->variant], &who, arena, &laid->graphs[d], err));
-        laid->ensemble.n_graphs++;
+        ORR_TRY(orr_step_lay_stage(&steps[kind->variant], &who, arena, &layout->graphs[d], err));
+        layout->ensemble.n_graphs++;
     }
     return ORR_OK;
 }
@@ -163,25 +163,25 @@ static orr_status lay_kinds(const orr_outcome_job *job, orr_arena *arena, orr_la
 orr_status orr_outcome_lay(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
                            orr_laid *ret, orr_error *err)
 {
-    orr_laid laid = {.stages = job->plan.pp};
+    orr_laid layout = {.stages = job->plan.pp};
     orr_kinds *kinds = orr_arena_one(arena, orr_kinds);
     if (kinds == NULL)
         return orr_fail_memory(err);
     ORR_TRY(orr_kinds_find(job, options, arena, kinds, err));
     job->kinds = kinds;
-    orr_status status = lay_kinds(job, arena, &laid, err);
+    orr_status status = layout_kinds(job, arena, &layout, err);
     if (status == ORR_OK)
-        status = assemble(job, options, arena, &laid, err);
+        status = assemble(job, options, arena, &layout, err);
     if (status == ORR_OK)
-        *ret = laid;
+        *ret = layout;
     else
-        orr_laid_free(&laid);
+        orr_laid_free(&layout);
     return status;
 }
 
-void orr_laid_free(orr_laid *laid)
+void orr_laid_free(orr_laid *layout)
 {
-    for (uint32_t d = 0; d < laid->ensemble.n_graphs; d++)
-        orr_graph_free(laid->graphs[d].graph);
-    laid->ensemble.n_graphs = 0;
+    for (uint32_t d = 0; d < layout->ensemble.n_graphs; d++)
+        orr_graph_free(layout->graphs[d].graph);
+    layout->ensemble.n_graphs = 0;
 }

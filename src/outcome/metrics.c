@@ -58,7 +58,7 @@ static double peak_flops(const orr_outcome_job *job)
     return sum / job->n_ranks;
 }
 
-static void tell_rates(const orr_outcome_job *job, orr_outcome *o)
+static void fill_rates(const orr_outcome_job *job, orr_outcome *o)
 {
     const double seconds = 1e-9 * (double)o->step_ns, samples = samples_of(&job->plan);
     const double peak = peak_flops(job);
@@ -79,7 +79,7 @@ static int64_t mean(__int128 sum, uint32_t n)
 /* Of what computes, IDEAL is what the model's FLOPs would take at the peak. What all takes longer
  * among many ranks is overhead, and what rounding leaves of a mean is counted as computation: so
  * all add up. */
-static void tell_waterfall(const orr_outcome_job *job, const orr_spent *spent, orr_outcome *o)
+static void fill_waterfall(const orr_outcome_job *job, const orr_spent *breakdown, orr_outcome *o)
 {
     const double per_ns = o->model_flops / ((double)o->step_ns * o->n_ranks);
     const double ideal = o->mfu_frac > 0 ? o->model_flops / o->n_ranks / (per_ns / o->mfu_frac) : 0;
@@ -88,7 +88,7 @@ static void tell_waterfall(const orr_outcome_job *job, const orr_spent *spent, o
     for (int part = 0; part < ORR_WATERFALLS; part++) {
         if (part == ORR_WATERFALL_IDEAL || part == ORR_WATERFALL_KERNELS)
             continue;
-        const int64_t ns = mean(spent->part_ns[part], job->n_ranks);
+        const int64_t ns = mean(breakdown->part_ns[part], job->n_ranks);
         const bool stretched = part != ORR_WATERFALL_BUBBLE && part != ORR_WATERFALL_OVERHEAD;
         o->waterfall_ns[part] = stretched ? (int64_t)((double)ns / stretch) : ns;
         jitter_ns += ns - o->waterfall_ns[part];
@@ -119,7 +119,7 @@ static double share_across(orr_axis axis, const orr_span *span)
     return 1 / below;
 }
 
-static orr_status tell_axes(const orr_outcome_job *job, const orr_spent *spent, orr_arena *arena,
+static orr_status fill_axes(const orr_outcome_job *job, const orr_spent *breakdown, orr_arena *arena,
                             orr_outcome *o, orr_error *err)
 {
     orr_axis_use *axes = orr_arena_array(arena, orr_axis_use, ORR_AXES);
@@ -127,11 +127,11 @@ static orr_status tell_axes(const orr_outcome_job *job, const orr_spent *spent, 
     if (axes == NULL)
         return orr_fail_memory(err);
     for (int axis = 0; axis < ORR_AXES; axis++) {
-        if (spent->busy_ns[axis] <= 0)
+        if (breakdown->busy_ns[axis] <= 0)
             continue;
         const uint32_t level = job->prices.span[axis].top;
         const orr_level *l = &job->cluster->levels[level];
-        const double bytes = spent->sent_bytes[axis] / job->n_ranks;
+        const double bytes = breakdown->sent_bytes[axis] / job->n_ranks;
         const double bytes_per_s =
             orr_fact_or(&l->bytes_per_s, NAN) / orr_fact_or(&l->oversubscription, 1);
         axes[n++] = (orr_axis_use){
@@ -139,8 +139,8 @@ static orr_status tell_axes(const orr_outcome_job *job, const orr_spent *spent, 
             .members = job->prices.members[axis],
             .level = level,
             .bytes = bytes,
-            .busy_ns = mean(spent->busy_ns[axis], job->n_ranks),
-            .exposed_ns = mean(spent->exposed_ns[axis], job->n_ranks),
+            .busy_ns = mean(breakdown->busy_ns[axis], job->n_ranks),
+            .exposed_ns = mean(breakdown->exposed_ns[axis], job->n_ranks),
             .utilisation_frac = bytes * share_across((orr_axis)axis, &job->prices.span[axis]) /
                                 bytes_per_s / (1e-9 * (double)o->step_ns)};
     }
@@ -151,7 +151,7 @@ static orr_status tell_axes(const orr_outcome_job *job, const orr_spent *spent, 
 
 /* Where nine in ten of measured jobs were, of what was said of them. All of those were trained: nothing
  * is known of the error of what serves. */
-static void tell_interval(const orr_calibration *c, orr_outcome *o)
+static void fill_interval(const orr_calibration *c, orr_outcome *o)
 {
     const bool known = orr_task_trains(o->workload.task) && !isnan(c->low_frac) && !isnan(c->high_frac);
     o->low_ns = o->high_ns = -1;
@@ -162,29 +162,29 @@ static void tell_interval(const orr_calibration *c, orr_outcome *o)
     o->high_ns = (int64_t)((double)o->step_ns * (1 + c->high_frac));
 }
 
-static void tell_energy(const orr_simulation *s, orr_outcome *o)
+static void fill_energy(const orr_simulation *s, orr_outcome *o)
 {
     o->energy_j = 0;
     for (uint32_t c = 0; c < s->n_classes; c++)
         o->energy_j += s->timelines[c].energy_j * s->timelines[c].n_ranks;
 }
 
-orr_status orr_outcome_figures(const orr_outcome_job *job, const orr_laid *laid, orr_arena *arena,
+orr_status orr_outcome_figures(const orr_outcome_job *job, const orr_laid *layout, orr_arena *arena,
                                orr_outcome *o, orr_error *err)
 {
     const orr_simulation *s = o->simulation;
-    orr_spent spent;
-    orr_outcome_spent(laid, s, &spent);
+    orr_spent breakdown;
+    orr_outcome_spent(layout, s, &breakdown);
     o->step_ns = s->end_ns - s->begin_ns;
     if (o->step_ns <= 0)
         return orr_fail(err, ORR_INVALID, "a step in which nothing takes any time");
-    o->hardware_flops = spent.flops;
-    tell_rates(job, o);
-    tell_waterfall(job, &spent, o);
-    tell_interval(job->calibration, o);
-    tell_energy(s, o);
+    o->hardware_flops = breakdown.flops;
+    fill_rates(job, o);
+    fill_waterfall(job, &breakdown, o);
+    fill_interval(job->calibration, o);
+    fill_energy(s, o);
     for (int b = 0; b < ORR_BASES; b++)
         o->basis_ns[b] = s->basis_ns[b];
-    ORR_TRY(tell_axes(job, &spent, arena, o, err));
-    return orr_outcome_cuts(job, laid, arena, o, err);
+    ORR_TRY(fill_axes(job, &breakdown, arena, o, err));
+    return orr_outcome_cuts(job, layout, arena, o, err);
 }

@@ -95,7 +95,7 @@ static orr_status simulate(const orr_outcome_job *job, const orr_job_options *op
         sim.compute_slowdown = job->calibration->compute_slowdown;
     ORR_TRY(devices_of_graphs(job, arena, &sim.device_of_graph, err));
     ORR_TRY(orr_simulate(ensemble, &sim, arena, simulation, err));
-    if (ensemble->stands_for != NULL)
+    if (ensemble->multiplicity != NULL)
         name_ranks(job, ensemble, simulation);
     *ret = simulation;
     return ORR_OK;
@@ -142,8 +142,8 @@ static orr_status hold(const orr_outcome_job *job, orr_arena *arena, orr_memory_
     ORR_TRY(orr_memory_plan_of(&memory, arena, ret, err));
     return ret->fits ? ORR_OK
                      : orr_memory_reliefs(job->model, &job->plan, &job->workload,
-                                          devices[ret->worst], ret, arena, &ret->reliefs,
-                                          &ret->n_reliefs, err);
+                                          devices[ret->worst], ret, arena, &ret->options,
+                                          &ret->n_options, err);
 }
 
 static orr_status run(orr_outcome_job *job, const orr_job_options *options, const orr_laid *laid,

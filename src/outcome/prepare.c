@@ -83,7 +83,7 @@ static orr_status price_hops(const orr_outcome_job *job, const orr_step_prices *
                                        job->row.boundary_bytes);
         hops[s].ns = orr_step_stretched_ns(prices, hops[s].ns);
         if (s == 0)
-            step->twin = span;
+            step->mirror = span;
     }
     step->hops = hops;
     return ORR_OK;

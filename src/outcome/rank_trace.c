@@ -44,7 +44,7 @@ const orr_timeline *orr_outcome_timeline(const orr_outcome *o, uint32_t rank)
 {
     const orr_ensemble *e = o->ensemble;
     uint32_t at = rank;
-    if (e->stands_for != NULL)
+    if (e->multiplicity != NULL)
         for (at = 0; e->graph_of_rank[at] != orr_kind_of(o->job, rank);)
             at++;
     return &o->simulation->timelines[o->simulation->class_of_rank[at]];

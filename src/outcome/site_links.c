@@ -14,16 +14,16 @@ typedef struct cut_sum {
     double senders, busy_ns, exposed_ns; /* ranks that send; sums over them */
 } cut_sum;
 
-typedef struct teller {
+typedef struct accumulator {
     const orr_outcome_job *job;
     const orr_plan *plan;
     const orr_cluster *cluster;
-    const orr_laid *laid;
+    const orr_laid *layout;
     const orr_simulation *simulation;
     cut_sum sum[ORR_CUTS_MAX][ORR_AXES];
-} teller;
+} accumulator;
 
-static uint32_t cut_of(const teller *t, uint32_t a, uint32_t b)
+static uint32_t cut_of(const accumulator *t, uint32_t a, uint32_t b)
 {
     uint32_t i = 0;
     while (i < t->cluster->n_cuts &&
@@ -46,10 +46,10 @@ typedef struct members {
     uint32_t n, n_sites, count[ORR_SITES_MAX], site[ORR_SITES_MAX];
 } members;
 
-typedef void share_out(const teller *t, const members *m, double bytes[ORR_CUTS_MAX]);
+typedef void share_out(const accumulator *t, const members *m, double bytes[ORR_CUTS_MAX]);
 
 /* Every member sends as much to every other. */
-static void share_pairs(const teller *t, const members *m, double bytes[ORR_CUTS_MAX])
+static void share_pairs(const accumulator *t, const members *m, double bytes[ORR_CUTS_MAX])
 {
     const double pairs = (double)m->n * (m->n - 1);
     for (uint32_t i = 0; i < m->n_sites; i++)
@@ -58,7 +58,7 @@ static void share_pairs(const teller *t, const members *m, double bytes[ORR_CUTS
 }
 
 /* Members pass it on in order of rank, and the last to the first. */
-static void share_ring(const teller *t, const members *m, double bytes[ORR_CUTS_MAX])
+static void share_ring(const accumulator *t, const members *m, double bytes[ORR_CUTS_MAX])
 {
     for (uint32_t i = 0; i < m->n_sites; i++)
         bytes[cut_of(t, m->site[i], m->site[(i + 1) % m->n_sites])] += 1.0 / m->n;
@@ -66,13 +66,13 @@ static void share_ring(const teller *t, const members *m, double bytes[ORR_CUTS_
 
 /* Each site has its own sum before anything leaves it: of what n members send in all, n - 1 times
  * as much as one holds, once as much passes between neighbours. */
-static void share_sites(const teller *t, const members *m, double bytes[ORR_CUTS_MAX])
+static void share_sites(const accumulator *t, const members *m, double bytes[ORR_CUTS_MAX])
 {
     for (uint32_t i = 0; i + 1 < m->n_sites; i++)
         bytes[cut_of(t, m->site[i], m->site[i + 1])] += 1.0 / (m->n - 1);
 }
 
-static share_out *rule_of(const teller *t, orr_axis axis)
+static share_out *rule_of(const accumulator *t, orr_axis axis)
 {
     const orr_rates_of_job *rates = t->job->prices.transfers[axis];
     return axis == ORR_AXIS_EP                              ? share_pairs
@@ -91,7 +91,7 @@ static void add_member(members *m, uint32_t site)
     m->count[i]++;
 }
 
-static void take_groups(const teller *t, orr_axis axis, uint32_t base, crossing *c)
+static void take_groups(const accumulator *t, orr_axis axis, uint32_t base, crossing *c)
 {
     const orr_axis_layout l = orr_plan_layout(t->plan, axis);
     for (uint32_t first = 0; first < l.n; first++) {
@@ -114,7 +114,7 @@ static void take_groups(const teller *t, orr_axis axis, uint32_t base, crossing 
 
 /* Where the plan does not say which site a rank is on, all have to be looked at. `by_stage`: shape
  * (stages). */
-static void take_ranks(const teller *t, orr_axis axis, crossing *by_stage)
+static void take_ranks(const accumulator *t, orr_axis axis, crossing *by_stage)
 {
     const orr_axis_layout l = orr_plan_layout(t->plan, axis);
     const orr_axis_layout pipeline = orr_plan_layout(t->plan, ORR_AXIS_PP);
@@ -129,7 +129,7 @@ static void take_ranks(const teller *t, orr_axis axis, crossing *by_stage)
 }
 
 /* Stages are alike but where they are on different sites. */
-static void find_crossings(const teller *t, orr_axis axis, crossing *by_stage)
+static void find_crossings(const accumulator *t, orr_axis axis, crossing *by_stage)
 {
     const orr_axis_bases bases = orr_plan_bases(t->plan, axis);
     const uint32_t stages = t->plan->pp, last = stages - 1;
@@ -148,29 +148,29 @@ static void find_crossings(const teller *t, orr_axis axis, crossing *by_stage)
 }
 
 /* Sums of gradients that were compressed send a part of what they would. */
-static double sent_bytes(const teller *t, const orr_step_totals *totals, orr_axis axis)
+static double sent_bytes(const accumulator *t, const orr_step_totals *totals, orr_axis axis)
 {
     const orr_rates_of_job *sums = t->job->prices.sums[axis];
     const double frac = sums != NULL ? sums->network.bytes_frac[t->cluster->site_level + 1] : 0;
     return totals->sent_bytes[axis] - (frac > 0 ? (1 - frac) * totals->summed_bytes[axis] : 0);
 }
 
-static void add_class(teller *t, orr_axis axis, const crossing *c, uint32_t class_index)
+static void add_class(accumulator *t, orr_axis axis, const crossing *c, uint32_t class_index)
 {
     const orr_timeline *timeline = &t->simulation->timelines[class_index];
-    const orr_step_totals *totals = &t->laid->graphs[timeline->graph].totals;
-    const orr_spent_of_rank spent = orr_outcome_spent_of(t->laid, t->simulation, class_index);
+    const orr_step_totals *totals = &t->layout->graphs[timeline->graph].totals;
+    const orr_spent_of_rank breakdown = orr_outcome_spent_of(t->layout, t->simulation, class_index);
     for (uint32_t i = 0; i < t->cluster->n_cuts && c->n_groups > 0; i++) {
         cut_sum *sum = &t->sum[i][axis];
         const double ranks = c->ranks[i] / c->n_groups * timeline->n_ranks;
         sum->bytes += sent_bytes(t, totals, axis) * c->bytes[i] / c->n_groups * timeline->n_ranks;
         sum->senders += ranks;
         sum->busy_ns += ranks * (double)totals->busy_ns[axis];
-        sum->exposed_ns += ranks * (double)spent.exposed_ns[axis];
+        sum->exposed_ns += ranks * (double)breakdown.exposed_ns[axis];
     }
 }
 
-static orr_status add_axis(teller *t, orr_axis axis, orr_arena *scratch, orr_error *err)
+static orr_status add_axis(accumulator *t, orr_axis axis, orr_arena *scratch, orr_error *err)
 {
     crossing *by_stage = orr_arena_array(scratch, crossing, t->plan->pp);
     if (by_stage == NULL)
@@ -178,8 +178,8 @@ static orr_status add_axis(teller *t, orr_axis axis, orr_arena *scratch, orr_err
     find_crossings(t, axis, by_stage);
     for (uint32_t i = 0; i < t->simulation->n_classes; i++) {
         const uint32_t graph = t->simulation->timelines[i].graph;
-        if (t->laid->graphs[graph].totals.busy_ns[axis] > 0)
-            add_class(t, axis, &by_stage[t->laid->stage_of[graph]], i);
+        if (t->layout->graphs[graph].totals.busy_ns[axis] > 0)
+            add_class(t, axis, &by_stage[t->layout->stage_of[graph]], i);
     }
     return ORR_OK;
 }
@@ -187,7 +187,7 @@ static orr_status add_axis(teller *t, orr_axis axis, orr_arena *scratch, orr_err
 /* --- between stages -------------------------------------------------------------------------- */
 
 /* Pairs of a stage and another one, by cut. */
-static void count_pairs(const teller *t, uint32_t stage, uint32_t other, double pairs[ORR_CUTS_MAX])
+static void count_pairs(const accumulator *t, uint32_t stage, uint32_t other, double pairs[ORR_CUTS_MAX])
 {
     const orr_axis_bases bases = orr_plan_bases(t->plan, ORR_AXIS_PP);
     const uint32_t ranks = t->job->n_ranks / t->plan->pp;
@@ -200,13 +200,13 @@ static void count_pairs(const teller *t, uint32_t stage, uint32_t other, double 
     }
 }
 
-static uint32_t site_end(const teller *t, uint32_t rank)
+static uint32_t site_end(const accumulator *t, uint32_t rank)
 {
     return orr_cluster_unit(t->cluster, t->cluster->site_level, rank).end;
 }
 
 /* Ranks of a stage come in runs; of a run those that are on one site, with partners on one site. */
-static void count_all_pairs(const teller *t, uint32_t stage, uint32_t other,
+static void count_all_pairs(const accumulator *t, uint32_t stage, uint32_t other,
                             double pairs[ORR_CUTS_MAX])
 {
     const orr_axis_layout l = orr_plan_layout(t->plan, ORR_AXIS_PP);
@@ -230,11 +230,11 @@ typedef struct moved {
     double bytes, busy_ns, exposed_ns;
 } moved;
 
-static void add_pairs(teller *t, orr_axis axis, uint32_t class_index, uint32_t other,
+static void add_pairs(accumulator *t, orr_axis axis, uint32_t class_index, uint32_t other,
                       const moved *each)
 {
     const orr_timeline *timeline = &t->simulation->timelines[class_index];
-    const uint32_t stage = t->laid->stage_of[timeline->graph];
+    const uint32_t stage = t->layout->stage_of[timeline->graph];
     const double share = (double)timeline->n_ranks * t->plan->pp / t->job->n_ranks;
     double pairs[ORR_CUTS_MAX] = {0};
     (orr_plan_has_sites(t->plan) ? count_pairs : count_all_pairs)(t, stage, other, pairs);
@@ -249,9 +249,9 @@ static void add_pairs(teller *t, orr_axis axis, uint32_t class_index, uint32_t o
 }
 
 /* What the ranks of a class send to another stage. */
-static void add_hop(teller *t, uint32_t class_index, uint32_t other, int64_t exposed_ns)
+static void add_hop(accumulator *t, uint32_t class_index, uint32_t other, int64_t exposed_ns)
 {
-    const orr_step_graph *from = &t->laid->graphs[t->simulation->timelines[class_index].graph];
+    const orr_step_graph *from = &t->layout->graphs[t->simulation->timelines[class_index].graph];
     moved each = {.exposed_ns = (double)exposed_ns};
     for (orr_node_id v = 0; v < from->graph->n_nodes; v++) {
         if (from->axis[v] != ORR_AXIS_PP || from->graph->kind[v] != ORR_NODE_SEND)
@@ -267,14 +267,14 @@ static void add_hop(teller *t, uint32_t class_index, uint32_t other, int64_t exp
 
 /* Both stages that hold the same two parts of the model (DualPipe) sum their gradients, when
  * nothing is computed any more: told with those of replicas. */
-static void add_twins(teller *t, uint32_t class_index)
+static void add_twins(accumulator *t, uint32_t class_index)
 {
-    const orr_step_graph *from = &t->laid->graphs[t->simulation->timelines[class_index].graph];
-    const uint32_t stage = t->laid->stage_of[t->simulation->timelines[class_index].graph];
+    const orr_step_graph *from = &t->layout->graphs[t->simulation->timelines[class_index].graph];
+    const uint32_t stage = t->layout->stage_of[t->simulation->timelines[class_index].graph];
     moved each = {.bytes = 0};
     for (orr_node_id v = 0; v < from->graph->n_nodes; v++) {
         const orr_comm *comm = orr_graph_comm(from->graph, v);
-        if (comm == NULL || from->meetings[comm - from->graph->comms].grouping !=
+        if (comm == NULL || from->rendezvous[comm - from->graph->comms].grouping !=
                                 t->job->grouping_at[ORR_STEP_TWIN])
             continue;
         each.bytes += (double)comm->in_bytes;
@@ -285,33 +285,33 @@ static void add_twins(teller *t, uint32_t class_index)
         add_pairs(t, ORR_AXIS_GRADIENT, class_index, t->plan->pp - 1 - stage, &each);
 }
 
-static void add_stages(teller *t)
+static void add_stages(accumulator *t)
 {
     const uint32_t p = t->plan->pp;
     const orr_axis_bases bases = orr_plan_bases(t->plan, ORR_AXIS_PP);
     if (p == 1 || (orr_plan_has_sites(t->plan) && bases.n == 0))
         return;
     for (uint32_t i = 0; i < t->simulation->n_classes; i++) {
-        const uint32_t stage = t->laid->stage_of[t->simulation->timelines[i].graph];
-        const orr_spent_of_rank spent = orr_outcome_spent_of(t->laid, t->simulation, i);
-        add_hop(t, i, (stage + 1) % p, spent.exposed_next_ns);
+        const uint32_t stage = t->layout->stage_of[t->simulation->timelines[i].graph];
+        const orr_spent_of_rank breakdown = orr_outcome_spent_of(t->layout, t->simulation, i);
+        add_hop(t, i, (stage + 1) % p, breakdown.exposed_next_ns);
         add_twins(t, i);
         if (p > 2)
-            add_hop(t, i, (stage + p - 1) % p, spent.exposed_prev_ns);
+            add_hop(t, i, (stage + p - 1) % p, breakdown.exposed_prev_ns);
     }
 }
 
 /* --- told ------------------------------------------------------------------------------------ */
 
 /* Both ways; each as wide as the ports of the smaller site, over the oversubscription. */
-static double bytes_per_s(const teller *t, const orr_cut *cut)
+static double bytes_per_s(const accumulator *t, const orr_cut *cut)
 {
     const uint32_t a = t->cluster->sites[cut->a].devices, b = t->cluster->sites[cut->b].devices;
     return 2.0 * (a < b ? a : b) * orr_fact_or(&cut->bytes_per_s, NAN) /
            orr_fact_or(&cut->oversubscription, 1);
 }
 
-static orr_cut_use use_of(const teller *t, uint32_t cut, uint32_t axis, int64_t step_ns)
+static orr_cut_use use_of(const accumulator *t, uint32_t cut, uint32_t axis, int64_t step_ns)
 {
     const orr_cut *from = &t->cluster->cuts[cut];
     const cut_sum *sum = &t->sum[cut][axis];
@@ -325,13 +325,13 @@ static orr_cut_use use_of(const teller *t, uint32_t cut, uint32_t axis, int64_t 
                              sum->bytes / bytes_per_s(t, from) / (1e-9 * (double)step_ns)};
 }
 
-orr_status orr_outcome_cuts(const orr_outcome_job *job, const orr_laid *laid, orr_arena *arena,
+orr_status orr_outcome_cuts(const orr_outcome_job *job, const orr_laid *layout, orr_arena *arena,
                             orr_outcome *ret, orr_error *err)
 {
-    teller t = {.job = job,
+    accumulator t = {.job = job,
                 .plan = &job->on_sites,
                 .cluster = job->cluster,
-                .laid = laid,
+                .layout = layout,
                 .simulation = ret->simulation};
     uint32_t n = 0;
     if (job->cluster->n_sites < 2)

@@ -10,7 +10,7 @@ typedef struct walk {
     const orr_step_graph *from;
     const orr_timeline   *t;
     uint32_t              stage, stages;
-    orr_spent_of_rank     spent;
+    orr_spent_of_rank     breakdown;
 } walk;
 
 static int64_t end_of(const orr_timeline *t, orr_node_id v)
@@ -42,14 +42,14 @@ static orr_node_id before_on_stream(const walk *w, orr_node_id v)
 static void spend(walk *w, orr_node_id node, int64_t ns)
 {
     const uint8_t axis = w->from->axis[node];
-    w->spent.part_ns[w->from->nodes[node].part] += ns;
+    w->breakdown.part_ns[w->from->nodes[node].part] += ns;
     if (axis < ORR_AXES)
-        w->spent.exposed_ns[axis] += ns;
+        w->breakdown.exposed_ns[axis] += ns;
     if (axis != ORR_AXIS_PP)
         return;
     const uint32_t peer = (uint32_t)orr_graph_comm(w->from->graph, node)->peer;
-    *(peer == (w->stage + 1) % w->stages ? &w->spent.exposed_next_ns
-                                         : &w->spent.exposed_prev_ns) += ns;
+    *(peer == (w->stage + 1) % w->stages ? &w->breakdown.exposed_next_ns
+                                         : &w->breakdown.exposed_prev_ns) += ns;
 }
 
 /* [from, to): the transfer that was waited for, as far as it was under way, and those before it on
@@ -62,7 +62,7 @@ static void spend_gap(walk *w, int64_t from_ns, int64_t to_ns, orr_node_id node)
         if (moves_ns < start_ns)
             moves_ns = start_ns;
         if (end_ns < to_ns) {
-            w->spent.part_ns[ORR_WATERFALL_BUBBLE] += to_ns - (end_ns > from_ns ? end_ns : from_ns);
+            w->breakdown.part_ns[ORR_WATERFALL_BUBBLE] += to_ns - (end_ns > from_ns ? end_ns : from_ns);
             to_ns = end_ns > from_ns ? end_ns : from_ns;
         }
         if (moves_ns < to_ns) {
@@ -72,13 +72,13 @@ static void spend_gap(walk *w, int64_t from_ns, int64_t to_ns, orr_node_id node)
         }
         if (start_ns < to_ns) {
             const int64_t begin_ns = start_ns > from_ns ? start_ns : from_ns;
-            w->spent.part_ns[ORR_WATERFALL_BUBBLE] += to_ns - begin_ns;
+            w->breakdown.part_ns[ORR_WATERFALL_BUBBLE] += to_ns - begin_ns;
             to_ns = begin_ns;
         }
         node = before_on_stream(w, node);
     }
     if (to_ns > from_ns)
-        w->spent.part_ns[ORR_WATERFALL_BUBBLE] += to_ns - from_ns;
+        w->breakdown.part_ns[ORR_WATERFALL_BUBBLE] += to_ns - from_ns;
 }
 
 /* What nodes that compute are made of is known of the stage as a whole; computation is what is
@@ -96,38 +96,38 @@ static void follow(walk *w, int64_t begin_ns, int64_t end_ns)
     }
     spend_gap(w, at_ns, end_ns, ORR_NONE);
     for (int part = 0; part < ORR_WATERFALLS; part++) {
-        w->spent.part_ns[part] += w->from->totals.part_ns[part];
+        w->breakdown.part_ns[part] += w->from->totals.part_ns[part];
         busy_ns -= w->from->totals.part_ns[part];
     }
-    w->spent.part_ns[ORR_WATERFALL_KERNELS] += busy_ns;
+    w->breakdown.part_ns[ORR_WATERFALL_KERNELS] += busy_ns;
     for (int axis = 0; axis < ORR_AXES; axis++)
-        w->spent.exposed_ns[axis] += w->from->totals.exposed_ns[axis];
+        w->breakdown.exposed_ns[axis] += w->from->totals.exposed_ns[axis];
 }
 
-orr_spent_of_rank orr_outcome_spent_of(const orr_laid *laid, const orr_simulation *simulation,
+orr_spent_of_rank orr_outcome_spent_of(const orr_laid *layout, const orr_simulation *simulation,
                                        uint32_t class_index)
 {
     const orr_timeline *t = &simulation->timelines[class_index];
-    walk w = {.from = &laid->graphs[t->graph],
+    walk w = {.from = &layout->graphs[t->graph],
               .t = t,
-              .stage = laid->stage_of[t->graph],
-              .stages = laid->stages};
+              .stage = layout->stage_of[t->graph],
+              .stages = layout->stages};
     follow(&w, simulation->begin_ns, simulation->end_ns);
-    return w.spent;
+    return w.breakdown;
 }
 
-void orr_outcome_spent(const orr_laid *laid, const orr_simulation *simulation, orr_spent *ret)
+void orr_outcome_spent(const orr_laid *layout, const orr_simulation *simulation, orr_spent *ret)
 {
     orr_spent sum;
     memset(&sum, 0, sizeof sum);
     for (uint32_t c = 0; c < simulation->n_classes; c++) {
         const orr_timeline *t = &simulation->timelines[c];
-        const orr_spent_of_rank spent = orr_outcome_spent_of(laid, simulation, c);
-        const orr_step_totals *totals = &laid->graphs[t->graph].totals;
+        const orr_spent_of_rank breakdown = orr_outcome_spent_of(layout, simulation, c);
+        const orr_step_totals *totals = &layout->graphs[t->graph].totals;
         for (int part = 0; part < ORR_WATERFALLS; part++)
-            sum.part_ns[part] += (__int128)spent.part_ns[part] * t->n_ranks;
+            sum.part_ns[part] += (__int128)breakdown.part_ns[part] * t->n_ranks;
         for (int axis = 0; axis < ORR_AXES; axis++) {
-            sum.exposed_ns[axis] += (__int128)spent.exposed_ns[axis] * t->n_ranks;
+            sum.exposed_ns[axis] += (__int128)breakdown.exposed_ns[axis] * t->n_ranks;
             sum.busy_ns[axis] += (__int128)totals->busy_ns[axis] * t->n_ranks;
             sum.sent_bytes[axis] += totals->sent_bytes[axis] * t->n_ranks;
         }

@@ -108,7 +108,7 @@ static orr_status add_deps(orr_replay_builder *b, orr_arena *arena, orr_error *e
 
 /* Storages that live at once get bytes of their own; one that a collective touches lives on to the
  * end of the step, since its lane runs ahead or behind. */
-static orr_status lay_storages(orr_replay_program *p, int64_t **ret_offsets, orr_arena *arena,
+static orr_status assign_storage_offsets(orr_replay_program *p, int64_t **ret_offsets, orr_arena *arena,
                                orr_error *err)
 {
     orr_replay_builder *b = &p->builder;
@@ -167,7 +167,7 @@ static orr_status bind(orr_replay_program *p, uint64_t seed, orr_arena *arena, o
     p->bindings = orr_arena_array(arena, orr_binding, b->tape.n_values);
     if (p->bindings == NULL)
         return orr_fail_memory(err);
-    ORR_TRY(lay_storages(p, &offsets, arena, err));
+    ORR_TRY(assign_storage_offsets(p, &offsets, arena, err));
     for (orr_value v = 0; v < b->tape.n_values; v++) {
         const orr_replay_place place = b->places.at[v];
         if (place.storage != ORR_NONE)

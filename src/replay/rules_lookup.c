@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lookups, pools, and meetings of ranks. */
+/* Lookups, pools, and rendezvous of ranks. */
 #include "replay/tape_builder.h"
 
 #include <string.h>

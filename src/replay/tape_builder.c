@@ -5,7 +5,7 @@
 
 void orr_replay_builder_init(orr_replay_builder *b, orr_arena *arena)
 {
-    *b = (orr_replay_builder){.arena = arena, .ranks = 1, .last_meeting = ORR_NONE};
+    *b = (orr_replay_builder){.arena = arena, .ranks = 1, .last_collective = ORR_NONE};
     orr_tape_init(&b->tape, arena);
 }
 

@@ -41,7 +41,7 @@ typedef struct orr_replay_builder {
     orr_array(orr_program_call)   calls;
     orr_array(orr_program_dep)    deps;
     orr_array(orr_replay_indices) indices;
-    uint32_t     last_meeting;    /* call of the last collective; ORR_NONE */
+    uint32_t     last_collective;    /* call of the last collective; ORR_NONE */
 } orr_replay_builder;
 
 void orr_replay_builder_init(orr_replay_builder *b, orr_arena *arena);

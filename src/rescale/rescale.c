@@ -35,7 +35,7 @@ static void find_streams(orr_composer *c)
         c->role_stream[role] = orr_comm_stream((orr_comm_role)role);
     c->compute_stream = ORR_EMIT_COMPUTE;
     for (uint32_t d = 0; d < c->s->job->n_graphs; d++) {
-        const orr_step *step = &c->s->steps[d];
+        const orr_profiled_step *step = &c->s->steps[d];
         for (uint32_t lane = 0; lane < step->g->n_lanes; lane++) {
             uint64_t kernels = 0;
             for (uint32_t i = step->g->lane_first[lane]; i < step->g->lane_first[lane + 1]; i++)
@@ -46,7 +46,7 @@ static void find_streams(orr_composer *c)
             }
         }
         for (uint32_t i = 0; i < step->n_pieces; i++) {
-            const orr_piece *p = &step->pieces[i];
+            const orr_step_piece *p = &step->pieces[i];
             for (uint32_t k = 0; k < p->n_works && p->role < ORR_COMM_ROLES; k++) {
                 const orr_node_id v = step->works[p->first_work + k];
                 if (orr_is_communication(step->g, v))
@@ -79,7 +79,7 @@ static orr_status add_stage(orr_composer *c, uint32_t stage, orr_stages *s, orr_
     int64_t *duration_ns;
     uint8_t *basis;
     ORR_TRY(orr_compose_stage(c, stage, &s->graphs[stage]));
-    ORR_TRY(orr_stages_add(s, stage, &c->meetings, c->arena, &duration_ns, &basis, c->err));
+    ORR_TRY(orr_stages_add(s, stage, &c->rendezvous, c->arena, &duration_ns, &basis, c->err));
     return orr_compose_price(c, s->graphs[stage], duration_ns, basis, count);
 }
 
@@ -103,10 +103,10 @@ static orr_status report(const orr_composer *c, const orr_rescaled *r, orr_error
     if (c->to.layers > c->from.layers)
         ORR_TRY(orr_findings_number(f, "layers copied", c->to.layers - c->from.layers, inferred,
                                     err, "layer n is recorded layer n mod %u", c->from.layers));
-    if (c->odd > 0)
-        ORR_TRY(orr_findings_number(f, "shapes kept", c->odd, ORR_CONFIDENCE_NOT_TOLD, err,
+    if (c->unknown_shapes > 0)
+        ORR_TRY(orr_findings_number(f, "shapes kept", c->unknown_shapes, ORR_CONFIDENCE_NOT_TOLD, err,
                                     "what they count is not told, first of '%s': as recorded",
-                                    c->odd_op));
+                                    c->first_unknown_op));
     return ORR_OK;
 }
 
@@ -115,7 +115,7 @@ static orr_status report_unlaunched(const orr_composer *c, orr_error *err)
 {
     uint64_t n = 0;
     for (uint32_t d = 0; d < c->s->job->n_graphs; d++) {
-        const orr_step *step = &c->s->steps[d];
+        const orr_profiled_step *step = &c->s->steps[d];
         const orr_graph *g = step->g;
         for (orr_node_id v = 0; v < g->n_nodes; v++)
             n += (orr_is_kernel(g, v) || orr_is_communication(g, v)) &&
@@ -133,11 +133,11 @@ static orr_status report_left_out(const orr_composer *c, orr_error *err)
 {
     uint64_t left_out = 0, kernels = 0;
     for (uint32_t d = 0; d < c->s->job->n_graphs; d++) {
-        const orr_step *step = &c->s->steps[d];
+        const orr_profiled_step *step = &c->s->steps[d];
         bool within = false;
         uint64_t waiting = 0, with = 0;
         for (uint32_t i = 0; i < step->n_pieces; i++) {
-            const orr_piece *p = &step->pieces[i];
+            const orr_step_piece *p = &step->pieces[i];
             const bool pass = p->phase == ORR_PHASE_FORWARD || p->phase == ORR_PHASE_BACKWARD;
             const bool placed = pass && (p->part != ORR_PART_NONE || p->role < ORR_COMM_ROLES);
             if (pass) {

@@ -10,7 +10,7 @@
 typedef struct compiler {
     const orr_ensemble    *ensemble;
     const orr_sim_options *options;
-    orr_program           *programs; /* shape (D) */
+    orr_sim_program           *programs; /* shape (D) */
     orr_arena            **arenas;   /* shape (D) */
 } compiler;
 

@@ -5,8 +5,8 @@
 #include "sim/engine/contention.h"
 #include "sim/results/timeline.h"
 
-static orr_status make_scripts(const orr_ensemble *ensemble, const orr_program *programs,
-                               const orr_sim_options *options, orr_pricer *pricer,
+static orr_status make_scripts(const orr_ensemble *ensemble, const orr_sim_program *programs,
+                               const orr_sim_options *options, orr_transfer_pricer *pricer,
                                orr_arena *scratch, const orr_script **ret, orr_error *err)
 {
     orr_script *scripts = orr_arena_array(scratch, orr_script, ensemble->n_graphs);
@@ -14,12 +14,12 @@ static orr_status make_scripts(const orr_ensemble *ensemble, const orr_program *
         return orr_fail_memory(err);
     for (uint32_t d = 0; d < ensemble->n_graphs; d++) {
         ORR_TRY(orr_script_of_program(&programs[d],
-                                      ensemble->meetings ? ensemble->meetings[d] : NULL,
+                                      ensemble->rendezvous ? ensemble->rendezvous[d] : NULL,
                                       options->host_speed, pricer, scratch, &scripts[d],
                                       err));
         for (uint32_t i = 0; i < scripts[d].n_calls; i++)
             if (scripts[d].calls[i].grouping >= ensemble->n_groupings)
-                return orr_fail(err, ORR_INVALID, "graph %u: a meeting in grouping %u of %u", d,
+                return orr_fail(err, ORR_INVALID, "graph %u: a rendezvous in grouping %u of %u", d,
                                 scripts[d].calls[i].grouping, ensemble->n_groupings);
     }
     *ret = scripts;
@@ -27,12 +27,12 @@ static orr_status make_scripts(const orr_ensemble *ensemble, const orr_program *
 }
 
 /* Does it matter where on the cluster ranks lie? */
-static bool lie_matters(const orr_ensemble *ensemble, const orr_script *scripts,
-                        const orr_pricer *pricer)
+static bool placement_matters(const orr_ensemble *ensemble, const orr_script *scripts,
+                        const orr_transfer_pricer *pricer)
 {
     for (uint32_t d = 0; d < ensemble->n_graphs; d++)
         for (uint32_t i = 0; i < scripts[d].n_calls; i++) {
-            const orr_program *program = scripts[d].program;
+            const orr_sim_program *program = scripts[d].program;
             const orr_sim_work *work = &program->works[scripts[d].calls[i].work];
             const orr_comm *comm = orr_graph_comm(program->graph, work->node);
             if (work->duration_ns < 0)
@@ -48,22 +48,22 @@ static bool lie_matters(const orr_ensemble *ensemble, const orr_script *scripts,
 
 /* Flows share links, so that where a rank lies decides whom it disturbs: nobody is alike. */
 static orr_status fold_ranks(const orr_ensemble *ensemble, const orr_script *scripts,
-                             const orr_sim_options *options, const orr_pricer *pricer,
+                             const orr_sim_options *options, const orr_transfer_pricer *pricer,
                              orr_arena *arena, orr_fold *ret, orr_error *err)
 {
     if (!options->fold || options->network == ORR_NETWORK_FLOWS)
         return orr_fold_nothing(ensemble, arena, ret, err);
     const orr_cluster *cluster =
-        lie_matters(ensemble, scripts, pricer) ? options->cluster : NULL;
+        placement_matters(ensemble, scripts, pricer) ? options->cluster : NULL;
     return orr_fold_alike(ensemble, scripts, cluster, arena, ret, err);
 }
 
-orr_status orr_play(const orr_ensemble *ensemble, const orr_program *programs,
+orr_status orr_play(const orr_ensemble *ensemble, const orr_sim_program *programs,
                     const orr_sim_options *options, orr_arena *arena, orr_simulation *ret,
                     orr_error *err)
 {
     orr_arena *scratch = orr_arena_new(0, 0);
-    orr_pricer *pricer = orr_malloc(sizeof *pricer);
+    orr_transfer_pricer *pricer = orr_malloc(sizeof *pricer);
     orr_engine engine = {0};
     orr_fold fold;
     const orr_script *scripts = NULL;

@@ -18,7 +18,7 @@ typedef struct change {
     const orr_ensemble *from;
     const orr_whatif *what;
     orr_cost_chain chain;
-    orr_pricer pricer;
+    orr_transfer_pricer pricer;
     orr_arena *arena;
     int64_t **duration_ns; /* shape (D)(N_d) */
     uint8_t **basis;       /* shape (D)(N_d) */
@@ -193,7 +193,7 @@ static orr_status ranks_of(change *c, uint32_t d, const orr_comm *comm, uint32_t
     const orr_ensemble *e = c->from;
     const orr_graph *g = e->graphs[d];
     const orr_group *group = comm->group == ORR_NONE ? NULL : &g->groups[comm->group];
-    const orr_meeting meeting = e->meetings[d][row];
+    const orr_meeting meeting = e->rendezvous[d][row];
     uint32_t n = comm->group_size > 0 ? (uint32_t)comm->group_size : group ? group->size : 0;
     if (meeting.grouping != ORR_NONE) {
         const orr_grouping *of = &e->groupings[meeting.grouping];

@@ -62,11 +62,11 @@ static uint64_t incarnation_now(void)
 static orr_status open_member(orr_team *t, orr_error *err)
 {
     const orr_team_options *o = &t->options;
-    orr_span *spans = orr_calloc(o->n_spans + 1, sizeof *spans);
+    orr_state_span *spans = orr_calloc(o->n_spans + 1, sizeof *spans);
     if (spans == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < o->n_spans; i++)
-        spans[i] = (orr_span){o->spans[i].data, o->spans[i].bytes};
+        spans[i] = (orr_state_span){o->spans[i].data, o->spans[i].bytes};
     const orr_member_settings settings = {
         .coordinator = o->ranks == 1    ? o->coordinator
                        : t->hub != NULL ? orr_hub_address(t->hub)
@@ -181,7 +181,7 @@ void orr_team_leave(orr_team *t)
     orr_free(t);
 }
 
-static orr_status command(orr_team *t, const orr_command *c, orr_error *err)
+static orr_status command(orr_team *t, const orr_team_command *c, orr_error *err)
 {
     pthread_mutex_lock(&t->lock);
     const bool pushed = orr_array_push(&t->commands, *c);
@@ -212,7 +212,7 @@ static orr_status wait_for(orr_team *t, bool *flag, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status take_turn(orr_team *t, orr_team_turn *ret, orr_error *err)
+static orr_status wait_directive(orr_team *t, orr_team_turn *ret, orr_error *err)
 {
     pthread_mutex_lock(&t->lock);
     const orr_status status = wait_for(t, &t->has_turn, err);
@@ -224,27 +224,27 @@ static orr_status take_turn(orr_team *t, orr_team_turn *ret, orr_error *err)
 
 orr_status orr_team_begin(orr_team *t, orr_team_turn *ret, orr_error *err)
 {
-    return take_turn(t, ret, err);
+    return wait_directive(t, ret, err);
 }
 
 orr_status orr_team_follow(orr_team *t, const orr_team_turn *turn, orr_error *err)
 {
     orr_team_turn taken;
-    ORR_TRY(command(t, &(orr_command){.kind = ORR_COMMAND_FOLLOW, .turn = *turn}, err));
-    return take_turn(t, &taken, err);
+    ORR_TRY(command(t, &(orr_team_command){.kind = ORR_COMMAND_FOLLOW, .turn = *turn}, err));
+    return wait_directive(t, &taken, err);
 }
 
 orr_status orr_team_reduce(orr_team *t, uint32_t op, orr_team_dtype dtype, const void *in,
                            void *out, size_t n, orr_error *err)
 {
-    const orr_command c = {
+    const orr_team_command c = {
         .kind = ORR_COMMAND_REDUCE, .op = op, .dtype = dtype, .in = in, .out = out, .n = n};
     return command(t, &c, err);
 }
 
 orr_status orr_team_vote(orr_team *t, uint32_t ops, orr_team_outcome *ret, orr_error *err)
 {
-    ORR_TRY(command(t, &(orr_command){.kind = ORR_COMMAND_VOTE, .op = ops}, err));
+    ORR_TRY(command(t, &(orr_team_command){.kind = ORR_COMMAND_VOTE, .op = ops}, err));
     pthread_mutex_lock(&t->lock);
     const orr_status status = wait_for(t, &t->has_outcome, err);
     if (status == ORR_OK)
@@ -256,7 +256,7 @@ orr_status orr_team_vote(orr_team *t, uint32_t ops, orr_team_outcome *ret, orr_e
 void orr_team_updated(orr_team *t, uint64_t step)
 {
     orr_error err;
-    const orr_command c = {.kind = ORR_COMMAND_UPDATED, .step = step};
+    const orr_team_command c = {.kind = ORR_COMMAND_UPDATED, .step = step};
     if (command(t, &c, &err) == ORR_OK)
         return;
     pthread_mutex_lock(&t->lock);
@@ -268,7 +268,7 @@ void orr_team_updated(orr_team *t, uint64_t step)
 void orr_team_drain(orr_team *t, bool done)
 {
     orr_error err;
-    const orr_command c = {.kind = ORR_COMMAND_DRAIN, .op = done};
+    const orr_team_command c = {.kind = ORR_COMMAND_DRAIN, .op = done};
     if (command(t, &c, &err) != ORR_OK) { /* it is asked again */
     }
 }

@@ -14,7 +14,7 @@
 typedef enum orr_command_kind {
     ORR_COMMAND_REDUCE, ORR_COMMAND_VOTE, ORR_COMMAND_UPDATED, ORR_COMMAND_FOLLOW, ORR_COMMAND_DRAIN
 } orr_command_kind;
-typedef struct orr_command {
+typedef struct orr_team_command {
     orr_command_kind kind;
     uint32_t op;      /* REDUCE; VOTE: how many there are */
     orr_team_dtype dtype;
@@ -23,26 +23,26 @@ typedef struct orr_command {
     size_t n;
     uint64_t step;
     orr_team_turn turn;
-} orr_command;
-typedef orr_array(orr_command) orr_commands;
+} orr_team_command;
+typedef orr_array(orr_team_command) orr_team_commands;
 
 struct orr_team {
     orr_team_options options;
     char where[ORR_NET_ADDRESS], state_where[ORR_NET_ADDRESS], hub_where[ORR_NET_ADDRESS];
     orr_net *net, *state_net;
     orr_hub *hub;
-    orr_member *member;
+    orr_team_member *member;
     orr_member_user user;
     pthread_t control, serving;
     bool running, serves;
     /* Of the control thread: reductions that others must come before, and how far they are. */
-    orr_commands early;
+    orr_team_commands early;
     uint32_t next_op, ops;
     bool     voted;
     /* Of both. */
     pthread_mutex_t lock;
     pthread_cond_t  changed;
-    orr_commands commands;
+    orr_team_commands commands;
     bool     stop, has_turn, has_outcome;
     orr_team_turn turn;
     orr_team_outcome outcome;

@@ -66,7 +66,7 @@ static void on_told(void *ctx, const orr_team_event *event)
 const orr_member_user orr_session_user = {
     .turn = on_turn, .outcome = on_outcome, .refused = on_refused, .told = on_told};
 
-static void reduce(orr_team *t, const orr_command *c)
+static void reduce(orr_team *t, const orr_team_command *c)
 {
     orr_error err;
     const orr_ring_dtype dtype = c->dtype == ORR_TEAM_FP64 ? ORR_RING_FP64 : ORR_RING_FP32;
@@ -84,7 +84,7 @@ static void reduce_what_can_be(orr_team *t)
             i++;
             continue;
         }
-        const orr_command c = t->early.at[i];
+        const orr_team_command c = t->early.at[i];
         t->early.at[i] = t->early.at[--t->early.n];
         reduce(t, &c);
         i = 0;
@@ -95,7 +95,7 @@ static void reduce_what_can_be(orr_team *t)
     }
 }
 
-static void obey(orr_team *t, const orr_command *c)
+static void execute(orr_team *t, const orr_team_command *c)
 {
     orr_error err;
     switch (c->kind) {
@@ -121,13 +121,13 @@ static void obey(orr_team *t, const orr_command *c)
     }
 }
 
-static bool take_commands(orr_team *t, orr_commands *taken)
+static bool take_commands(orr_team *t, orr_team_commands *taken)
 {
     uint64_t step;
     orr_team_data data;
     orr_member_position(t->member, &step, &data);
     pthread_mutex_lock(&t->lock);
-    const orr_commands empty = *taken;
+    const orr_team_commands empty = *taken;
     *taken = t->commands;
     t->commands = empty;
     t->commands.n = 0;
@@ -142,7 +142,7 @@ static bool take_commands(orr_team *t, orr_commands *taken)
 }
 
 /* What the hub said last to its ranks is handed over before its connections go. */
-static void say_goodbye(orr_team *t)
+static void flush_proxy(orr_team *t)
 {
     const int64_t until = t->net->now_ns(t->net) + 2 * LOOK_NS;
     while (t->hub != NULL && t->net->now_ns(t->net) < until)
@@ -152,15 +152,15 @@ static void say_goodbye(orr_team *t)
 void *orr_session_control(void *team)
 {
     orr_team *t = team;
-    orr_commands taken = {0};
+    orr_team_commands taken = {0};
     while (take_commands(t, &taken)) {
         for (size_t i = 0; i < taken.n; i++)
-            obey(t, &taken.at[i]);
+            execute(t, &taken.at[i]);
         if (taken.n == 0)
             t->net->poll(t->net, t->net->now_ns(t->net) + LOOK_NS);
         taken.n = 0;
     }
-    say_goodbye(t);
+    flush_proxy(t);
     orr_array_done(&taken);
     return NULL;
 }

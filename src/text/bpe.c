@@ -13,16 +13,16 @@ typedef struct pair {
     uint32_t len; /* of both */
 } pair;
 
-struct orr_merger {
+struct orr_bpe_merger {
     const orr_tokenizer *tokenizer;
     const char *text;
-    orr_array(orr_symbol) symbols;
+    orr_array(orr_bpe_symbol) symbols;
     orr_array(pair) heap;
 };
 
-orr_status orr_merger_new(const orr_tokenizer *tokenizer, orr_merger **ret, orr_error *err)
+orr_status orr_merger_new(const orr_tokenizer *tokenizer, orr_bpe_merger **ret, orr_error *err)
 {
-    orr_merger *m = orr_calloc(1, sizeof *m);
+    orr_bpe_merger *m = orr_calloc(1, sizeof *m);
     if (m == NULL)
         return orr_fail_memory(err);
     m->tokenizer = tokenizer;
@@ -30,7 +30,7 @@ orr_status orr_merger_new(const orr_tokenizer *tokenizer, orr_merger **ret, orr_
     return ORR_OK;
 }
 
-void orr_merger_free(orr_merger *m)
+void orr_merger_free(orr_bpe_merger *m)
 {
     if (m == NULL)
         return;
@@ -39,17 +39,17 @@ void orr_merger_free(orr_merger *m)
     orr_free(m);
 }
 
-void orr_merger_begin(orr_merger *m, const char *text)
+void orr_merger_begin(orr_bpe_merger *m, const char *text)
 {
     m->text = text;
     m->symbols.n = 0;
     m->heap.n = 0;
 }
 
-orr_status orr_merger_add(orr_merger *m, uint32_t at, uint32_t len, int32_t id, orr_error *err)
+orr_status orr_merger_add(orr_bpe_merger *m, uint32_t at, uint32_t len, int32_t id, orr_error *err)
 {
     const int32_t n = (int32_t)m->symbols.n;
-    const orr_symbol s = {.at = at, .len = len, .id = id, .prev = n - 1, .next = -1};
+    const orr_bpe_symbol s = {.at = at, .len = len, .id = id, .prev = n - 1, .next = -1};
     if (!orr_array_push(&m->symbols, s))
         return orr_fail_memory(err);
     if (n > 0)
@@ -62,7 +62,7 @@ static bool before(const pair *a, const pair *b)
     return a->key < b->key;
 }
 
-static bool push(orr_merger *m, pair p)
+static bool push(orr_bpe_merger *m, pair p)
 {
     if (!orr_array_push(&m->heap, p))
         return false;
@@ -73,7 +73,7 @@ static bool push(orr_merger *m, pair p)
     return true;
 }
 
-static pair pop(orr_merger *m)
+static pair pop(orr_bpe_merger *m)
 {
     pair *heap = m->heap.at;
     const pair first = heap[0], last = heap[--m->heap.n];
@@ -93,7 +93,7 @@ static pair pop(orr_merger *m)
 }
 
 /* What two neighbours become, and how soon. False: nothing. */
-static bool match(const orr_merger *m, const orr_symbol *left, const orr_symbol *right,
+static bool match(const orr_bpe_merger *m, const orr_bpe_symbol *left, const orr_bpe_symbol *right,
                   int32_t *ret_id, uint32_t *ret_rank)
 {
     const orr_tokenizer *t = m->tokenizer;
@@ -114,11 +114,11 @@ static bool match(const orr_merger *m, const orr_symbol *left, const orr_symbol 
     return true;
 }
 
-static bool consider(orr_merger *m, int32_t left, int32_t right)
+static bool consider(orr_bpe_merger *m, int32_t left, int32_t right)
 {
     if (left < 0 || right < 0)
         return true;
-    const orr_symbol *a = &m->symbols.at[left], *b = &m->symbols.at[right];
+    const orr_bpe_symbol *a = &m->symbols.at[left], *b = &m->symbols.at[right];
     int32_t id = -1;
     uint32_t rank = 0;
     if (!match(m, a, b, &id, &rank))
@@ -127,16 +127,16 @@ static bool consider(orr_merger *m, int32_t left, int32_t right)
     return push(m, p);
 }
 
-static bool is_still(const orr_merger *m, const pair *p)
+static bool is_still(const orr_bpe_merger *m, const pair *p)
 {
-    const orr_symbol *left = &m->symbols.at[p->left], *right = &m->symbols.at[p->right];
+    const orr_bpe_symbol *left = &m->symbols.at[p->left], *right = &m->symbols.at[p->right];
     return left->len > 0 && right->len > 0 && left->next == p->right &&
            left->len + right->len == p->len;
 }
 
-static void join(orr_merger *m, const pair *p)
+static void join(orr_bpe_merger *m, const pair *p)
 {
-    orr_symbol *left = &m->symbols.at[p->left], *right = &m->symbols.at[p->right];
+    orr_bpe_symbol *left = &m->symbols.at[p->left], *right = &m->symbols.at[p->right];
     left->len = p->len;
     left->id = p->id;
     left->next = right->next;
@@ -145,7 +145,7 @@ static void join(orr_merger *m, const pair *p)
     right->len = 0;
 }
 
-orr_status orr_merger_run(orr_merger *m, orr_error *err)
+orr_status orr_merger_run(orr_bpe_merger *m, orr_error *err)
 {
     for (int32_t i = 0; i + 1 < (int32_t)m->symbols.n; i++)
         if (!consider(m, i, i + 1))
@@ -155,14 +155,14 @@ orr_status orr_merger_run(orr_merger *m, orr_error *err)
         if (!is_still(m, &p))
             continue;
         join(m, &p);
-        const orr_symbol *joined = &m->symbols.at[p.left];
+        const orr_bpe_symbol *joined = &m->symbols.at[p.left];
         if (!consider(m, joined->prev, p.left) || !consider(m, p.left, joined->next))
             return orr_fail_memory(err);
     }
     return ORR_OK;
 }
 
-const orr_symbol *orr_merger_next(const orr_merger *m, const orr_symbol *after)
+const orr_bpe_symbol *orr_merger_next(const orr_bpe_merger *m, const orr_bpe_symbol *after)
 {
     if (after == NULL)
         return m->symbols.n > 0 ? m->symbols.at : NULL;

@@ -67,12 +67,12 @@ static bool could_go_on(const uint8_t *at, size_t n)
     return false;
 }
 
-typedef struct outlet {
+typedef struct output {
     char  *at;
     size_t n, room;
-} outlet;
+} output;
 
-static bool give(outlet *o, const void *bytes, size_t n)
+static bool emit(output *o, const void *bytes, size_t n)
 {
     if (o->room - o->n < n)
         return false;
@@ -83,13 +83,13 @@ static bool give(outlet *o, const void *bytes, size_t n)
 
 /* Whole characters of `at` go out, and what cannot become one as U+FFFD; *ret_left bytes are not
  * decided. False: no room. */
-static bool give_characters(outlet *o, const uint8_t *at, size_t n, bool end, size_t *ret_left)
+static bool emit_characters(output *o, const uint8_t *at, size_t n, bool end, size_t *ret_left)
 {
     while (n > 0) {
         size_t len = orr_utf8_len(at, n);
         if (len == 0 && !end && n < 4 && could_go_on(at, n))
             break;
-        if (!(len > 0 ? give(o, at, len) : give(o, ORR_UTF8_REPLACEMENT, 3)))
+        if (!(len > 0 ? emit(o, at, len) : emit(o, ORR_UTF8_REPLACEMENT, 3)))
             return false;
         len += len == 0;
         at += len;
@@ -113,17 +113,17 @@ orr_status orr_token_stream_next(orr_token_stream *stream, int32_t token, char *
         stream->begun = true;
     }
     /* the held bytes with as many of the new as make a character of them, then the others */
-    outlet o = {.at = ret, .room = room};
+    output o = {.at = ret, .room = room};
     uint8_t joined[sizeof stream->held];
     size_t held = stream->n_held, taken = 0;
     memcpy(joined, stream->held, held);
     while (held > 0 && taken < n && orr_utf8_len(joined, held) == 0 && could_go_on(joined, held))
         joined[held++] = (uint8_t)text[taken++];
-    bool fits = give_characters(&o, joined, held, token < 0, &left);
+    bool fits = emit_characters(&o, joined, held, token < 0, &left);
     size_t kept = left;
     memcpy(joined, joined + held - left, left);
     if (fits && left == 0 && taken < n) {
-        fits = give_characters(&o, (const uint8_t *)text + taken, n - taken, token < 0, &kept);
+        fits = emit_characters(&o, (const uint8_t *)text + taken, n - taken, token < 0, &kept);
         memcpy(joined, text + n - kept, kept);
     }
     if (!fits)

@@ -12,7 +12,7 @@ static const size_t TEXT_BYTES_MAX = (size_t)1 << 29;
 
 typedef struct encoder {
     const orr_tokenizer *t;
-    orr_merger *merger;
+    orr_bpe_merger *merger;
     orr_array(int32_t) ids;
     orr_array(char) written; /* a segment with its spaces marked */
     orr_error *err;
@@ -54,7 +54,7 @@ static orr_status put_merged(encoder *e, const char *text)
 {
     const orr_tokenizer *t = e->t;
     ORR_TRY(orr_merger_run(e->merger, e->err));
-    for (const orr_symbol *s = orr_merger_next(e->merger, NULL); s != NULL;
+    for (const orr_bpe_symbol *s = orr_merger_next(e->merger, NULL); s != NULL;
          s = orr_merger_next(e->merger, s)) {
         if (s->id >= 0)
             ORR_TRY(put(e, s->id));

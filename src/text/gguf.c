@@ -17,7 +17,7 @@ static const struct {
     {"llama4", ORR_SPLIT_O200K, false, false},    {"gpt-4o", ORR_SPLIT_O200K, false, false},
 };
 
-static orr_status take_pre(orr_text pre, orr_tokenizer_parts *parts, orr_error *err)
+static orr_status convert_pre_tokenizer(orr_text pre, orr_tokenizer_parts *parts, orr_error *err)
 {
     for (size_t i = 0; i < sizeof pres / sizeof *pres; i++)
         if (orr_text_equal(pre, pres[i].name, strlen(pres[i].name))) {
@@ -31,7 +31,7 @@ static orr_status take_pre(orr_text pre, orr_tokenizer_parts *parts, orr_error *
 }
 
 /* Texts of pieces; those of bytes that are written as letters, as bytes. */
-static orr_status take_pieces(const orr_tokenizer_gguf *g, bool byte_level, orr_arena *arena,
+static orr_status convert_pieces(const orr_tokenizer_gguf *g, bool byte_level, orr_arena *arena,
                               orr_tokenizer_parts *parts, orr_error *err)
 {
     orr_piece *pieces = orr_arena_array(arena, orr_piece, g->n);
@@ -57,7 +57,7 @@ static orr_status take_pieces(const orr_tokenizer_gguf *g, bool byte_level, orr_
     return ORR_OK;
 }
 
-static orr_status take_merges(const orr_tokenizer_gguf *g, orr_arena *arena,
+static orr_status convert_merges(const orr_tokenizer_gguf *g, orr_arena *arena,
                               orr_tokenizer_parts *parts, orr_error *err)
 {
     orr_text(*texts)[2] = orr_arena_alloc(arena, g->n_merges, sizeof *texts, _Alignof(orr_text));
@@ -108,13 +108,13 @@ static orr_status make(const orr_tokenizer_gguf *g, orr_arena *arena, orr_tokeni
             parts.prefix = ORR_PREFIX_ALWAYS;
             parts.prefix_unless_there = true;
         }
-        ORR_TRY(take_pre(g->pre.n > 0 ? g->pre : (orr_text){"default", 7}, &parts, err));
-        ORR_TRY(take_merges(g, arena, &parts, err));
+        ORR_TRY(convert_pre_tokenizer(g->pre.n > 0 ? g->pre : (orr_text){"default", 7}, &parts, err));
+        ORR_TRY(convert_merges(g, arena, &parts, err));
     } else {
         return orr_fail(err, ORR_UNSUPPORTED, "a tokenizer of model %.*s",
                         (int)(g->model.n < 60 ? g->model.n : 60), g->model.at);
     }
-    ORR_TRY(take_pieces(g, parts.byte_level, arena, &parts, err));
+    ORR_TRY(convert_pieces(g, parts.byte_level, arena, &parts, err));
     return orr_tokenizer_build(&parts, ret, err);
 }
 

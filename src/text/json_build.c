@@ -20,7 +20,7 @@ static orr_status unknown_step(const char *what, const orr_json_step *step, orr_
     return orr_fail(err, ORR_UNSUPPORTED, "the %s %.*s", what, shown(step->type), step->type.at);
 }
 
-static orr_status take_normalizer(maker *m, const orr_json_step *s, orr_error *err)
+static orr_status apply_normalizer(maker *m, const orr_json_step *s, orr_error *err)
 {
     const bool marks = orr_text_is(s->type, "Replace") && orr_text_is(s->string, " ") &&
                        orr_text_is(s->content, ORR_SPACE_MARK);
@@ -35,7 +35,7 @@ static orr_status take_normalizer(maker *m, const orr_json_step *s, orr_error *e
     return ORR_OK;
 }
 
-static orr_status take_split(maker *m, const orr_json_step *s, orr_error *err)
+static orr_status apply_split(maker *m, const orr_json_step *s, orr_error *err)
 {
     const bool isolated = orr_text_is(s->behavior, "Isolated") && !s->invert;
     const bool kept = orr_text_is(s->behavior, "Removed") && s->invert;
@@ -49,7 +49,7 @@ static orr_status take_split(maker *m, const orr_json_step *s, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status take_byte_level(maker *m, const orr_json_step *s, orr_error *err)
+static orr_status apply_byte_level(maker *m, const orr_json_step *s, orr_error *err)
 {
     if (s->use_regex && m->parts.split != ORR_SPLIT_NONE)
         return orr_fail(err, ORR_UNSUPPORTED,
@@ -64,7 +64,7 @@ static orr_status take_byte_level(maker *m, const orr_json_step *s, orr_error *e
     return ORR_OK;
 }
 
-static orr_status take_metaspace(maker *m, const orr_json_step *s, orr_error *err)
+static orr_status apply_metaspace(maker *m, const orr_json_step *s, orr_error *err)
 {
     if (!orr_text_is(s->replacement, ORR_SPACE_MARK))
         return unknown_step("pre-tokenizer with another replacement,", s, err);
@@ -80,20 +80,20 @@ static orr_status take_metaspace(maker *m, const orr_json_step *s, orr_error *er
     return ORR_OK;
 }
 
-static orr_status take_steps(maker *m, orr_error *err)
+static orr_status apply_components(maker *m, orr_error *err)
 {
     for (size_t i = 0; i < m->j.normalizer.n; i++)
-        ORR_TRY(take_normalizer(m, &m->j.normalizer.at[i], err));
+        ORR_TRY(apply_normalizer(m, &m->j.normalizer.at[i], err));
     for (size_t i = 0; i < m->j.pre_tokenizer.n; i++) {
         const orr_json_step *s = &m->j.pre_tokenizer.at[i];
         if (m->parts.byte_level || m->parts.split == ORR_SPLIT_WORDS)
             return unknown_step("pre-tokenizer behind the last that is known,", s, err);
         if (orr_text_is(s->type, "Split"))
-            ORR_TRY(take_split(m, s, err));
+            ORR_TRY(apply_split(m, s, err));
         else if (orr_text_is(s->type, "ByteLevel"))
-            ORR_TRY(take_byte_level(m, s, err));
+            ORR_TRY(apply_byte_level(m, s, err));
         else if (orr_text_is(s->type, "Metaspace"))
-            ORR_TRY(take_metaspace(m, s, err));
+            ORR_TRY(apply_metaspace(m, s, err));
         else
             return unknown_step("pre-tokenizer", s, err);
     }
@@ -124,7 +124,7 @@ static orr_text plain(const maker *m, orr_text text)
     return text;
 }
 
-static orr_status take_words(maker *m, orr_error *err)
+static orr_status convert_vocabulary(maker *m, orr_error *err)
 {
     enum { MOST = 1 << 24 };
     int64_t most = -1;
@@ -162,7 +162,7 @@ static orr_status take_words(maker *m, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status take_merges(maker *m, orr_error *err)
+static orr_status convert_merges(maker *m, orr_error *err)
 {
     const size_t n = m->j.merges.n / 2;
     orr_text(*texts)[2] = orr_arena_alloc(m->j.arena, n, sizeof *texts, _Alignof(orr_text));
@@ -195,7 +195,7 @@ static int32_t id_of_any(const maker *m, const char *const *names, size_t n)
     return id;
 }
 
-static void take_tokens(maker *m)
+static void convert_special_tokens(maker *m)
 {
     static const char *const begins[] = {"<|begin_of_text|>", "<s>"};
     static const char *const ends[] = {"<|end_of_text|>", "</s>", "<|endoftext|>"};
@@ -223,10 +223,10 @@ static orr_status make(maker *m, orr_text json, orr_text config, orr_text genera
     if (generation.n > 0)
         ORR_TRY(orr_json_generation_read(&m->j, generation, err));
     ORR_TRY(check_model(&m->j, err));
-    ORR_TRY(take_steps(m, err));
-    take_tokens(m); /* by their names, before those are turned into bytes */
-    ORR_TRY(take_words(m, err));
-    ORR_TRY(take_merges(m, err));
+    ORR_TRY(apply_components(m, err));
+    convert_special_tokens(m); /* by their names, before those are turned into bytes */
+    ORR_TRY(convert_vocabulary(m, err));
+    ORR_TRY(convert_merges(m, err));
     m->parts.byte_fallback = m->j.byte_fallback;
     m->parts.fuse_unknown = m->j.fuse_unknown;
     m->parts.whole_first = m->j.ignore_merges;

@@ -52,13 +52,13 @@ bool orr_recipe_fits(const orr_recipe_tensor *tensor, const orr_weight *weight)
 static void hold_against_weights(orr_recipe *recipe, const orr_recipe_tensor *t)
 {
     if (recipe->weights != NULL)
-        recipe->hollow |= !orr_recipe_fits(t, orr_weights_find(recipe->weights, t->name));
+        recipe->incomplete |= !orr_recipe_fits(t, orr_weights_find(recipe->weights, t->name));
 }
 
 uint32_t orr_recipe_tensor_add(orr_recipe *recipe, const char *name, int64_t matrices, int64_t rows,
                                bool input_major)
 {
-    if (recipe->hollow)
+    if (recipe->incomplete)
         return 0;
     orr_recipe_tensor *list = recipe->failed || name == NULL
                                   ? NULL
@@ -82,7 +82,7 @@ uint32_t orr_recipe_tensor_add(orr_recipe *recipe, const char *name, int64_t mat
 void orr_recipe_portion_add(orr_recipe *recipe, uint32_t tensor, int64_t matrix, int64_t from,
                             int64_t count)
 {
-    orr_portion *list = recipe->failed || recipe->hollow
+    orr_portion *list = recipe->failed || recipe->incomplete
                             ? NULL
                             : grow(recipe, recipe->portions, recipe->n_portions,
                                    &recipe->room_portions, sizeof *recipe->portions);

@@ -38,7 +38,7 @@ typedef struct orr_recipe {
     orr_arena *arena;
     bool       failed; /* out of memory: said by orr_recipe_make() */
     const orr_weights *weights; /* that it is held against; NULL: none */
-    bool       hollow; /* a tensor of it is not there, or not so: nothing is added any more */
+    bool       incomplete; /* a tensor of it is not there, or not so: nothing is added any more */
 } orr_recipe;
 
 /* Whose names. */

@@ -58,7 +58,7 @@ static void mlp_norm(const layer *l)
 static void qkv(const layer *l)
 {
     const orr_model *m = l->model;
-    const orr_heads heads = {.q = name_of(l, l->names->q),
+    const orr_qkv_heads heads = {.q = name_of(l, l->names->q),
                              .k = name_of(l, l->names->k),
                              .v = name_of(l, l->names->v),
                              .qkv = name_of(l, l->names->qkv),
@@ -159,7 +159,7 @@ static void fused_experts(const layer *l, const char *name, int64_t in, int64_t 
     const int64_t n = l->model->moe.experts;
     orr_recipe_begin(l->recipe, ORR_RECIPE_PRODUCT, n, out, in);
     const uint32_t t = orr_recipe_tensor_add(l->recipe, bare_name(l, name, ""), n, out, true);
-    for (int64_t e = 0; e < n && !l->recipe->hollow; e++)
+    for (int64_t e = 0; e < n && !l->recipe->incomplete; e++)
         orr_recipe_portion_add(l->recipe, t, e, 0, out);
 }
 
@@ -173,7 +173,7 @@ static void experts(const layer *l, const char *const *parts, uint32_t n_parts, 
         return;
     const bool together = strstr(parts[0], "%u") == NULL;
     orr_recipe_begin(l->recipe, ORR_RECIPE_PRODUCT, n, n_parts * out, in);
-    for (uint32_t e = 0; e < n && !l->recipe->hollow; e++) {
+    for (uint32_t e = 0; e < n && !l->recipe->incomplete; e++) {
         for (uint32_t p = 0; p < n_parts; p++) {
             if (!together || e == 0)
                 tensors[p] = orr_recipe_tensor_add(
@@ -215,7 +215,7 @@ static void latent(const layer *l, const char *name, int64_t in, int64_t out, in
     }
     orr_recipe_begin(l->recipe, ORR_RECIPE_PRODUCT, 1, out, in);
     const uint32_t t = orr_recipe_tensor_add(l->recipe, whole, 0, out, l->names->input_major);
-    for (int64_t at = 0; at < out && !l->recipe->hollow; at += width) {
+    for (int64_t at = 0; at < out && !l->recipe->incomplete; at += width) {
         orr_recipe_portion_add(l->recipe, t, 0, at, width - rope);
         orr_recipe_turned(l->recipe, t, at + width - rope, rope, l->model->rope_interleaved);
     }

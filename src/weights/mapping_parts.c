@@ -48,24 +48,24 @@ void orr_recipe_turned(orr_recipe *recipe, uint32_t tensor, int64_t from, int64_
                        bool to_interleaved)
 {
     const int64_t half = count / 2;
-    for (int64_t j = 0; j < count && !recipe->hollow; j++) {
+    for (int64_t j = 0; j < count && !recipe->incomplete; j++) {
         const int64_t source = to_interleaved ? j / 2 + j % 2 * half : j % half * 2 + j / half;
         orr_recipe_portion_add(recipe, tensor, 0, from + source, 1);
     }
 }
 
-static void heads_portion(orr_recipe *recipe, const orr_heads *h, uint32_t tensor, int64_t from,
+static void heads_portion(orr_recipe *recipe, const orr_qkv_heads *h, uint32_t tensor, int64_t from,
                           int64_t count, bool to_interleaved)
 {
     if (!h->turned || h->width % 2 != 0) {
         orr_recipe_portion_add(recipe, tensor, 0, from, count);
         return;
     }
-    for (int64_t head = 0; head < count && !recipe->hollow; head += h->width)
+    for (int64_t head = 0; head < count && !recipe->incomplete; head += h->width)
         orr_recipe_turned(recipe, tensor, from + head, h->width, to_interleaved);
 }
 
-void orr_recipe_qkv(orr_recipe *recipe, const orr_heads *h, bool to_interleaved)
+void orr_recipe_qkv(orr_recipe *recipe, const orr_qkv_heads *h, bool to_interleaved)
 {
     const int64_t q_rows = h->heads * h->width, k_rows = h->groups * h->width;
     const int64_t all = q_rows + 2 * k_rows, each = q_rows / h->groups;
@@ -81,7 +81,7 @@ void orr_recipe_qkv(orr_recipe *recipe, const orr_heads *h, bool to_interleaved)
     }
     const int64_t k_from = h->qkv != NULL ? q_rows : 0,
                   v_from = h->qkv != NULL ? q_rows + k_rows : 0;
-    for (int64_t g = 0; g < h->groups && !recipe->hollow; g++) {
+    for (int64_t g = 0; g < h->groups && !recipe->incomplete; g++) {
         heads_portion(recipe, h, q, g * each, each, to_interleaved);
         heads_portion(recipe, h, k, k_from + g * h->width, h->width, to_interleaved);
         orr_recipe_portion_add(recipe, v, 0, v_from + g * h->width, h->width);

@@ -65,7 +65,7 @@ static void layer(const place *p)
 {
     const orr_vision *v = p->vision;
     const char *what = p->key->name;
-    const orr_heads heads = {.q = layer_name(p, "self_attn.q_proj"),
+    const orr_qkv_heads heads = {.q = layer_name(p, "self_attn.q_proj"),
                              .k = layer_name(p, "self_attn.k_proj"),
                              .v = layer_name(p, "self_attn.v_proj"),
                              .heads = v->heads,

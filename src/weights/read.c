@@ -107,28 +107,28 @@ static orr_status stay(const found *f, orr_arena *arena, orr_rows *rows, orr_err
 {
     const orr_recipe *r = &f->recipe;
     const bool vector = r->kind == ORR_RECIPE_VECTOR;
-    orr_row_piece *pieces = orr_arena_array(arena, orr_row_piece, r->n_portions);
+    orr_row_piece *segments = orr_arena_array(arena, orr_row_piece, r->n_portions);
     uint32_t n = 0;
     int64_t first = 0;
-    if (pieces == NULL)
+    if (segments == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < r->n_portions; i++) {
         const uint8_t *data = row_at(f, &r->portions[i], vector ? 0 : rows->row_bytes);
         const int64_t count = vector ? 1 : r->portions[i].count;
-        orr_row_piece *last = n > 0 ? &pieces[n - 1] : NULL;
+        orr_row_piece *last = n > 0 ? &segments[n - 1] : NULL;
         if (last != NULL && (const uint8_t *)last->data + last->count * rows->row_bytes == data)
             last->count += count;
         else
-            pieces[n++] = (orr_row_piece){.data = data, .first = first, .count = count};
+            segments[n++] = (orr_row_piece){.data = data, .first = first, .count = count};
         first += count;
     }
-    rows->pieces = pieces;
-    rows->n_pieces = n;
+    rows->segments = segments;
+    rows->n_segments = n;
     return ORR_OK;
 }
 
 /* A portion of a matrix (K, R) as rows; elements of 2 or 4 bytes, by squares that fit the cache. */
-static void turn(const found *f, const orr_portion *p, int64_t bytes, uint8_t *to)
+static void interleave_rotary(const found *f, const orr_portion *p, int64_t bytes, uint8_t *to)
 {
     enum { SIDE = 32 };
     const orr_recipe_tensor *t = &f->recipe.tensors[p->tensor];
@@ -200,7 +200,7 @@ static void copy_portion(const found *f, const orr_portion *p, const orr_rows *r
     if (same && !t->input_major) {
         memcpy(to, row_at(f, p, rows->row_bytes), (size_t)(p->count * rows->row_bytes));
     } else if (same) {
-        turn(f, p, rows->row_bytes / rows->columns, to);
+        interleave_rotary(f, p, rows->row_bytes / rows->columns, to);
     } else {
         for (int64_t i = 0; i < p->count; i++) {
             read_row(f, p, i, scratch);
@@ -220,8 +220,8 @@ static orr_status copy_vector(const found *f, orr_arena *arena, orr_rows *rows, 
     read_vector(f, numbers);
     orr_row_write((orr_row_format)rows->format, numbers, rows->columns, to);
     *piece = (orr_row_piece){.data = to, .count = 1};
-    rows->pieces = piece;
-    rows->n_pieces = 1;
+    rows->segments = piece;
+    rows->n_segments = 1;
     return ORR_OK;
 }
 
@@ -239,8 +239,8 @@ static orr_status copy(const found *f, orr_arena *arena, orr_rows *rows, orr_err
         copy_portion(f, &r->portions[i], rows, to, scratch);
         to += r->portions[i].count * rows->row_bytes;
     }
-    rows->pieces = piece;
-    rows->n_pieces = 1;
+    rows->segments = piece;
+    rows->n_segments = 1;
     return ORR_OK;
 }
 

@@ -72,13 +72,13 @@ void orr_recipe_whole(orr_recipe *recipe, orr_recipe_kind kind, const char *name
 void orr_recipe_linear(orr_recipe *recipe, const char *name, uint32_t nth, int64_t in, int64_t out,
                        bool input_major);
 /* Groups of heads: queries, then the key and the value that they share; nth > 0: their biases. */
-typedef struct orr_heads {
+typedef struct orr_qkv_heads {
     const char *q, *k, *v, *qkv; /* whole names; of one tensor (qkv) or three (qkv NULL)        */
     int64_t heads, groups, width, hidden;
     uint32_t nth;
     bool input_major, turned;    /* turned: see below                                           */
-} orr_heads;
-void orr_recipe_qkv(orr_recipe *recipe, const orr_heads *heads, bool to_interleaved);
+} orr_qkv_heads;
+void orr_recipe_qkv(orr_recipe *recipe, const orr_qkv_heads *heads, bool to_interleaved);
 /* `count` rows, a head's columns, whose rotary pairs the file has as halves and the parameter side
  * by side, or (`to_interleaved` false) the other way round. */
 void orr_recipe_turned(orr_recipe *recipe, uint32_t tensor, int64_t from, int64_t count,

@@ -108,7 +108,7 @@ static void turns_come_after_what_they_wait_for(const scene *c)
     for (uint32_t s = 0; s < c->cut.stages; s++) {
         double before = 0;
         for (uint32_t i = c->schedule.first[s]; i < c->schedule.first[s + 1]; i++) {
-            const bool forward = c->schedule.turns[i].phase == ORR_TURN_FORWARD;
+            const bool forward = c->schedule.slots[i].phase == ORR_TURN_FORWARD;
             if (!y->trains && !forward)
                 continue;
             n++;

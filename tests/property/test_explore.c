@@ -251,7 +251,7 @@ static void begin(scene *c, uint64_t seed)
 
 typedef struct brute {
     scene *c;
-    orr_judge *judge;
+    orr_judge *evaluator;
     uint64_t plans, fit;
     double best;
     orr_plan plan;
@@ -265,7 +265,7 @@ static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *r,
         for (uint32_t i = 0; i < r->n_offloads; i++) {
             const orr_plan p = orr_relieved(plan, again, r->offload[i]);
             orr_explored e;
-            const orr_status status = orr_judge_simulate(b->judge, &p, &e, err);
+            const orr_status status = orr_judge_simulate(b->evaluator, &p, &e, err);
             if (status == ORR_NO_MEMORY)
                 return status;
             b->peaks[b->plans++ % 8] = status == ORR_OK ? e.peak_bytes : 0;
@@ -283,16 +283,16 @@ static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *r,
 static brute go_through_all(scene *c)
 {
     brute b = {.c = c, .best = INFINITY};
-    const orr_walk walk = {.leaf = on_leaf, .ctx = &b};
+    const orr_plan_walk walk = {.leaf = on_leaf, .ctx = &b};
     orr_space space;
     orr_families families;
     if (orr_space_make(&c->model, &c->cluster, &c->options, c->arena, &space, &c->err) != ORR_OK)
         return b;
     must(c, orr_space_families(&space, c->arena, &families, &c->err), "families");
-    must(c, orr_judge_new(&c->model, &c->cluster, &c->options, &b.judge, &c->err), "judge");
+    must(c, orr_judge_new(&c->model, &c->cluster, &c->options, &b.evaluator, &c->err), "evaluator");
     for (uint32_t i = 0; i < families.n; i++)
         must(c, orr_space_walk(&space, &families.at[i].plan, &walk, &c->err), families.at[i].key);
-    orr_judge_free(b.judge);
+    orr_judge_free(b.evaluator);
     const double counted = orr_space_count(&space, &families) / space.dominated;
     if (counted != (double)b.plans)
         seed_fail(c->seed, "%g plans counted, %llu met", counted, (unsigned long long)b.plans);
@@ -320,7 +320,7 @@ static const char *text_of(scene *c, const orr_plan *plan)
 /* What the search could know of a plan that it passed over. */
 static const char *known_of(scene *c, const orr_plan *plan)
 {
-    orr_judge *judge;
+    orr_judge *evaluator;
     orr_explored e = {0}, simulated = {0};
     double floor_ns = 0, quick_ns = 0;
     const orr_plan family = {.batch = plan->batch,
@@ -340,13 +340,13 @@ static const char *known_of(scene *c, const orr_plan *plan)
                              .flash = plan->flash,
                              .fusion = plan->fusion,
                              .graphs = plan->graphs};
-    must(c, orr_judge_new(&c->model, &c->cluster, &c->options, &judge, &c->err), "judge");
-    if (orr_judge_floor(judge, &family, &floor_ns, &c->err) != ORR_OK)
+    must(c, orr_judge_new(&c->model, &c->cluster, &c->options, &evaluator, &c->err), "evaluator");
+    if (orr_judge_floor(evaluator, &family, &floor_ns, &c->err) != ORR_OK)
         floor_ns = NAN;
-    must(c, orr_judge_quick(judge, plan, false, &quick_ns, &c->err), "quick");
-    must(c, orr_judge_estimate(judge, plan, &e, &c->err), "estimate");
-    must(c, orr_judge_simulate(judge, plan, &simulated, &c->err), "simulate");
-    orr_judge_free(judge);
+    must(c, orr_judge_quick(evaluator, plan, false, &quick_ns, &c->err), "quick");
+    must(c, orr_judge_estimate(evaluator, plan, &e, &c->err), "estimate");
+    must(c, orr_judge_simulate(evaluator, plan, &simulated, &c->err), "simulate");
+    orr_judge_free(evaluator);
     return orr_arena_printf(
         c->arena,
         "floor %.0f quick %.0f bound %lld step %lld; memory estimated %.4f, simulated %.4f",

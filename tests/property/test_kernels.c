@@ -62,7 +62,7 @@ static void hold_tape(kernel_bench *k, bench *b, const char *name)
         const naive_call c = naive_now(&rank, &room);
         assert_non_null(NAIVE[call->op]);
         NAIVE[call->op](&c);
-        if (k->backend->seats[call->op].run != NULL && !k->failed[call->op] &&
+        if (k->backend->entries[call->op].run != NULL && !k->failed[call->op] &&
             !differs(&b->tape, call)) {
             orr_arena_reset(k->arena);
             prepare(k, &rank, &c, orr_random_below(&k->random, 3) > 0);
@@ -171,7 +171,7 @@ static void test_nothing_is_left_out(void **state)
         const char *name = orr_op_of((orr_op)op)->name;
         if (is_collective(op))
             continue;
-        const bool seated = bench_of_kernels.backend->seats[op].run != NULL;
+        const bool seated = bench_of_kernels.backend->entries[op].run != NULL;
         if (!seated || !bench_of_kernels.covered[op])
             print_error("%s has %s\n", name,
                         seated ? "a kernel, and no test asks for it" : "no kernel");

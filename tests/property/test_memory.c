@@ -113,7 +113,7 @@ static void assert_sums(uint64_t seed, const orr_memory_plan *plan)
         int64_t sum = 0, most = 0;
         for (int kind = 0; kind < ORR_MEMORY_KINDS; kind++)
             sum += m->bytes[kind];
-        for (uint32_t t = 0; t < m->n_turns; t++)
+        for (uint32_t t = 0; t < m->n_slots; t++)
             if (m->activations[t] + m->transient[t] > most)
                 most = m->activations[t] + m->transient[t];
         if (sum != m->peak_bytes)

@@ -265,9 +265,9 @@ static uint32_t n_longer; /* seeds with which the straggler showed */
 static void check_straggler(scene *s)
 {
     const int64_t before = step_ns(s);
-    const orr_odd_ranks odd = {.first = below(s, 16), .count = 1, .slowdown = 1.4};
-    s->options.odd = &odd;
-    s->options.n_odd = 1;
+    const orr_odd_ranks heterogeneous = {.first = below(s, 16), .count = 1, .slowdown = 1.4};
+    s->options.heterogeneous = &heterogeneous;
+    s->options.n_heterogeneous = 1;
     const int64_t after = step_ns(s);
     if (after < before)
         seed_fail(s->seed, "%s: %lld ns, with a straggler %lld", s->plan, (long long)before,

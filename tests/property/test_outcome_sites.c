@@ -308,7 +308,7 @@ static void check_folds(scene *s)
     if (fabs(folded.energy_j / each.energy_j - 1) > 1e-9)
         seed_fail(s->seed, "%s: %g J folded, %g each", s->plan, folded.energy_j, each.energy_j);
     same_use(s, &folded, &each);
-    n_alike += folded.ensemble->stands_for != NULL;
+    n_alike += folded.ensemble->multiplicity != NULL;
     orr_outcome_free(&folded);
     orr_outcome_free(&each);
 }
@@ -492,13 +492,13 @@ static void check_odd(scene *s)
 {
     const int64_t before = step_ns(s);
     const orr_slow_link slow = {.level = 1, .unit = below(s, s->n_sites), .bandwidth_frac = 0.8};
-    const orr_odd_ranks odd = {.first = below(s, s->unit_ranks), .count = 1, .slowdown = 1.3};
+    const orr_odd_ranks heterogeneous = {.first = below(s, s->unit_ranks), .count = 1, .slowdown = 1.3};
     s->options.slow = &slow;
     s->options.n_slow = 1;
     const int64_t slowed = step_ns(s);
     n_slowed += slowed > before;
-    s->options.odd = &odd;
-    s->options.n_odd = 1;
+    s->options.heterogeneous = &heterogeneous;
+    s->options.n_heterogeneous = 1;
     const int64_t both = step_ns(s);
     s->options.fold = false;
     const int64_t each = step_ns(s);

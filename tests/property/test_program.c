@@ -20,7 +20,7 @@ typedef struct subject {
 
 static orr_operand value_now(const subject *s, orr_value v)
 {
-    const orr_place *place = &s->program->places[v];
+    const orr_value_location *place = &s->program->places[v];
     orr_operand o = {.type = s->b->tape.values[v].type, .data = orr_program_data(s->program, v)};
     memcpy(o.stride, place->stride, sizeof o.stride);
     return o;
@@ -58,9 +58,9 @@ static orr_status look_at_inputs(void *ctx, uint32_t index, orr_error *err)
 {
     const subject *s = ctx;
     const orr_tape_call *call = &s->b->tape.calls[index];
-    if (s->program->actions[index].deed == ORR_DEED_NOTHING)
+    if (s->program->actions[index].kind == ORR_DEED_NOTHING)
         return ORR_OK; /* a view, which perhaps nobody reads */
-    if (s->program->actions[index].deed == ORR_DEED_COPY)
+    if (s->program->actions[index].kind == ORR_DEED_COPY)
         return copies_right(s, index) ? ORR_OK
                                       : orr_fail(err, ORR_IO, "what call %u copies", index);
     for (uint32_t k = 0; k < call->n_in; k++)

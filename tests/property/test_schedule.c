@@ -16,7 +16,7 @@
  *   - they are complete and free of deadlock;
  *   - the idle time of the stage that idles most is the published one;
  *   - so is what a stage holds at most;
- *   - with two turns exchanged, a turn left out or doubled, the checker says what the naive player
+ *   - with two slots exchanged, a slot left out or doubled, the checker says what the naive player
  *     finds. */
 enum { SEEDS = 3000, BROKEN_SEEDS = 3000, MOST_STAGES = 9, MOST_MICRO_BATCHES = 24 };
 
@@ -92,58 +92,58 @@ typedef struct naive {
     bool   ended;
 } naive;
 
-static uint32_t pass_of(const scene *c, uint32_t stage, const orr_turn *turn)
+static uint32_t pass_of(const scene *c, uint32_t stage, const orr_turn *slot)
 {
-    return orr_schedule_virtual_at(&c->spec, stage, turn->chunk) * c->spec.micro_batches +
-           turn->micro_batch;
+    return orr_schedule_virtual_at(&c->spec, stage, slot->chunk) * c->spec.micro_batches +
+           slot->micro_batch;
 }
 
-/* When what the turn waits for has ended; -1: it has not. */
-static double ready_at(const scene *c, const naive *y, uint32_t stage, const orr_turn *turn)
+/* When what the slot waits for has ended; -1: it has not. */
+static double ready_at(const scene *c, const naive *y, uint32_t stage, const orr_turn *slot)
 {
-    const uint32_t m = c->spec.micro_batches, pass = pass_of(c, stage, turn);
+    const uint32_t m = c->spec.micro_batches, pass = pass_of(c, stage, slot);
     const uint32_t last = orr_schedule_virtual_stages(&c->spec) - 1;
-    if (turn->phase == ORR_TURN_FORWARD)
+    if (slot->phase == ORR_TURN_FORWARD)
         return pass / m == 0 ? 0 : y->forward[pass - m];
-    if (turn->phase == ORR_TURN_WEIGHT)
+    if (slot->phase == ORR_TURN_WEIGHT)
         return y->input[pass];
     if (y->forward[pass] < 0)
         return -1;
     return pass / m == last ? y->forward[pass] : y->input[pass + m];
 }
 
-static double length_of(const scene *c, const orr_turn *turn)
+static double length_of(const scene *c, const orr_turn *slot)
 {
     const orr_turn_times *t = &c->times;
-    return turn->phase == ORR_TURN_FORWARD    ? t->forward
-           : turn->phase == ORR_TURN_BACKWARD ? t->input + t->weight
-           : turn->phase == ORR_TURN_INPUT    ? t->input
+    return slot->phase == ORR_TURN_FORWARD    ? t->forward
+           : slot->phase == ORR_TURN_BACKWARD ? t->input + t->weight
+           : slot->phase == ORR_TURN_INPUT    ? t->input
                                               : t->weight;
 }
 
-static void settle(const scene *c, naive *y, uint32_t stage, const orr_turn *turn, double end)
+static void settle(const scene *c, naive *y, uint32_t stage, const orr_turn *slot, double end)
 {
-    if (turn->phase == ORR_TURN_FORWARD)
-        y->forward[pass_of(c, stage, turn)] = end;
-    else if (turn->phase != ORR_TURN_WEIGHT)
-        y->input[pass_of(c, stage, turn)] = end;
+    if (slot->phase == ORR_TURN_FORWARD)
+        y->forward[pass_of(c, stage, slot)] = end;
+    else if (slot->phase != ORR_TURN_WEIGHT)
+        y->input[pass_of(c, stage, slot)] = end;
 }
 
-/* The turn at *at, with the one that is paired with it; false: it has to wait. */
+/* The slot at *at, with the one that is paired with it; false: it has to wait. */
 static bool play_turn(const scene *c, naive *y, uint32_t stage, uint32_t *at, double *now)
 {
-    const orr_turn *turn = &c->plan.turns[*at];
-    const uint32_t n = turn->paired && *at + 1 < c->plan.first[stage + 1] ? 2 : 1;
+    const orr_turn *slot = &c->plan.slots[*at];
+    const uint32_t n = slot->paired && *at + 1 < c->plan.first[stage + 1] ? 2 : 1;
     double start = *now < 0 ? 0 : *now, length = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const double ready = ready_at(c, y, stage, turn + i);
+        const double ready = ready_at(c, y, stage, slot + i);
         if (ready < 0)
             return false;
         start = ready > start ? ready : start;
-        length += length_of(c, turn + i);
+        length += length_of(c, slot + i);
     }
     for (uint32_t i = 0; i < n; i++)
-        settle(c, y, stage, turn + i, start + length);
+        settle(c, y, stage, slot + i, start + length);
     if (*now >= 0)
         y->idle[stage] += start - *now;
     *now = start + length;
@@ -232,7 +232,7 @@ static void no_stage_holds_more_than_published(const scene *c)
     for (uint32_t stage = 0; stage < c->spec.stages; stage++) {
         int32_t held = 0, most = 0;
         for (uint32_t i = c->plan.first[stage]; i < c->plan.first[stage + 1]; i++) {
-            const uint8_t phase = c->plan.turns[i].phase;
+            const uint8_t phase = c->plan.slots[i].phase;
             held += phase == ORR_TURN_FORWARD;
             most = held > most ? held : most;
             held -= phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT;
@@ -253,7 +253,7 @@ static void virtual_stages_are_where_the_plan_says(const scene *c)
     const uint32_t n = orr_schedule_virtual_stages(&c->spec), m = c->spec.micro_batches;
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; i < m; i += m > 1 ? m - 1 : 1) {
-            const orr_chunk_place at = orr_schedule_place(&c->spec, k, i);
+            const orr_stage_chunk at = orr_schedule_place(&c->spec, k, i);
             const bool second = c->spec.schedule == ORR_SCHEDULE_DUALPIPE && at.chunk == 1;
             assert_int_equal(orr_schedule_virtual_at(&c->spec, at.stage, at.chunk), k);
             assert_int_equal(c->plan.stage_of[k + (second ? n : 0)], at.stage);
@@ -282,15 +282,15 @@ static void schedules_are_as_published(void **state)
     }
 }
 
-static void exchange(scene *c, orr_turn *turns)
+static void exchange(scene *c, orr_turn *slots)
 {
     const uint32_t stage = between(c, 0, c->spec.stages - 1), first = c->plan.first[stage];
     const uint32_t last = c->plan.first[stage + 1] - 1;
     for (uint32_t n = between(c, 1, 3); n > 0; n--) {
         const uint32_t a = between(c, first, last), b = between(c, first, last);
-        const orr_turn turn = turns[a];
-        turns[a] = turns[b];
-        turns[b] = turn;
+        const orr_turn slot = slots[a];
+        slots[a] = slots[b];
+        slots[b] = slot;
     }
 }
 
@@ -305,17 +305,17 @@ static void broken_schedules_are_found(void **state)
         orr_error err = {0};
         begin(&c, seed);
         const uint32_t n = c.plan.first[c.spec.stages];
-        orr_turn *turns = orr_arena_array(c.arena, orr_turn, n);
-        memcpy(turns, c.plan.turns, n * sizeof *turns);
-        c.plan.turns = turns;
+        orr_turn *slots = orr_arena_array(c.arena, orr_turn, n);
+        memcpy(slots, c.plan.slots, n * sizeof *slots);
+        c.plan.slots = slots;
         const bool doubled = between(&c, 0, 3) == 0;
         if (doubled)
-            turns[between(&c, 0, c.plan.first[1] - 2)] = turns[c.plan.first[1] - 1];
+            slots[between(&c, 0, c.plan.first[1] - 2)] = slots[c.plan.first[1] - 1];
         else
-            exchange(&c, turns);
+            exchange(&c, slots);
         const orr_status status = orr_schedule_check(&c.plan, &err);
         if (doubled && (status != ORR_INVALID || strstr(err.text, "waits") != NULL))
-            seed_fail(seed, "%s with a turn twice: '%.300s'", told(&c), err.text);
+            seed_fail(seed, "%s with a slot twice: '%.300s'", told(&c), err.text);
         play(&c, &y);
         if (!doubled && (status == ORR_OK) != y.ended)
             seed_fail(seed, "%s exchanged: '%.300s'", told(&c), err.text);

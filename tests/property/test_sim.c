@@ -88,7 +88,7 @@ static void add_graph(scene *c, const uint32_t *meets, uint32_t n_steps)
         const uint32_t lane = (uint32_t)below(c, c->crossed ? 2 : 3);
         const int64_t duration = one_in(c, 8) ? 0 : below(c, c->longest_ns);
         if (meets[step[i]] != ORR_NONE && (c->crossed || one_in(c, 2)))
-            toy_meet(t, duration, lane, meets[step[i]], step[i]);
+            toy_communicate(t, duration, lane, meets[step[i]], step[i]);
         else
             toy_work(t, classes[below(c, 4)], duration, lane);
         for (uint32_t k = 0; k < 2; k++)
@@ -140,21 +140,21 @@ static bool plays(const toy *t, uint32_t rank)
     return t->graph_of_rank[rank] != ORR_NONE;
 }
 
-static const orr_program *program_of(const toy *t, uint32_t rank)
+static const orr_sim_program *program_of(const toy *t, uint32_t rank)
 {
     return &t->programs[t->graph_of_rank[rank]];
 }
 
 static const orr_meeting *meeting_of(const toy *t, uint32_t rank, const orr_sim_work *work)
 {
-    return work->comm == ORR_NONE ? NULL : &t->meetings[t->graph_of_rank[rank]][work->comm];
+    return work->comm == ORR_NONE ? NULL : &t->rendezvous[t->graph_of_rank[rank]][work->comm];
 }
 
 static const orr_sim_work *counterpart(const toy *t, uint32_t rank, const orr_meeting *m)
 {
     if (t->graph_of_rank[rank] == ORR_NONE)
         return NULL;
-    const orr_program *p = program_of(t, rank);
+    const orr_sim_program *p = program_of(t, rank);
     for (uint32_t w = 0; w < p->n_works; w++) {
         const orr_meeting *other = meeting_of(t, rank, &p->works[w]);
         if (other && other->grouping == m->grouping && other->ordinal == m->ordinal)
@@ -206,7 +206,7 @@ static void naive_play(naive *n)
         for (uint32_t r = 0; r < t->ensemble.n_ranks; r++) {
             if (t->graph_of_rank[r] == ORR_NONE)
                 continue;
-            const orr_program *p = program_of(t, r);
+            const orr_sim_program *p = program_of(t, r);
             for (uint32_t from = 0; from < p->n_points; from++)
                 for (uint32_t i = p->edge_first[from]; i < p->edge_first[from + 1]; i++)
                     changed |= raise(&n->time_ns[r][p->edges[i].to],
@@ -298,13 +298,13 @@ static void test_random_jobs(void **state)
     for (uint64_t seed = range.begin; seed < range.end; seed++) {
         scene c = {0};
         build(&c, seed, 4, MAX_STEPS, 500);
-        toy_play(c.t);
+        toy_simulate(c.t);
         check_naive(seed, &c, n);
         check_conserved(seed, &c);
         check_critical_path(seed, &c, n);
         const orr_simulation unfolded = c.t->sim;
         c.t->options.fold = true;
-        toy_play(c.t);
+        toy_simulate(c.t);
         check_conserved(seed, &c);
         check_same(seed, &c, &unfolded);
         n_ranks += c.n_ranks;
@@ -364,14 +364,14 @@ static void test_places(void **state)
         if (one_in(&c, 2))
             shuffle_groups(&c);
         c.t->options.fold = true;
-        toy_play(c.t);
+        toy_simulate(c.t);
         const uint32_t n_recorded = c.t->sim.n_classes;
         c.t->options.cluster = random_cluster(&c, levels, &cluster);
         c.t->options.network = ORR_NETWORK_ALPHA_BETA;
-        toy_play(c.t);
+        toy_simulate(c.t);
         const orr_simulation folded = c.t->sim;
         c.t->options.fold = false;
-        toy_play(c.t);
+        toy_simulate(c.t);
         check_same(seed, &c, &folded);
         n_ranks += c.n_ranks;
         n_classes += folded.n_classes;
@@ -397,7 +397,7 @@ typedef struct stepper {
 
 static bool try_settle(stepper *s, uint32_t rank, orr_point_id p)
 {
-    const orr_program *program = program_of(s->t, rank);
+    const orr_sim_program *program = program_of(s->t, rank);
     const int64_t floor_ns = program->floor_ns[p] > 0 ? program->floor_ns[p] : 0;
     int64_t time_ns = s->t->start_ns[rank] + floor_ns;
     for (uint32_t from = 0; from < program->n_points; from++)
@@ -527,7 +527,7 @@ static void test_overlap(void **state)
         t->options.comm_slowdown = 1e-6 * (double)ppm[1];
         for (int fold = 0; fold < 2; fold++) {
             t->options.fold = fold;
-            toy_play(t);
+            toy_simulate(t);
             for (uint32_t r = 0; r < c.n_ranks; r++)
                 for (uint32_t v = 0; plays(t, r) && v < program_of(t, r)->n_works; v++)
                     if (toy_start(t, r, v) != s->time_ns[r][2 * v] ||

@@ -192,7 +192,7 @@ static unknown find_unknown(hta *h, const orr_distribution *of)
  * puts the launch first; each moves one point by at most 2. */
 static double *series_of_hta(hta *h, const orr_distribution *of, size_t *ret_n, size_t *ret_ties)
 {
-    const orr_sample *rows;
+    const orr_series_sample *rows;
     size_t n;
     double before = 0;
     unknown u = find_unknown(h, of);

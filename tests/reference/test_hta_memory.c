@@ -81,7 +81,7 @@ static void test_device_annotations(void **state)
 static void test_steps(void **state)
 {
     hta h = hta_begin(state);
-    const orr_step *rows;
+    const orr_step_summary *rows;
     size_t n;
     h.options.rank = h.of->rank;
     hta_ok(&h, orr_analyze_steps(h.job, &h.options, h.arena, &rows, &n, &h.err));

@@ -23,7 +23,7 @@ typedef struct golden {
     const char *folder;
     const orr_yaml *about;
     orr_train_options options;
-    orr_training training;
+    orr_train_job training;
     orr_batches batches;
 } golden;
 
@@ -39,7 +39,7 @@ static const orr_yaml *row_of(const golden *g, const char *what, uint64_t row)
     return orr_yaml_find(g->about, what)->values[row];
 }
 
-static void fill(const orr_batches *self, uint64_t index, const orr_sample *ret)
+static void fill(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
 {
     const golden *g = self->ctx;
     for (uint64_t i = 0; i < 2 * TOKENS; i++) {
@@ -108,7 +108,7 @@ static orr_status run_steps(golden *g, orr_trainer *t, orr_error *err)
         update.step = i + 1;
         ORR_TRY(g->training.task->feed(t, (uint64_t)i, err));
         ORR_TRY(orr_engine_step_run(t->step, t->inputs, &update, 0, NULL, &r, err));
-        ORR_TRY(g->training.task->judge(t, &r, &told, err));
+        ORR_TRY(g->training.task->evaluate(t, &r, &told, err));
         const double loss = number_of(orr_yaml_find(want, "loss"));
         const double norm = number_of(orr_yaml_find(want, "gradient_norm"));
         const double right = number_of(orr_yaml_find(want, "accuracy"));

@@ -264,7 +264,7 @@ static orr_status run_steps(golden *g, orr_engine_step *step, const orr_step_inp
 static orr_status run_rank(void *ctx, orr_transport *transport, orr_error *err)
 {
     golden *g = ctx;
-    orr_training training = {.model = g->model};
+    orr_train_job training = {.model = g->model};
     orr_trainer trainer = {.training = &training};
     const orr_coordinates at = orr_plan_coordinates(&g->plan, transport->rank);
     const size_t first = g->plan.dp > 1 ? (size_t)at.at[ORR_AXIS_DP] * TOKENS : 0;

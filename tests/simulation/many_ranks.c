@@ -24,7 +24,7 @@ typedef struct rank {
     uint32_t replica, index, host;
     orr_net *net;
     orr_net_user user;
-    orr_member *member;
+    orr_team_member *member;
     model model;
     orr_team_turn turn, turns[TURNS];
     uint32_t n_turns;

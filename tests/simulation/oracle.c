@@ -16,18 +16,18 @@ static void *must(void *memory)
     return memory;
 }
 
-static size_t bytes_of(const truth *t)
+static size_t bytes_of(const oracle *t)
 {
     return (size_t)t->shape->words * sizeof(uint64_t);
 }
 
-static const uint64_t *state_of(const truth *t, uint32_t which, uint32_t rank)
+static const uint64_t *state_of(const oracle *t, uint32_t which, uint32_t rank)
 {
     return t->steps.at[which].state + (size_t)rank * t->shape->words;
 }
 
 /* Takes the states of the scratch models along. */
-static uint32_t push(truth *t, truth_step *s)
+static uint32_t push(oracle *t, oracle_step *s)
 {
     s->state = must(malloc(t->ranks * bytes_of(t)));
     for (uint32_t r = 0; r < t->ranks; r++)
@@ -42,17 +42,17 @@ static uint32_t push(truth *t, truth_step *s)
     return (uint32_t)t->steps.n - 1;
 }
 
-void truth_init(truth *t, const model_shape *shape, uint32_t ranks)
+void oracle_init(oracle *t, const model_shape *shape, uint32_t ranks)
 {
-    *t = (truth){.shape = shape, .ranks = ranks};
+    *t = (oracle){.shape = shape, .ranks = ranks};
     t->models = must(calloc(ranks, sizeof *t->models));
     for (uint32_t r = 0; r < ranks; r++)
         model_init(&t->models[r], shape, r);
-    truth_step begin = {.parent = NONE};
+    oracle_step begin = {.parent = NONE};
     push(t, &begin);
 }
 
-void truth_done(truth *t)
+void oracle_done(oracle *t)
 {
     for (size_t i = 0; i < t->steps.n; i++)
         free(t->steps.at[i].state);
@@ -63,7 +63,7 @@ void truth_done(truth *t)
     free(t->models);
 }
 
-uint64_t truth_last(const truth *t)
+uint64_t oracle_last(const oracle *t)
 {
     return t->steps.at[t->tip].step;
 }
@@ -75,7 +75,7 @@ static bool same_data(const orr_team_data *a, const orr_team_data *b)
 }
 
 /* Slots that were open before a step and are not after it. */
-static bool slots_between(truth *t, const orr_team_data *before, truth_step *s)
+static bool slots_between(oracle *t, const orr_team_data *before, oracle_step *s)
 {
     const orr_team_data *after = &s->data;
     s->n_slots = 0;
@@ -99,15 +99,15 @@ static bool slots_between(truth *t, const orr_team_data *before, truth_step *s)
     return true;
 }
 
-/* The sums of a step in the truth's own model of a rank, as they follow from the state before. */
-static void make_sums(truth *t, uint32_t rank, const truth_step *s)
+/* The sums of a step in the oracle's own model of a rank, as they follow from the state before. */
+static void make_sums(oracle *t, uint32_t rank, const oracle_step *s)
 {
     memcpy(t->models[rank].state, state_of(t, s->parent, rank), bytes_of(t));
     for (uint32_t op = 0; op < t->shape->n_ops; op++)
         model_sum(&t->models[rank], op, s->slots, s->n_slots);
 }
 
-static bool sums_match(truth *t, const model *m, const truth_step *s)
+static bool sums_match(oracle *t, const model *m, const oracle_step *s)
 {
     make_sums(t, m->rank, s);
     for (uint32_t op = 0; op < t->shape->n_ops; op++)
@@ -117,11 +117,11 @@ static bool sums_match(truth *t, const model *m, const truth_step *s)
 }
 
 /* One that is there already with these sums; NONE: there is none. */
-static uint32_t find(truth *t, const model *m, const truth_step *s)
+static uint32_t find(oracle *t, const model *m, const oracle_step *s)
 {
     for (uint32_t i = s->step < t->first.n ? t->first.at[s->step] : NONE; i != NONE;
          i = t->steps.at[i].next) {
-        const truth_step *other = &t->steps.at[i];
+        const oracle_step *other = &t->steps.at[i];
         if (other->contributors == s->contributors && same_data(&other->data, &s->data) &&
             sums_match(t, m, other))
             return i;
@@ -129,7 +129,7 @@ static uint32_t find(truth *t, const model *m, const truth_step *s)
     return NONE;
 }
 
-static uint32_t add(truth *t, const model *m, truth_step *s)
+static uint32_t add(oracle *t, const model *m, oracle_step *s)
 {
     for (uint32_t i = s->step - 1 < t->first.n ? t->first.at[s->step - 1] : NONE; i != NONE;
          i = t->steps.at[i].next) {
@@ -146,27 +146,27 @@ static uint32_t add(truth *t, const model *m, truth_step *s)
     return NONE;
 }
 
-static bool is_after(const truth *t, uint32_t which, uint32_t ancestor)
+static bool is_after(const oracle *t, uint32_t which, uint32_t ancestor)
 {
     while (which != NONE && t->steps.at[which].step > t->steps.at[ancestor].step)
         which = t->steps.at[which].parent;
     return which == ancestor;
 }
 
-static bool was_prepared(const truth_part *p, uint64_t step, uint64_t epoch, uint64_t at)
+static bool was_prepared(const oracle_part *p, uint64_t step, uint64_t epoch, uint64_t at)
 {
     return p->step == step && p->epoch == epoch && p->at < at;
 }
 
 /* Nobody lives who has the tip, or was prepared for it, or for what the coordinator decided after
  * it. Members of an epoch before do not count: they were lost before. */
-static bool may_undo(truth *t, const truth_step *by, const truth_now *now)
+static bool may_undo(oracle *t, const oracle_step *by, const oracle_now *now)
 {
-    const truth_step *tip = &t->steps.at[t->tip];
-    const truth_decision *last = &now->abandoned;
+    const oracle_step *tip = &t->steps.at[t->tip];
+    const oracle_decision *last = &now->abandoned;
     const bool further = last->step > tip->step && last->at > tip->at;
     for (uint32_t i = 0; i < now->n; i++) {
-        const truth_part *p = now->parts[i];
+        const oracle_part *p = now->parts[i];
         if (last->step == tip->step && last->at > tip->at && p->epoch < last->epoch)
             continue; /* the same step was committed again, without it, by those who are dead */
         if (further && was_prepared(p, last->step, last->epoch, last->at))
@@ -191,29 +191,29 @@ static bool may_undo(truth *t, const truth_step *by, const truth_now *now)
 }
 
 /* Somebody who stood still hears only now of a commit that was made, and lost, before the tip. */
-static bool is_late(const truth *t, const orr_team_outcome *outcome, const truth_now *now)
+static bool is_late(const oracle *t, const orr_team_outcome *outcome, const oracle_now *now)
 {
     for (size_t i = 0; i < now->n_decisions; i++) {
-        const truth_decision *d = &now->decisions[i];
+        const oracle_decision *d = &now->decisions[i];
         if (d->step == outcome->step && d->epoch == outcome->epoch)
             return d->epoch < t->steps.at[t->tip].epoch && d->at < t->steps.at[t->tip].at;
     }
     return false;
 }
 
-bool truth_commit(truth *t, const model *m, const orr_team_outcome *outcome,
-                  const orr_team_data *data, const truth_now *now, uint32_t *ret)
+bool oracle_commit(oracle *t, const model *m, const orr_team_outcome *outcome,
+                  const orr_team_data *data, const oracle_now *now, uint32_t *ret)
 {
-    const truth_decision *last =
+    const oracle_decision *last =
         now->n_decisions > 0 ? &now->decisions[now->n_decisions - 1] : NULL;
     const bool decided = last != NULL && last->step == outcome->step;
-    truth_step s = {.step = outcome->step,
+    oracle_step s = {.step = outcome->step,
                     .data = *data,
                     .contributors = outcome->contributors,
                     .at = now->at,
                     .epoch = decided ? last->epoch : outcome->epoch};
     if (s.step == 0 || s.step > t->first.n)
-        return SAY(t, "S4: step %" PRIu64 " after step %" PRIu64, s.step, truth_last(t));
+        return SAY(t, "S4: step %" PRIu64 " after step %" PRIu64, s.step, oracle_last(t));
     uint32_t which = find(t, m, &s);
     if (which == NONE)
         which = add(t, m, &s);
@@ -231,12 +231,12 @@ bool truth_commit(truth *t, const model *m, const orr_team_outcome *outcome,
     return true;
 }
 
-bool truth_again(truth *t, const model *m, uint32_t which)
+bool oracle_again(oracle *t, const model *m, uint32_t which)
 {
     return sums_match(t, m, &t->steps.at[which]);
 }
 
-bool truth_state(truth *t, const model *m, uint32_t which)
+bool oracle_state(oracle *t, const model *m, uint32_t which)
 {
     if (memcmp(m->state, state_of(t, which, m->rank), bytes_of(t)) == 0)
         return true;
@@ -244,23 +244,23 @@ bool truth_state(truth *t, const model *m, uint32_t which)
                t->steps.at[which].step, m->state[0]);
 }
 
-bool truth_state_before(truth *t, const model *m, uint32_t which)
+bool oracle_state_before(oracle *t, const model *m, uint32_t which)
 {
-    return truth_state(t, m, t->steps.at[which].parent);
+    return oracle_state(t, m, t->steps.at[which].parent);
 }
 
-bool truth_stands(const truth *t, uint32_t which)
+bool oracle_stands(const oracle *t, uint32_t which)
 {
     return is_after(t, t->tip, which);
 }
 
-void truth_forget(truth *t)
+void oracle_forget(oracle *t)
 {
     t->tip = 0;
 }
 
-truth_part truth_no_part(uint64_t epoch)
+oracle_part oracle_no_part(uint64_t epoch)
 {
-    return (truth_part){
+    return (oracle_part){
         .step = ORR_TEAM_NEVER, .slot = ORR_TEAM_NEVER, .epoch = epoch, .committed = NONE};
 }

@@ -18,7 +18,7 @@
  * one. That they may, but not while somebody lives who committed the last step, or had a part in it
  * (then it was prepared, and would have told). Two teams that go on beside each other are found by
  * that as well. */
-typedef struct truth_step {
+typedef struct oracle_step {
     uint64_t step;
     uint32_t parent, next; /* next: of the same step; UINT32_MAX: none */
     orr_team_data data;    /* after it */
@@ -26,54 +26,54 @@ typedef struct truth_step {
     uint32_t n_slots;
     uint64_t *state;    /* shape (ranks, words), after it */
     uint64_t at, epoch; /* when it was seen first; in which it was committed */
-} truth_step;
+} oracle_step;
 
-typedef struct truth {
+typedef struct oracle {
     const model_shape *shape;
     uint32_t ranks;
     model *models;               /* shape (ranks): scratch */
-    orr_array(truth_step) steps; /* [0]: what was begun with */
+    orr_array(oracle_step) steps; /* [0]: what was begun with */
     orr_array(uint32_t) first;   /* of each step */
     uint32_t tip;                /* the last that was committed */
     uint64_t undone;             /* how often the team went on from an earlier one */
     char why[256];               /* what does not hold */
-} truth;
+} oracle;
 
 /* Somebody's part in steps, for as long as it lives. */
-typedef struct truth_part {
+typedef struct oracle_part {
     uint64_t step, slot; /* the last that it handed in gradients for; NEVER */
     uint64_t at;         /* when it did                        */
     uint64_t epoch;      /* that it is in                      */
     uint32_t committed;  /* index of a step; UINT32_MAX: none  */
-} truth_part;
-typedef struct truth_decision { /* the coordinator's, to commit a step */
+} oracle_part;
+typedef struct oracle_decision { /* the coordinator's, to commit a step */
     uint64_t step, epoch, at;
-} truth_decision;
-typedef struct truth_now {
-    const truth_part *const *parts; /* of all who live */
+} oracle_decision;
+typedef struct oracle_now {
+    const oracle_part *const *parts; /* of all who live */
     uint32_t n;
     uint64_t at;                     /* counts on from event to event */
-    const truth_decision *decisions; /* all */
+    const oracle_decision *decisions; /* all */
     size_t n_decisions;
-    truth_decision abandoned; /* the last before it went back */
-} truth_now;
+    oracle_decision abandoned; /* the last before it went back */
+} oracle_now;
 
-void truth_init(truth *t, const model_shape *shape, uint32_t ranks);
-void truth_done(truth *t);
-uint64_t truth_last(const truth *t); /* step of the tip */
+void oracle_init(oracle *t, const model_shape *shape, uint32_t ranks);
+void oracle_done(oracle *t);
+uint64_t oracle_last(const oracle *t); /* step of the tip */
 /* A rank has these sums of a step (in m->out), of so many contributors, and the data after it.
  * false: t->why. */
-bool truth_commit(truth *t, const model *m, const orr_team_outcome *outcome,
-                  const orr_team_data *data, const truth_now *now, uint32_t *ret);
+bool oracle_commit(oracle *t, const model *m, const orr_team_outcome *outcome,
+                  const orr_team_data *data, const oracle_now *now, uint32_t *ret);
 /* The same sums again, later. */
-bool truth_again(truth *t, const model *m, uint32_t which);
+bool oracle_again(oracle *t, const model *m, uint32_t which);
 /* A rank's state is the one after that step, or before it. */
-bool truth_state(truth *t, const model *m, uint32_t which);
-bool truth_state_before(truth *t, const model *m, uint32_t which);
+bool oracle_state(oracle *t, const model *m, uint32_t which);
+bool oracle_state_before(oracle *t, const model *m, uint32_t which);
 /* Another job begins, from the beginning: what was before binds nobody. */
-void truth_forget(truth *t);
-truth_part truth_no_part(uint64_t epoch);
+void oracle_forget(oracle *t);
+oracle_part oracle_no_part(uint64_t epoch);
 /* Has this team, as it goes on now, made that step? */
-bool truth_stands(const truth *t, uint32_t which);
+bool oracle_stands(const oracle *t, uint32_t which);
 
 #endif /* ORR_TESTS_SIMULATION_TRUTH_H */

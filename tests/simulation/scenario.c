@@ -11,7 +11,7 @@
  */
 enum { MORE_STEPS = 3, MOST_EVENTS = 1000000, BOUND = 100 };
 
-void drama_fail(drama *d, const char *format, ...)
+void scenario_fail(scenario *d, const char *format, ...)
 {
     va_list args;
     if (d->failed)
@@ -20,10 +20,10 @@ void drama_fail(drama *d, const char *format, ...)
     va_start(args, format);
     vsnprintf(d->why, sizeof d->why, format, args);
     va_end(args);
-    drama_log(d, "FAILED", "%s", d->why);
+    scenario_log(d, "FAILED", "%s", d->why);
 }
 
-void drama_log(drama *d, const char *who, const char *format, ...)
+void scenario_log(scenario *d, const char *who, const char *format, ...)
 {
     va_list args;
     if (d->log == NULL)
@@ -35,16 +35,16 @@ void drama_log(drama *d, const char *who, const char *format, ...)
     fputc('\n', d->log);
 }
 
-void drama_at(drama *d, int64_t at_ns, orr_world_call *what, void *ctx)
+void scenario_at(scenario *d, int64_t at_ns, orr_world_call *what, void *ctx)
 {
     if (orr_world_at(d->world, at_ns, what, ctx, NULL) != ORR_OK)
         abort();
 }
 
-static const char *host_name(const drama *d, uint32_t host, char name[16])
+static const char *host_name(const scenario *d, uint32_t host, char name[16])
 {
-    snprintf(name, 16, host == d->keeper.host ? "C" : "?");
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
+    snprintf(name, 16, host == d->coordinator_process.host ? "C" : "?");
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         for (uint32_t k = 0; k < d->plan.ranks; k++)
             if (d->replicas[i].of != NULL && d->replicas[i].ranks[k].host == host)
                 snprintf(name, 16, d->plan.ranks == 1 ? "r%u" : "r%u.%u", i, k);
@@ -52,9 +52,9 @@ static const char *host_name(const drama *d, uint32_t host, char name[16])
 }
 
 static void on_event(void *ctx, int64_t at_ns, const char *what, uint32_t from, uint32_t to,
-                     const orr_frame *frame)
+                     const orr_net_frame *frame)
 {
-    const drama *d = ctx;
+    const scenario *d = ctx;
     char a[16], b[16];
     if (strcmp(what, "wake") == 0 || strcmp(what, "call") == 0 || strcmp(what, "drained") == 0)
         return;
@@ -69,18 +69,18 @@ static void on_event(void *ctx, int64_t at_ns, const char *what, uint32_t from, 
     fputc('\n', d->log);
 }
 
-static void make_world(drama *d)
+static void make_world(scenario *d)
 {
     orr_error err;
     if (orr_world_new(&d->plan.world, &d->world, &err) != ORR_OK ||
-        orr_world_host(d->world, &d->keeper.host, &err) != ORR_OK)
+        orr_world_host(d->world, &d->coordinator_process.host, &err) != ORR_OK)
         abort();
     for (uint32_t i = 0; i < d->plan.replicas + d->plan.joiners; i++) {
         replica *r = &d->replicas[i];
         *r = (replica){.of = d,
                        .index = i,
                        .saved_step = ORR_TEAM_NEVER,
-                       .pace = 0.7 + 0.6 * orr_random_unit(&d->random)};
+                       .compute_time_factor = 0.7 + 0.6 * orr_random_unit(&d->random)};
         snprintf(r->name, sizeof r->name, "r%u", i);
         for (uint32_t k = 0; k < d->plan.ranks; k++) {
             r->ranks[k] = (rank){.of = r, .index = k};
@@ -92,9 +92,9 @@ static void make_world(drama *d)
         orr_world_watch(d->world, on_event, d);
 }
 
-static bool all_go_on(const drama *d)
+static bool all_go_on(const scenario *d)
 {
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++) {
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++) {
         const replica *r = &d->replicas[i];
         if (r->lives && !replica_goes_on(r, d->calm_step + MORE_STEPS))
             return false;
@@ -105,14 +105,14 @@ static bool all_go_on(const drama *d)
 }
 
 /* Where all who had a state died and came back without one, somebody has to begin again. */
-static void begin_anew_if_lost(drama *d)
+static void begin_anew_if_lost(scenario *d)
 {
     const int64_t waited_ns = orr_world_now_ns(d->world) - d->plan.faults_end_ns;
     if (!d->stateless || d->anew || waited_ns < 3 * d->plan.failure_ns)
         return;
-    drama_log(d, "FAULT", "all state is lost: the job begins anew");
+    scenario_log(d, "FAULT", "all state is lost: the job begins anew");
     d->anew = true;
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++) {
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++) {
         if (!d->replicas[i].lives)
             continue;
         replica_kill(&d->replicas[i], false);
@@ -123,32 +123,32 @@ static void begin_anew_if_lost(drama *d)
 
 /* A coordinator that died may have forgotten that a replica left for good, and waits for it: then
  * somebody has to start that again. */
-static void call_back_who_left(drama *d)
+static void call_back_who_left(scenario *d)
 {
     const int64_t waited_ns = orr_world_now_ns(d->world) - d->plan.faults_end_ns;
-    if (!d->keeper.died || waited_ns < 20 * d->plan.failure_ns)
+    if (!d->coordinator_process.died || waited_ns < 20 * d->plan.failure_ns)
         return;
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         if (d->replicas[i].left)
             replica_start(&d->replicas[i]);
 }
 
 /* A protocol that talks to itself for ever makes no progress either. */
-static void run_until(drama *d, int64_t until_ns)
+static void run_until(scenario *d, int64_t until_ns)
 {
     const bool calm = d->calm;
     while (!d->failed && d->calm == calm && orr_world_step(d->world, until_ns))
         if (orr_world_events(d->world) > MOST_EVENTS)
-            drama_fail(d, "L1: %d events, and no end", MOST_EVENTS);
+            scenario_fail(d, "L1: %d events, and no end", MOST_EVENTS);
 }
 
 /* L1, L2: when nothing is wrong any more, everybody goes on. */
-static void expect_progress(drama *d)
+static void expect_progress(scenario *d)
 {
     const int64_t calm_ns = d->plan.faults_end_ns;
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         if (d->replicas[i].refused)
-            drama_fail(d, "%s was refused", d->replicas[i].name);
+            scenario_fail(d, "%s was refused", d->replicas[i].name);
     while (!d->failed && !all_go_on(d) &&
            orr_world_now_ns(d->world) < calm_ns + BOUND * d->plan.failure_ns) {
         begin_anew_if_lost(d);
@@ -156,16 +156,16 @@ static void expect_progress(drama *d)
         run_until(d, orr_world_now_ns(d->world) + d->plan.failure_ns / 4);
     }
     d->settled_ns = orr_world_now_ns(d->world) - calm_ns;
-    for (uint32_t i = 0; i < DRAMA_REPLICAS && !d->failed; i++)
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS && !d->failed; i++)
         if (d->replicas[i].lives && !replica_goes_on(&d->replicas[i], d->calm_step + MORE_STEPS))
-            drama_fail(d, "L1: %s does not go on: at step %" PRId64 ", the team at %" PRIu64,
+            scenario_fail(d, "L1: %s does not go on: at step %" PRId64 ", the team at %" PRIu64,
                        d->replicas[i].name, (int64_t)d->replicas[i].ranks[0].step,
-                       truth_last(&d->truth));
+                       oracle_last(&d->oracle));
 }
 
-bool drama_run(drama *d, uint64_t seed, FILE *log, bool frames)
+bool scenario_run(scenario *d, uint64_t seed, FILE *log, bool frames)
 {
-    *d = (drama){.seed = seed, .log = log, .frames = frames && log != NULL};
+    *d = (scenario){.seed = seed, .log = log, .frames = frames && log != NULL};
     plan_draw(&d->plan, seed);
     if (log != NULL) {
         fprintf(log, "seed %" PRIu64 ": ", seed);
@@ -173,29 +173,29 @@ bool drama_run(drama *d, uint64_t seed, FILE *log, bool frames)
     }
     d->random = orr_random_of(seed, 0x6472616d61);
     make_world(d);
-    truth_init(&d->truth, &d->plan.shape, d->plan.ranks);
+    oracle_init(&d->oracle, &d->plan.shape, d->plan.ranks);
     faults_arm(d);
-    keeper_start(d);
+    coordinator_process_start(d);
     for (uint32_t i = 0; i < d->plan.replicas; i++)
         replica_start(&d->replicas[i]);
     run_until(d, INT64_MAX);
     expect_progress(d);
     if (!d->failed && orr_world_changed(d->world) > 0)
-        drama_fail(d, "kept memory was changed before it was handed over");
+        scenario_fail(d, "kept memory was changed before it was handed over");
     return !d->failed;
 }
 
-void drama_done(drama *d)
+void scenario_done(scenario *d)
 {
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++) {
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++) {
         if (d->replicas[i].of == NULL)
             continue;
         replica_kill(&d->replicas[i], true);
         free(d->replicas[i].saved);
     }
-    keeper_kill(d, true);
-    orr_sim_disk_done(&d->keeper.disk);
-    truth_done(&d->truth);
+    coordinator_process_kill(d, true);
+    orr_sim_disk_done(&d->coordinator_process.disk);
+    oracle_done(&d->oracle);
     orr_array_done(&d->decisions);
     orr_world_free(d->world);
 }

@@ -13,10 +13,10 @@
 #include "oracle.h"
 
 /* One seed: a team of the real protocol code in a simulated world, faults drawn from the seed, and
- * the truth to hold it against. */
-enum { DRAMA_REPLICAS = 8, DRAMA_RANKS = 4, DRAMA_FAULTS = 16, DRAMA_TURNS = 64 };
+ * the oracle to hold it against. */
+enum { SCENARIO_REPLICAS = 8, SCENARIO_RANKS = 4, SCENARIO_FAULTS = 16, SCENARIO_TURNS = 64 };
 
-typedef struct drama drama;
+typedef struct scenario scenario;
 typedef struct replica replica;
 
 /* A process: one rank of a replica. Its owner trains the model, as a training loop would. */
@@ -25,9 +25,9 @@ typedef struct rank {
     uint32_t index, host;
     orr_net *net;
     orr_net_user user; /* the owner's timer */
-    orr_member *member;
+    orr_team_member *member;
     model model;
-    orr_team_turn turns[DRAMA_TURNS]; /* its leader's, not done yet */
+    orr_team_turn turns[SCENARIO_TURNS]; /* its leader's, not done yet */
     uint32_t n_turns;
     orr_team_turn turn; /* under way */
     enum { RANK_IDLE, RANK_WORKS, RANK_WAITS, RANK_AGREES, RANK_UPDATES, RANK_LEFT } doing;
@@ -36,29 +36,29 @@ typedef struct rank {
     bool moot;                /* the update under way is of nothing */
     bool waits;
     uint32_t op; /* next to be handed in */
-    truth_part part;
-    uint32_t which;                             /* of the truth, its last commit */
-    uint32_t deferred[DRAMA_TURNS], n_deferred; /* of the truth */
+    oracle_part part;
+    uint32_t which;                             /* of the oracle, its last commit */
+    uint32_t deferred[SCENARIO_TURNS], n_deferred; /* of the oracle */
     uint64_t step;                              /* its state is after it; NEVER: not whole */
 } rank;
 
 struct replica {
-    drama *of;
+    scenario *of;
     uint32_t index;
     char name[16];
-    rank ranks[DRAMA_RANKS];
+    rank ranks[SCENARIO_RANKS];
     orr_hub *hub;
     bool lives, left, refused, quarrels;
     bool drains; /* it was asked to go: nobody has to wait for what only it knows */
-    double pace; /* of its computing */
+    double compute_time_factor; /* of its computing */
     uint64_t incarnation;
     uint64_t saved_step;  /* a checkpoint; NEVER: none */
-    uint32_t saved_which; /* of the truth */
+    uint32_t saved_which; /* of the oracle */
     orr_team_data saved_data;
     uint64_t *saved; /* shape (ranks, words) */
 };
 
-typedef struct keeper { /* the coordinator's process */
+typedef struct coordinator_process { /* the coordinator's process */
     uint32_t host;
     orr_coordinator *coordinator;
     orr_sim_disk disk;
@@ -66,8 +66,8 @@ typedef struct keeper { /* the coordinator's process */
     bool lives;
     bool died;                   /* at least once */
     bool forgot;                 /* it has lost its disk, and formed no epoch since */
-    bool joined[DRAMA_REPLICAS]; /* since it started                                */
-} keeper;
+    bool joined[SCENARIO_REPLICAS]; /* since it started                                */
+} coordinator_process;
 
 typedef enum fault_kind {
     FAULT_KILL,
@@ -85,7 +85,7 @@ typedef enum fault_kind {
 } fault_kind;
 /* What happens, when, and for how long. */
 typedef struct fault {
-    drama *of;
+    scenario *of;
     fault_kind kind;
     uint32_t who, other; /* replica; UINT32_MAX: the coordinator      */
     uint32_t rank;       /* of it; UINT32_MAX: all                    */
@@ -107,22 +107,22 @@ typedef struct plan { /* what a seed draws */
     orr_ring_options ring;
     uint32_t catch_up_steps;
     model_shape shape;
-    fault faults[DRAMA_FAULTS];
+    fault faults[SCENARIO_FAULTS];
 } plan;
 
-struct drama {
+struct scenario {
     uint64_t seed;
     plan plan;
     FILE *log;   /* NULL: none */
     bool frames; /* in the log too */
     orr_world *world;
     orr_random random; /* of what happens on the way */
-    keeper keeper;
-    replica replicas[DRAMA_REPLICAS];
-    truth truth;
+    coordinator_process coordinator_process;
+    replica replicas[SCENARIO_REPLICAS];
+    oracle oracle;
     uint64_t incarnations, commits, deferred, retried, quarrels;
-    orr_array(truth_decision) decisions;
-    truth_decision abandoned;
+    orr_array(oracle_decision) decisions;
+    oracle_decision abandoned;
     bool stateless; /* so says the coordinator */
     bool calm;      /* faults are over */
     bool anew;      /* all state was lost: the job was begun again */
@@ -132,31 +132,31 @@ struct drama {
     int64_t settled_ns; /* after the end of faults, until it was seen that all go on */
 };
 
-/* Runs a seed; false: d->why. drama_done() after it. */
-bool drama_run(drama *d, uint64_t seed, FILE *log, bool frames);
-void drama_done(drama *d);
+/* Runs a seed; false: d->why. scenario_done() after it. */
+bool scenario_run(scenario *d, uint64_t seed, FILE *log, bool frames);
+void scenario_done(scenario *d);
 
-/* drama_plan.c */
+/* scenario_draw.c */
 void plan_draw(plan *p, uint64_t seed);
 void plan_print(const plan *p, FILE *to);
 void fault_print(const fault *f, FILE *to);
 
-/* drama_replica.c */
+/* scenario_replica.c */
 void replica_start(replica *r);
 void replica_kill(replica *r, bool silently);
 bool replica_goes_on(const replica *r, uint64_t step); /* all ranks have committed it */
 
-/* drama_keeper.c */
-void keeper_start(drama *d);
-void keeper_kill(drama *d, bool silently);
+/* scenario_coordinator.c */
+void coordinator_process_start(scenario *d);
+void coordinator_process_kill(scenario *d, bool silently);
 
-/* drama_faults.c */
-void faults_arm(drama *d);
-void faults_notice(drama *d, int event); /* orr_team_event_kind */
-void faults_end(void *drama);
+/* scenario_faults.c */
+void faults_arm(scenario *d);
+void faults_notice(scenario *d, int event); /* orr_team_event_kind */
+void faults_end(void *scenario);
 
-void drama_fail(drama *d, const char *format, ...) ORR_PRINTF(2, 3);
-void drama_log(drama *d, const char *who, const char *format, ...) ORR_PRINTF(3, 4);
-void drama_at(drama *d, int64_t at_ns, orr_world_call *what, void *ctx);
+void scenario_fail(scenario *d, const char *format, ...) ORR_PRINTF(2, 3);
+void scenario_log(scenario *d, const char *who, const char *format, ...) ORR_PRINTF(3, 4);
+void scenario_at(scenario *d, int64_t at_ns, orr_world_call *what, void *ctx);
 
 #endif /* ORR_TESTS_SIMULATION_DRAMA_H */

@@ -10,14 +10,14 @@
 static orr_status load(orr_team_store *store, uint64_t *ret_version, void *ret, size_t room,
                        size_t *ret_bytes, orr_error *err)
 {
-    const keeper *k = store->ctx;
+    const coordinator_process *k = store->ctx;
     return orr_sim_disk_load(&k->disk, ret_version, ret, room, ret_bytes, err);
 }
 
 static orr_status save(orr_team_store *store, uint64_t version, const void *record, size_t bytes,
                        orr_error *err)
 {
-    keeper *k = store->ctx;
+    coordinator_process *k = store->ctx;
     return orr_sim_disk_save(&k->disk, version, record, bytes, err);
 }
 
@@ -27,41 +27,41 @@ static void close_nothing(orr_team_store *store)
 }
 
 /* This is another job, and who lives of the one before has to be taken in like a stranger. */
-static void begin_another(drama *d, const char *why)
+static void begin_another(scenario *d, const char *why)
 {
-    drama_log(d, "FAULT", "%s: another job", why);
-    truth_forget(&d->truth);
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
+    scenario_log(d, "FAULT", "%s: another job", why);
+    oracle_forget(&d->oracle);
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         for (uint32_t j = 0; j < d->plan.ranks; j++)
-            d->replicas[i].ranks[j].part = truth_no_part(d->replicas[i].ranks[j].part.epoch);
+            d->replicas[i].ranks[j].part = oracle_no_part(d->replicas[i].ranks[j].part.epoch);
 }
 
 /* A coordinator that lost its disk, and hears only of replicas that were in no epoch, cannot know
  * that there was a team. */
-static void begin_if_forgotten(drama *d)
+static void begin_if_forgotten(scenario *d)
 {
-    keeper *k = &d->keeper;
+    coordinator_process *k = &d->coordinator_process;
     bool known = false;
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         for (uint32_t j = 0; j < d->plan.ranks; j++)
             known |= k->joined[i] && d->replicas[i].ranks[j].part.epoch > 0;
     if (k->forgot && !known)
         begin_another(d, "nobody knows of a team");
 }
 
-static void note_joined(drama *d, const char *text)
+static void note_joined(scenario *d, const char *text)
 {
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         if (d->replicas[i].of != NULL &&
             strncmp(text, d->replicas[i].name, strlen(d->replicas[i].name)) == 0)
-            d->keeper.joined[i] = true;
+            d->coordinator_process.joined[i] = true;
 }
 
 /* A commit, told as such or, where it dies before, by what it says last. */
-static void note_decision(drama *d, const orr_team_event *event)
+static void note_decision(scenario *d, const orr_team_event *event)
 {
-    const truth_decision none = {0}, next = {event->step, event->epoch, orr_world_events(d->world)};
-    const truth_decision last = d->decisions.n > 0 ? d->decisions.at[d->decisions.n - 1] : none;
+    const oracle_decision none = {0}, next = {event->step, event->epoch, orr_world_events(d->world)};
+    const oracle_decision last = d->decisions.n > 0 ? d->decisions.at[d->decisions.n - 1] : none;
     if (event->kind != ORR_TEAM_COMMIT &&
         (event->kind != ORR_TEAM_HALT || event->step != last.step + 1))
         return;
@@ -73,8 +73,8 @@ static void note_decision(drama *d, const orr_team_event *event)
 
 static void on_told(void *ctx, const orr_team_event *event)
 {
-    drama *d = ctx;
-    drama_log(d, "COORDINATOR", "%s: %s (epoch %" PRIu64 ", step %" PRIu64 ")",
+    scenario *d = ctx;
+    scenario_log(d, "COORDINATOR", "%s: %s (epoch %" PRIu64 ", step %" PRIu64 ")",
               orr_team_event_name((orr_team_event_kind)event->kind), event->text, event->epoch,
               event->step);
     note_decision(d, event);
@@ -86,19 +86,19 @@ static void on_told(void *ctx, const orr_team_event *event)
         begin_another(d, "the last that was heard has left");
     if (event->kind == ORR_TEAM_EPOCH) {
         begin_if_forgotten(d);
-        d->stateless = d->keeper.forgot = false;
+        d->stateless = d->coordinator_process.forgot = false;
     }
     faults_notice(d, event->kind);
 }
 
-void keeper_start(drama *d)
+void coordinator_process_start(scenario *d)
 {
-    keeper *k = &d->keeper;
+    coordinator_process *k = &d->coordinator_process;
     orr_error err;
     if (k->lives)
         return;
     orr_world_restart(d->world, k->host);
-    drama_log(d, "COORDINATOR", "starts");
+    scenario_log(d, "COORDINATOR", "starts");
     k->store = (orr_team_store){
         .name = "sim", .ctx = k, .load = load, .save = save, .close = close_nothing};
     const orr_coordinator_settings settings = {.listen = "here:77",
@@ -114,12 +114,12 @@ void keeper_start(drama *d)
     memset(k->joined, 0, sizeof k->joined);
     if (orr_coordinator_new(orr_world_net(d->world, k->host), &settings, &k->coordinator, &err) !=
         ORR_OK)
-        drama_fail(d, "the coordinator cannot start: %s", err.text);
+        scenario_fail(d, "the coordinator cannot start: %s", err.text);
 }
 
-void keeper_kill(drama *d, bool silently)
+void coordinator_process_kill(scenario *d, bool silently)
 {
-    keeper *k = &d->keeper;
+    coordinator_process *k = &d->coordinator_process;
     orr_world_kill(d->world, k->host, silently);
     orr_coordinator_free(k->coordinator);
     k->coordinator = NULL;

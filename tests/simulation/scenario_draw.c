@@ -120,7 +120,7 @@ void plan_draw(plan *p, uint64_t seed)
     p->update_ns = between(r, MS, p->failure_ns / 30);
     p->catch_up_steps = 1 + (uint32_t)below(r, 4);
     p->back = (int)below(r, 3);
-    p->n_faults = 1 + (uint32_t)below(r, chance(r, 0.3) ? DRAMA_FAULTS : 5);
+    p->n_faults = 1 + (uint32_t)below(r, chance(r, 0.3) ? SCENARIO_FAULTS : 5);
     p->faults_end_ns = between(r, p->failure_ns, 4 * p->failure_ns);
     for (uint32_t i = 0; i < p->n_faults; i++)
         draw_fault(&p->faults[i], p, r);

@@ -5,9 +5,9 @@
 
 /* Faults happen, and pass. */
 
-static uint32_t host_of(const drama *d, uint32_t who, uint32_t part)
+static uint32_t host_of(const scenario *d, uint32_t who, uint32_t part)
 {
-    return who == UINT32_MAX ? d->keeper.host : d->replicas[who].ranks[part].host;
+    return who == UINT32_MAX ? d->coordinator_process.host : d->replicas[who].ranks[part].host;
 }
 
 /* Ranks of a fault's victim: [first, last). */
@@ -18,7 +18,7 @@ static void ranks_of(const fault *f, uint32_t who, uint32_t *ret_first, uint32_t
     *ret_last = all ? f->of->plan.ranks : *ret_first + 1;
 }
 
-typedef void each_host(drama *d, const fault *f, uint32_t host);
+typedef void each_host(scenario *d, const fault *f, uint32_t host);
 static void for_each(const fault *f, each_host *what)
 {
     uint32_t first, last;
@@ -56,21 +56,21 @@ static void isolate(const fault *f, bool cut)
         cut_between(f, f->who, UINT32_MAX, cut);
 }
 
-static void stop(drama *d, const fault *f, uint32_t host)
+static void stop(scenario *d, const fault *f, uint32_t host)
 {
     (void)f;
     orr_world_stop(d->world, host);
 }
-static void resume(drama *d, const fault *f, uint32_t host)
+static void resume(scenario *d, const fault *f, uint32_t host)
 {
     (void)f;
     orr_world_continue(d->world, host);
 }
-static void slow_down(drama *d, const fault *f, uint32_t host)
+static void slow_down(scenario *d, const fault *f, uint32_t host)
 {
     orr_world_slow(d->world, host, f->factor);
 }
-static void speed_up(drama *d, const fault *f, uint32_t host)
+static void speed_up(scenario *d, const fault *f, uint32_t host)
 {
     (void)f;
     orr_world_slow(d->world, host, 1);
@@ -78,9 +78,9 @@ static void speed_up(drama *d, const fault *f, uint32_t host)
 
 static void pass_kill(fault *f)
 {
-    drama *d = f->of;
+    scenario *d = f->of;
     if (f->who == UINT32_MAX)
-        keeper_start(d);
+        coordinator_process_start(d);
     else if (!d->replicas[f->who].left || f->kind == FAULT_LEAVE)
         replica_start(&d->replicas[f->who]);
 }
@@ -88,9 +88,9 @@ static void pass_kill(fault *f)
 static void pass(void *ctx)
 {
     fault *f = ctx;
-    drama *d = f->of;
+    scenario *d = f->of;
     if (d->log != NULL) {
-        drama_log(d, "FAULT", "passes:");
+        scenario_log(d, "FAULT", "passes:");
         fault_print(f, d->log);
     }
     switch (f->kind) {
@@ -119,49 +119,49 @@ static void pass(void *ctx)
 
 static void kill_victim(fault *f)
 {
-    drama *d = f->of;
+    scenario *d = f->of;
     const bool silently = f->kind == FAULT_VANISH;
     if (f->who != UINT32_MAX) {
         replica_kill(&d->replicas[f->who], silently);
         return;
     }
-    keeper_kill(d, silently);
+    coordinator_process_kill(d, silently);
     if (f->amnesia) {
-        orr_sim_disk_wipe(&d->keeper.disk);
-        d->keeper.forgot = true;
+        orr_sim_disk_wipe(&d->coordinator_process.disk);
+        d->coordinator_process.forgot = true;
     }
 }
 
 static void bury(void *ctx)
 {
     fault *f = ctx;
-    keeper_kill(f->of, false);
+    coordinator_process_kill(f->of, false);
     if (f->of->calm)
-        keeper_start(f->of);
+        coordinator_process_start(f->of);
     else
-        drama_at(f->of, orr_world_now_ns(f->of->world) + f->lasts_ns, pass, f);
+        scenario_at(f->of, orr_world_now_ns(f->of->world) + f->lasts_ns, pass, f);
 }
 
 /* In the middle of a save: the coordinator's objects are under way, and freed a moment later. */
 static void crash(void *ctx)
 {
     fault *f = ctx;
-    drama_log(f->of, "FAULT", "the coordinator dies while it saves");
-    orr_world_kill(f->of->world, f->of->keeper.host, false);
-    drama_at(f->of, orr_world_now_ns(f->of->world), bury, f);
+    scenario_log(f->of, "FAULT", "the coordinator dies while it saves");
+    orr_world_kill(f->of->world, f->of->coordinator_process.host, false);
+    scenario_at(f->of, orr_world_now_ns(f->of->world), bury, f);
 }
 
-static bool may_leave(const drama *d, const fault *f)
+static bool may_leave(const scenario *d, const fault *f)
 {
     uint32_t others = 0;
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         others += i != f->who && !d->replicas[i].left && d->replicas[i].of != NULL;
-    return others > 0 && d->replicas[f->who].lives && truth_last(&d->truth) > 0;
+    return others > 0 && d->replicas[f->who].lives && oracle_last(&d->oracle) > 0;
 }
 
 static void leave(fault *f)
 {
-    drama *d = f->of;
+    scenario *d = f->of;
     if (!may_leave(d, f))
         return;
     d->replicas[f->who].drains = true;
@@ -172,12 +172,12 @@ static void leave(fault *f)
 static void begin(void *ctx)
 {
     fault *f = ctx;
-    drama *d = f->of;
+    scenario *d = f->of;
     uint32_t a, a_end, b, b_end;
     if (d->calm || d->failed)
         return;
     if (d->log != NULL) {
-        drama_log(d, "FAULT", "begins:");
+        scenario_log(d, "FAULT", "begins:");
         fault_print(f, d->log);
     }
     ranks_of(f, f->who, &a, &a_end);
@@ -216,46 +216,46 @@ static void begin(void *ctx)
         replica_start(&d->replicas[f->who]);
         return;
     case FAULT_CRASH_SAVE:
-        d->keeper.disk.crash_save = 1;
-        d->keeper.disk.crash_kept = f->both_ways;
-        d->keeper.disk.crash = crash;
-        d->keeper.disk.ctx = f;
+        d->coordinator_process.disk.crash_save = 1;
+        d->coordinator_process.disk.crash_kept = f->both_ways;
+        d->coordinator_process.disk.crash = crash;
+        d->coordinator_process.disk.ctx = f;
         return;
     case FAULT_KINDS:
         return;
     }
-    drama_at(d, orr_world_now_ns(d->world) + f->lasts_ns, pass, f);
+    scenario_at(d, orr_world_now_ns(d->world) + f->lasts_ns, pass, f);
 }
 
-void faults_arm(drama *d)
+void faults_arm(scenario *d)
 {
     for (uint32_t i = 0; i < d->plan.n_faults; i++) {
         fault *f = &d->plan.faults[i];
         f->of = d;
         if (f->event < 0) {
             f->begun = true;
-            drama_at(d, f->at_ns, begin, f);
+            scenario_at(d, f->at_ns, begin, f);
         }
     }
-    drama_at(d, d->plan.faults_end_ns, faults_end, d);
+    scenario_at(d, d->plan.faults_end_ns, faults_end, d);
 }
 
-void faults_notice(drama *d, int event)
+void faults_notice(scenario *d, int event)
 {
     for (uint32_t i = 0; i < d->plan.n_faults; i++) {
         fault *f = &d->plan.faults[i];
         if (f->begun || f->event != event || f->seen++ < f->nth)
             continue;
         f->begun = true;
-        drama_at(d, orr_world_now_ns(d->world) + f->at_ns, begin, f);
+        scenario_at(d, orr_world_now_ns(d->world) + f->at_ns, begin, f);
     }
 }
 
 /* Everything that was done is undone, and who died comes back. */
 void faults_end(void *ctx)
 {
-    drama *d = ctx;
-    drama_log(d, "FAULT", "faults are over");
+    scenario *d = ctx;
+    scenario_log(d, "FAULT", "faults are over");
     for (uint32_t i = 0; i < d->plan.n_faults; i++) {
         fault *f = &d->plan.faults[i];
         if (f->kind == FAULT_CUT)
@@ -268,10 +268,10 @@ void faults_end(void *ctx)
             for_each(f, speed_up);
     }
     d->calm = true;
-    d->keeper.disk.crash_save = 0;
-    keeper_start(d);
+    d->coordinator_process.disk.crash_save = 0;
+    coordinator_process_start(d);
     for (uint32_t i = 0; i < d->plan.replicas; i++)
         if (!d->replicas[i].left)
             replica_start(&d->replicas[i]);
-    d->calm_step = truth_last(&d->truth);
+    d->calm_step = oracle_last(&d->oracle);
 }

@@ -7,15 +7,15 @@
 
 /* Processes of a replica, and the training loop in each. */
 
-static void look_around(const drama *d, const truth_part *parts[DRAMA_REPLICAS * DRAMA_RANKS],
-                        truth_now *ret)
+static void look_around(const scenario *d, const oracle_part *parts[SCENARIO_REPLICAS * SCENARIO_RANKS],
+                        oracle_now *ret)
 {
-    *ret = (truth_now){.parts = parts,
+    *ret = (oracle_now){.parts = parts,
                        .at = orr_world_events(d->world),
                        .decisions = d->decisions.at,
                        .n_decisions = d->decisions.n,
                        .abandoned = d->abandoned};
-    for (uint32_t i = 0; i < DRAMA_REPLICAS; i++)
+    for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         for (uint32_t k = 0; k < d->plan.ranks && d->replicas[i].lives && !d->replicas[i].drains;
              k++)
             parts[ret->n++] = &d->replicas[i].ranks[k].part;
@@ -34,29 +34,29 @@ static const char *name_of(const rank *k)
 static bool hold(rank *k, bool true_)
 {
     if (!true_)
-        drama_fail(k->of->of, "%s: %s", name_of(k), k->of->of->truth.why);
+        scenario_fail(k->of->of, "%s: %s", name_of(k), k->of->of->oracle.why);
     return true_;
 }
 
-/* Holds against the truth what a rank was told; finds which step of it this is. */
+/* Holds against the oracle what a rank was told; finds which step of it this is. */
 static bool check_commit(rank *k, const orr_team_outcome *outcome)
 {
-    drama *d = k->of->of;
-    const truth_part *parts[DRAMA_REPLICAS * DRAMA_RANKS];
-    truth_now now;
+    scenario *d = k->of->of;
+    const oracle_part *parts[SCENARIO_REPLICAS * SCENARIO_RANKS];
+    oracle_now now;
     orr_team_data data;
     uint64_t at;
     orr_member_position(k->member, &at, &data);
     if (at != outcome->step) {
-        drama_fail(d, "%s commits step %" PRIu64 ", and is at step %" PRIu64, name_of(k),
+        scenario_fail(d, "%s commits step %" PRIu64 ", and is at step %" PRIu64, name_of(k),
                    outcome->step, at);
         return false;
     }
     look_around(d, parts, &now);
-    return hold(k, truth_commit(&d->truth, &k->model, outcome, &data, &now, &k->which));
+    return hold(k, oracle_commit(&d->oracle, &k->model, outcome, &data, &now, &k->which));
 }
 
-static int64_t draw_ns(drama *d, double of_ns)
+static int64_t draw_ns(scenario *d, double of_ns)
 {
     return (int64_t)(of_ns * (0.5 + orr_random_unit(&d->random))) + 1;
 }
@@ -64,7 +64,7 @@ static int64_t draw_ns(drama *d, double of_ns)
 static void wake_in(rank *k, double ns)
 {
     k->net->wake_at(k->net, &k->user,
-                    k->net->now_ns(k->net) + draw_ns(k->of->of, ns * k->of->pace));
+                    k->net->now_ns(k->net) + draw_ns(k->of->of, ns * k->of->compute_time_factor));
 }
 
 static void next_turn(rank *k)
@@ -76,12 +76,12 @@ static void next_turn(rank *k)
     orr_member_follow(k->member, &turn);
 }
 
-/* Of the truth, which they have: on some rank it may be about to be overwritten by a later one. */
+/* Of the oracle, which they have: on some rank it may be about to be overwritten by a later one. */
 static void save_checkpoint(rank *k)
 {
     replica *r = k->of;
-    const drama *d = r->of;
-    const truth_step *step = &d->truth.steps.at[k->which];
+    const scenario *d = r->of;
+    const oracle_step *step = &d->oracle.steps.at[k->which];
     const size_t bytes = d->plan.ranks * d->plan.shape.words * sizeof *r->saved;
     for (uint32_t i = 0; i < d->plan.ranks; i++)
         if (r->ranks[i].step != k->step || r->ranks[i].which != k->which)
@@ -100,7 +100,7 @@ static void begin_update(rank *k)
     k->step = ORR_TEAM_NEVER;
     if (!k->moot) {
         k->part.committed = k->which;
-        if (!hold(k, truth_state_before(&k->of->of->truth, &k->model, k->which)))
+        if (!hold(k, oracle_state_before(&k->of->of->oracle, &k->model, k->which)))
             return;
     }
     model_update(&k->model, k->turn.step, k->turn.contributors, 0);
@@ -109,10 +109,10 @@ static void begin_update(rank *k)
 
 static void end_update(rank *k)
 {
-    drama *d = k->of->of;
+    scenario *d = k->of->of;
     const uint64_t step = k->turn.step;
     model_update(&k->model, step, k->turn.contributors, 1);
-    if (!k->moot && !hold(k, truth_state(&d->truth, &k->model, k->which)))
+    if (!k->moot && !hold(k, oracle_state(&d->oracle, &k->model, k->which)))
         return;
     k->doing = RANK_IDLE;
     k->step = k->moot ? ORR_TEAM_NEVER : step;
@@ -124,7 +124,7 @@ static void end_update(rank *k)
 
 static void work(rank *k)
 {
-    drama *d = k->of->of;
+    scenario *d = k->of->of;
     const uint32_t op = k->op++;
     const bool zeros = k->turn.kind == ORR_TURN_ZEROS;
     orr_error err;
@@ -134,7 +134,7 @@ static void work(rank *k)
         orr_member_reduce(k->member, d->plan.shape.dtype[op], zeros ? NULL : k->model.in[op],
                           k->model.out[op], d->plan.shape.n[op], &err);
     if (status != ORR_OK)
-        drama_fail(d, "%s cannot hand in: %s", name_of(k), err.text);
+        scenario_fail(d, "%s cannot hand in: %s", name_of(k), err.text);
     if (k->op < d->plan.shape.n_ops) {
         wake_in(k, (double)d->plan.compute_ns / d->plan.shape.n_ops * (zeros ? 0.1 : 1));
         return;
@@ -165,7 +165,7 @@ static void leave(void *ctx)
     replica *r = ctx;
     if (!r->lives || r->ranks[0].doing != RANK_LEFT)
         return;
-    drama_log(r->of, r->name, "ends");
+    scenario_log(r->of, r->name, "ends");
     replica_kill(r, false);
     r->left = true;
 }
@@ -173,7 +173,7 @@ static void leave(void *ctx)
 /* The sums that it was told were put aside. */
 static bool apply_deferred(rank *k, const orr_team_turn *turn)
 {
-    truth *t = &k->of->of->truth;
+    oracle *t = &k->of->of->oracle;
     /* A leader's turn of an epoch before: whatever comes of it, the state is fetched anew. */
     k->moot = k->index > 0 && (turn->epoch < k->part.epoch || k->of->drains);
     if (k->moot)
@@ -184,17 +184,17 @@ static bool apply_deferred(rank *k, const orr_team_turn *turn)
             continue;
         k->n_deferred -= i + 1;
         memmove(k->deferred, k->deferred + i + 1, k->n_deferred * sizeof *k->deferred);
-        return hold(k, truth_again(t, &k->model, k->which));
+        return hold(k, oracle_again(t, &k->model, k->which));
     }
-    drama_fail(k->of->of, "%s applies step %" PRIu64 ", which was never put aside", name_of(k),
+    scenario_fail(k->of->of, "%s applies step %" PRIu64 ", which was never put aside", name_of(k),
                turn->step);
     return false;
 }
 
 static void put_aside(rank *k)
 {
-    if (k->n_deferred == DRAMA_TURNS) { /* the older ones were forgotten long ago */
-        memmove(k->deferred, k->deferred + 1, (DRAMA_TURNS - 1) * sizeof *k->deferred);
+    if (k->n_deferred == SCENARIO_TURNS) { /* the older ones were forgotten long ago */
+        memmove(k->deferred, k->deferred + 1, (SCENARIO_TURNS - 1) * sizeof *k->deferred);
         k->n_deferred--;
     }
     k->deferred[k->n_deferred++] = k->which;
@@ -203,16 +203,16 @@ static void put_aside(rank *k)
 static void take_turn(rank *k, const orr_team_turn *turn)
 {
     static const char *const kinds[] = {"computes", "hands in zeros", "applies", "left"};
-    drama *d = k->of->of;
+    scenario *d = k->of->of;
     k->turn = *turn;
     k->moot = false;
     k->op = 0;
-    drama_log(d, name_of(k), "turn: %s, step %" PRIu64 ", slot %" PRIu64 ", epoch %" PRIu64,
+    scenario_log(d, name_of(k), "turn: %s, step %" PRIu64 ", slot %" PRIu64 ", epoch %" PRIu64,
               kinds[turn->kind], turn->step, turn->slot, turn->epoch);
     for (uint32_t i = 1; k->index == 0 && i < d->plan.ranks; i++) {
         rank *other = &k->of->ranks[i];
-        if (other->n_turns == DRAMA_TURNS) {
-            drama_fail(d, "%s is %d turns behind", name_of(other), DRAMA_TURNS);
+        if (other->n_turns == SCENARIO_TURNS) {
+            scenario_fail(d, "%s is %d turns behind", name_of(other), SCENARIO_TURNS);
             return;
         }
         other->turns[other->n_turns++] = *turn;
@@ -230,7 +230,7 @@ static void take_turn(rank *k, const orr_team_turn *turn)
         break;
     case ORR_TURN_LEFT:
         k->doing = RANK_LEFT;
-        drama_at(d, orr_world_now_ns(d->world) + d->plan.world.latency_ns, leave, k->of);
+        scenario_at(d, orr_world_now_ns(d->world) + d->plan.world.latency_ns, leave, k->of);
         break;
     }
 }
@@ -250,7 +250,7 @@ static void on_turn(void *ctx, const orr_team_turn *turn)
 
 static void act(rank *k)
 {
-    drama *d = k->of->of;
+    scenario *d = k->of->of;
     const orr_team_outcome *o = &k->outcome;
     k->doing = RANK_IDLE;
     if (o->kind == ORR_OUTCOME_DEFERRED)
@@ -284,7 +284,7 @@ static void end_quarrel(void *ctx)
         return;
     r->of->quarrels++;
     replica_kill(r, false);
-    drama_at(r->of, orr_world_now_ns(r->of->world) + r->of->plan.failure_ns / 10, come_back, r);
+    scenario_at(r->of, orr_world_now_ns(r->of->world) + r->of->plan.failure_ns / 10, come_back, r);
 }
 
 /* The ranks of a replica act on an outcome when all have been told the same; if not, the replica
@@ -302,8 +302,8 @@ static void agree(replica *r)
                        o->contributors != first->contributors;
     }
     if (r->quarrels) {
-        drama_log(r->of, r->name, "was told different things");
-        drama_at(r->of, orr_world_now_ns(r->of->world), end_quarrel, r);
+        scenario_log(r->of, r->name, "was told different things");
+        scenario_at(r->of, orr_world_now_ns(r->of->world), end_quarrel, r);
         return;
     }
     for (uint32_t i = 0; i < n && !r->of->failed; i++)
@@ -314,10 +314,10 @@ static void on_outcome(void *ctx, const orr_team_outcome *outcome)
 {
     static const char *const kinds[] = {"commits", "defers", "drops"};
     rank *k = ctx;
-    drama *d = k->of->of;
+    scenario *d = k->of->of;
     if (d->failed)
         return;
-    drama_log(d, name_of(k), "%s step %" PRIu64 ", %" PRIu64 " contributors, epoch %" PRIu64,
+    scenario_log(d, name_of(k), "%s step %" PRIu64 ", %" PRIu64 " contributors, epoch %" PRIu64,
               kinds[outcome->kind], outcome->step, outcome->contributors, outcome->epoch);
     if (outcome->kind != ORR_OUTCOME_DROPPED && !check_commit(k, outcome))
         return;
@@ -329,14 +329,14 @@ static void on_outcome(void *ctx, const orr_team_outcome *outcome)
 static void on_refused(void *ctx, const char *why)
 {
     rank *k = ctx;
-    drama_log(k->of->of, name_of(k), "is refused: %s", why);
+    scenario_log(k->of->of, name_of(k), "is refused: %s", why);
     k->of->refused = true;
 }
 
 static void on_told(void *ctx, const orr_team_event *event)
 {
     rank *k = ctx;
-    drama_log(k->of->of, name_of(k), "%s: %s (epoch %" PRIu64 ", step %" PRIu64 ")",
+    scenario_log(k->of->of, name_of(k), "%s: %s (epoch %" PRIu64 ", step %" PRIu64 ")",
               orr_team_event_name((orr_team_event_kind)event->kind), event->text, event->epoch,
               event->step);
     if (event->kind == ORR_TEAM_EPOCH)
@@ -357,14 +357,14 @@ static void owner_woken(void *ctx)
 static void start_rank(rank *k, const orr_team_data *data)
 {
     replica *r = k->of;
-    drama *d = r->of;
+    scenario *d = r->of;
     orr_error err;
     orr_world_restart(d->world, k->host);
     k->net = orr_world_net(d->world, k->host);
     k->user = (orr_net_user){.ctx = k, .woken = owner_woken};
     k->n_turns = 0;
     k->doing = RANK_IDLE;
-    k->part = truth_no_part(0);
+    k->part = oracle_no_part(0);
     k->n_deferred = 0;
     k->waits = false;
     model_init(&k->model, &d->plan.shape, k->index);
@@ -390,12 +390,12 @@ static void start_rank(rank *k, const orr_team_data *data)
     const orr_member_user user = {
         .ctx = k, .turn = on_turn, .outcome = on_outcome, .refused = on_refused, .told = on_told};
     if (orr_member_new(k->net, &settings, &user, &k->member, &err) != ORR_OK)
-        drama_fail(d, "%s cannot start: %s", name_of(k), err.text);
+        scenario_fail(d, "%s cannot start: %s", name_of(k), err.text);
 }
 
 void replica_start(replica *r)
 {
-    drama *d = r->of;
+    scenario *d = r->of;
     orr_team_data data = {0};
     orr_error err;
     uint64_t step = 0;
@@ -404,14 +404,14 @@ void replica_start(replica *r)
     if (r->incarnation > 0 && d->plan.back == BACK_EMPTY && !d->anew)
         step = ORR_TEAM_NEVER;
     else if (r->incarnation > 0 && d->plan.back == BACK_CHECKPOINT && r->saved != NULL &&
-             truth_stands(&d->truth, r->saved_which)) {
+             oracle_stands(&d->oracle, r->saved_which)) {
         step = r->saved_step;
         data = r->saved_data;
     }
     r->lives = true;
     r->left = r->refused = r->drains = r->quarrels = false;
     r->incarnation = ++d->incarnations;
-    drama_log(d, r->name, "starts, step %" PRId64 ", incarnation %" PRIu64, (int64_t)step,
+    scenario_log(d, r->name, "starts, step %" PRId64 ", incarnation %" PRIu64, (int64_t)step,
               r->incarnation);
     if (d->plan.ranks > 1) {
         const orr_hub_settings settings = {.coordinator = "h0:77",
@@ -421,7 +421,7 @@ void replica_start(replica *r)
         orr_world_restart(d->world, r->ranks[0].host);
         if (orr_hub_new(orr_world_net(d->world, r->ranks[0].host), &settings, &r->hub, &err) !=
             ORR_OK)
-            drama_fail(d, "%s has no hub: %s", r->name, err.text);
+            scenario_fail(d, "%s has no hub: %s", r->name, err.text);
     }
     for (uint32_t i = 0; i < d->plan.ranks && !d->failed; i++) {
         r->ranks[i].step = step;

@@ -10,14 +10,14 @@
 
 #include "oracle.h"
 
-/* That the truth finds what the protocol must not do. */
+/* That the oracle finds what the protocol must not do. */
 typedef struct team {
     model_shape shape;
-    truth truth;
+    oracle oracle;
     model a, b;
-    truth_part part;
-    const truth_part *parts[1];
-    truth_now now;
+    oracle_part part;
+    const oracle_part *parts[1];
+    oracle_now now;
     orr_team_data data;
     uint32_t which;
 } team;
@@ -27,17 +27,17 @@ static void begin(team *t)
     memset(t, 0, sizeof *t);
     t->shape =
         (model_shape){.n_ops = 2, .n = {3, 5}, .dtype = {ORR_RING_FP32, ORR_RING_FP64}, .words = 9};
-    truth_init(&t->truth, &t->shape, 1);
+    oracle_init(&t->oracle, &t->shape, 1);
     model_init(&t->a, &t->shape, 0);
     model_init(&t->b, &t->shape, 0);
-    t->part = truth_no_part(1);
+    t->part = oracle_no_part(1);
     t->parts[0] = &t->part;
-    t->now = (truth_now){.parts = t->parts, .n = 1, .at = 10};
+    t->now = (oracle_now){.parts = t->parts, .n = 1, .at = 10};
 }
 
 static void end(team *t)
 {
-    truth_done(&t->truth);
+    oracle_done(&t->oracle);
     model_done(&t->a);
     model_done(&t->b);
 }
@@ -53,7 +53,7 @@ static bool commit(team *t, const model *m, uint64_t step, uint64_t contributors
 {
     const orr_team_outcome outcome = {.step = step, .epoch = 1, .contributors = contributors};
     t->now.at++;
-    return truth_commit(&t->truth, m, &outcome, &t->data, &t->now, &t->which);
+    return oracle_commit(&t->oracle, m, &outcome, &t->data, &t->now, &t->which);
 }
 
 static void update(model *m, uint64_t step, uint64_t contributors)
@@ -73,8 +73,8 @@ static void good_step(team *t, uint64_t step)
     assert_true(commit(t, &t->b, step, 2));
     update(&t->a, step, 2);
     update(&t->b, step, 2);
-    assert_true(truth_state(&t->truth, &t->a, t->which));
-    assert_true(truth_state(&t->truth, &t->b, t->which));
+    assert_true(oracle_state(&t->oracle, &t->a, t->which));
+    assert_true(oracle_state(&t->oracle, &t->b, t->which));
 }
 
 static void good_steps_hold(void **state)
@@ -84,7 +84,7 @@ static void good_steps_hold(void **state)
     begin(&t);
     for (uint64_t step = 1; step < 6; step++)
         good_step(&t, step);
-    assert_int_equal(truth_last(&t.truth), 5);
+    assert_int_equal(oracle_last(&t.oracle), 5);
     end(&t);
 }
 
@@ -116,7 +116,7 @@ static void wrong_contributors_are_found(void **state)
     t.data.next = 2;
     reduce(&t.a, slots, 2);
     assert_false(commit(&t, &t.a, 1, 1));
-    assert_true(strstr(t.truth.why, "S2") != NULL);
+    assert_true(strstr(t.oracle.why, "S2") != NULL);
     assert_true(commit(&t, &t.a, 1, 2));
     end(&t);
 }
@@ -132,7 +132,7 @@ static void slots_are_trained_once(void **state)
         (orr_team_data){.next = 3, .returned = {1}, .n = 1}; /* 1 was trained, and comes back */
     reduce(&t.a, slots + 1, 1);
     assert_false(commit(&t, &t.a, 2, 1));
-    assert_true(strstr(t.truth.why, "S3") != NULL);
+    assert_true(strstr(t.oracle.why, "S3") != NULL);
     t.data = (orr_team_data){.next = 1};
     assert_false(commit(&t, &t.a, 2, 1));
     end(&t);
@@ -145,8 +145,8 @@ static void a_wrong_state_is_found(void **state)
     begin(&t);
     good_step(&t, 1);
     t.a.state[3] ^= 1;
-    assert_false(truth_state(&t.truth, &t.a, t.which));
-    assert_false(truth_state_before(&t.truth, &t.b, t.which));
+    assert_false(oracle_state(&t.oracle, &t.a, t.which));
+    assert_false(oracle_state_before(&t.oracle, &t.b, t.which));
     end(&t);
 }
 
@@ -175,7 +175,7 @@ static void two_teams_are_found(void **state)
         t.data = data;
         t.now.n = dead ? 0 : 1;
         assert_int_equal(other_step(&t, &t.b), dead);
-        assert_int_equal(t.truth.undone, dead);
+        assert_int_equal(t.oracle.undone, dead);
         end(&t);
     }
 }
@@ -192,7 +192,7 @@ static void the_prepared_count(void **state)
         const uint64_t slots[] = {2, 3};
         t.data.next = 4;
         reduce(&t.a, slots, 2);
-        t.part = (truth_part){
+        t.part = (oracle_part){
             .step = 2, .slot = 3, .at = before ? 0 : 1000, .epoch = 1, .committed = UINT32_MAX};
         assert_true(commit(&t, &t.a, 2, 2));
         t.data = data;

@@ -37,8 +37,8 @@ static double now_s(void)
 
 static void run_seed(uint64_t seed, tally *t)
 {
-    static drama d;
-    if (!drama_run(&d, seed, NULL, false)) {
+    static scenario d;
+    if (!scenario_run(&d, seed, NULL, false)) {
         t->failed++;
         printf("seed %" PRIu64 ": %s\n", seed, d.why);
         fflush(stdout);
@@ -46,10 +46,10 @@ static void run_seed(uint64_t seed, tally *t)
     t->done++;
     t->events += orr_world_events(d.world);
     t->commits += d.commits;
-    t->undone += d.truth.undone;
+    t->undone += d.oracle.undone;
     if (d.settled_ns > 0 && (uint64_t)d.settled_ns > t->settled_ns)
         t->settled_ns = (uint64_t)d.settled_ns;
-    drama_done(&d);
+    scenario_done(&d);
 }
 
 static void run_job(tally *t, job_slot *slot, uint64_t end, double until_s)
@@ -117,27 +117,27 @@ static int run_many(uint64_t from, uint64_t count, int jobs, double seconds)
 
 static int run_one(uint64_t seed, bool trace, bool frames)
 {
-    static drama d;
-    const bool ok = drama_run(&d, seed, trace ? stdout : NULL, frames);
+    static scenario d;
+    const bool ok = scenario_run(&d, seed, trace ? stdout : NULL, frames);
     printf("seed %" PRIu64 ": %s; %" PRIu64 " events, digest %016" PRIx64
            ", recovered after %.3f s\n",
            seed, ok ? "holds" : d.why, orr_world_events(d.world), orr_world_digest(d.world),
            (double)d.settled_ns / 1e9);
-    drama_done(&d);
+    scenario_done(&d);
     return !ok;
 }
 
 static void seeds_hold(void **state)
 {
     enum { SEEDS = 10000, SECONDS = 30 };
-    static drama d;
+    static scenario d;
     const double until_s = now_s() + SECONDS;
     uint64_t seed = 0, events = 0;
     (void)state;
     for (; seed < SEEDS && now_s() < until_s; seed++) {
-        const bool ok = drama_run(&d, seed, NULL, false);
+        const bool ok = scenario_run(&d, seed, NULL, false);
         events += orr_world_events(d.world);
-        drama_done(&d);
+        scenario_done(&d);
         if (!ok)
             fail_msg("seed %" PRIu64 ": %s (--seed %" PRIu64 " --trace)", seed, d.why, seed);
     }
@@ -147,14 +147,14 @@ static void seeds_hold(void **state)
 
 static void a_seed_is_one_run(void **state)
 {
-    static drama d;
+    static scenario d;
     (void)state;
     for (uint64_t seed = 100; seed < 130; seed++) {
         uint64_t digests[2];
         for (int i = 0; i < 2; i++) {
-            drama_run(&d, seed, NULL, false);
+            scenario_run(&d, seed, NULL, false);
             digests[i] = orr_world_digest(d.world);
-            drama_done(&d);
+            scenario_done(&d);
         }
         assert_int_equal(digests[0], digests[1]);
     }
@@ -163,16 +163,16 @@ static void a_seed_is_one_run(void **state)
 /* What the seeds are for happens in them: else they would hold of a team that nothing befalls. */
 static void much_happens(void **state)
 {
-    static drama d;
+    static scenario d;
     uint64_t undone = 0, commits = 0, deferred = 0, retried = 0;
     (void)state;
     for (uint64_t seed = 0; seed < 300; seed++) {
-        drama_run(&d, seed, NULL, false);
-        undone += d.truth.undone;
+        scenario_run(&d, seed, NULL, false);
+        undone += d.oracle.undone;
         commits += d.commits;
         deferred += d.deferred;
         retried += d.retried;
-        drama_done(&d);
+        scenario_done(&d);
     }
     assert_true(undone > 0);
     assert_true(deferred > 0);

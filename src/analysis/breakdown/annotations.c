@@ -26,7 +26,7 @@ static bool holds(const orr_view *view, orr_node_id v)
 }
 
 /* Groups by kind and name, and the group of each node; ORR_NONE where it has none. */
-static orr_status group_annotations(orr_frame *f, const orr_view *view, group **ret, size_t *ret_n,
+static orr_status group_annotations(orr_analysis_run *f, const orr_view *view, group **ret, size_t *ret_n,
                                     uint32_t **ret_group_of)
 {
     const orr_graph *g = view->graph;
@@ -62,7 +62,7 @@ static orr_status group_annotations(orr_frame *f, const orr_view *view, group **
 /* Threads that carry no annotation of their own (autograd) work for the thread that waits
  * for them: give each such call the annotation that started last and runs at that moment.
  * Calls and annotations are walked together in order of time. */
-static orr_status annotate_by_time(orr_frame *f, const orr_graph *g, const orr_keyed *calls,
+static orr_status annotate_by_time(orr_analysis_run *f, const orr_graph *g, const orr_keyed *calls,
                                    size_t n_calls, orr_node_id *annotation_of)
 {
     size_t n = 0, depth = 0, next = 0;
@@ -89,7 +89,7 @@ static orr_status annotate_by_time(orr_frame *f, const orr_graph *g, const orr_k
 }
 
 /* The annotation of each call that launched work. */
-static orr_status find_annotations(orr_frame *f, const orr_view *view, const orr_work_list *work,
+static orr_status find_annotations(orr_analysis_run *f, const orr_view *view, const orr_work_list *work,
                                    const orr_node_id **ret)
 {
     const orr_graph *g = view->graph;
@@ -112,7 +112,7 @@ static orr_status find_annotations(orr_frame *f, const orr_view *view, const orr
     return ORR_OK;
 }
 
-static orr_status add_kernel_time(orr_frame *f, const orr_view *view, group *groups,
+static orr_status add_kernel_time(orr_analysis_run *f, const orr_view *view, group *groups,
                                   const uint32_t *group_of)
 {
     const orr_graph *g = view->graph;
@@ -127,7 +127,7 @@ static orr_status add_kernel_time(orr_frame *f, const orr_view *view, group *gro
         if (annotation == ORR_NONE || group_of[annotation] == ORR_NONE)
             continue;
         group *into = &groups[group_of[annotation]];
-        into->kernel_ns = orr_sum(into->kernel_ns, g->duration_ns[v]);
+        into->kernel_ns = orr_saturating_sum(into->kernel_ns, g->duration_ns[v]);
     }
     return ORR_OK;
 }
@@ -143,7 +143,7 @@ static int most_first(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static orr_status annotations_of_rank(orr_frame *f, const orr_view *view)
+static orr_status annotations_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     group *groups = NULL;
     size_t n = 0;

@@ -53,7 +53,7 @@ static int in_order(const void *a, const void *b)
     return (x->copy > y->copy) - (x->copy < y->copy);
 }
 
-static orr_status gather(orr_frame *f, const orr_view *view, point **ret, size_t *ret_n)
+static orr_status gather(orr_analysis_run *f, const orr_view *view, point **ret, size_t *ret_n)
 {
     const orr_graph *g = view->graph;
     orr_work_list work;
@@ -98,7 +98,7 @@ static size_t sum_up(point *points, size_t n)
     return i;
 }
 
-static orr_status series_of_rank(orr_frame *f, const orr_view *view)
+static orr_status series_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     point *points;
     size_t n;
@@ -108,7 +108,7 @@ static orr_status series_of_rank(orr_frame *f, const orr_view *view)
         if (kind == NULL)
             return orr_fail_memory(f->err);
         for (const size_t end = i + sum_up(points + i, n - i); i < end; i++) {
-            orr_sample *row = orr_frame_row(f);
+            orr_series_sample *row = orr_frame_row(f);
             if (row == NULL)
                 return orr_fail_memory(f->err);
             row->rank = view->rank;
@@ -120,7 +120,7 @@ static orr_status series_of_rank(orr_frame *f, const orr_view *view)
     return ORR_OK;
 }
 
-static orr_status distribution_of_rank(orr_frame *f, const orr_view *view)
+static orr_status distribution_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     point *points;
     size_t n;
@@ -146,10 +146,10 @@ static orr_status distribution_of_rank(orr_frame *f, const orr_view *view)
 
 orr_status orr_analyze_memory_bandwidth_series(const orr_job *job,
                                                const orr_analysis_options *options,
-                                               orr_arena *arena, const orr_sample **ret_rows,
+                                               orr_arena *arena, const orr_series_sample **ret_rows,
                                                size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_sample),
+    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_series_sample),
                              series_of_rank, (const void **)ret_rows, ret_n);
 }
 

@@ -63,10 +63,10 @@ static orr_status find_own_time(const orr_graph *g, orr_arena *arena, int64_t **
     if (own_ns == NULL)
         return orr_fail_memory(err);
     for (orr_node_id v = 0; v < g->n_nodes; v++) {
-        own_ns[v] = orr_sum(own_ns[v], g->duration_ns[v]);
+        own_ns[v] = orr_saturating_sum(own_ns[v], g->duration_ns[v]);
         if (((HOST_KINDS >> g->kind[v]) & 1) && above[v] != ORR_NONE &&
             g->lane[above[v]] == g->lane[v])
-            own_ns[above[v]] = orr_sum(own_ns[above[v]], -g->duration_ns[v]);
+            own_ns[above[v]] = orr_saturating_sum(own_ns[above[v]], -g->duration_ns[v]);
     }
     *ret = own_ns;
     return ORR_OK;
@@ -103,7 +103,7 @@ static orr_status add_rank(differ *d, const orr_view *view, const char *annotati
             return orr_fail_memory(d->err);
         const int64_t ns = on_device ? g->duration_ns[v] : own_ns[v];
         t->count[side]++;
-        t->sum_ns[side] = orr_sum(t->sum_ns[side], ns > 0 ? ns : 0);
+        t->sum_ns[side] = orr_saturating_sum(t->sum_ns[side], ns > 0 ? ns : 0);
     }
     return ORR_OK;
 }
@@ -136,7 +136,7 @@ static const char *change_of(const total *t, const uint64_t shares[2])
 
 static int64_t share_of(int64_t sum_ns, uint64_t shares)
 {
-    return orr_sum(sum_ns, (int64_t)(shares / 2)) / (int64_t)shares;
+    return orr_saturating_sum(sum_ns, (int64_t)(shares / 2)) / (int64_t)shares;
 }
 
 static int64_t magnitude(int64_t x)

@@ -9,7 +9,7 @@ static unsigned bucket_of(int64_t duration_ns)
     return duration_ns <= 0 ? 0 : 64u - (unsigned)__builtin_clzll((uint64_t)duration_ns);
 }
 
-static orr_status add_rows(orr_frame *f, uint32_t rank, orr_class class,
+static orr_status add_rows(orr_analysis_run *f, uint32_t rank, orr_class class,
                            const orr_stat buckets[BUCKETS])
 {
     for (unsigned b = 0; b < BUCKETS; b++) {
@@ -28,7 +28,7 @@ static orr_status add_rows(orr_frame *f, uint32_t rank, orr_class class,
     return ORR_OK;
 }
 
-static orr_status durations_of_rank(orr_frame *f, const orr_view *view)
+static orr_status durations_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     const orr_graph *g = view->graph;
     orr_work_list work;

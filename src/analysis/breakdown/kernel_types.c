@@ -50,7 +50,7 @@ static void sweep(const orr_spans of_class[3], int64_t sums[SETS])
 }
 
 /* One row a rank and set here; summed over ranks below. */
-static orr_status types_of_rank(orr_frame *f, const orr_view *view)
+static orr_status types_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     orr_work_list work;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
@@ -99,8 +99,8 @@ orr_status orr_analyze_kernel_types(const orr_job *job, const orr_analysis_optio
             k++;
         if (k == n)
             rows[n++].type = part->type;
-        rows[k].sum_ns = orr_sum(rows[k].sum_ns, part->sum_ns);
-        total = orr_sum(total, part->sum_ns);
+        rows[k].sum_ns = orr_saturating_sum(rows[k].sum_ns, part->sum_ns);
+        total = orr_saturating_sum(total, part->sum_ns);
     }
     for (size_t k = 0; k < n; k++)
         rows[k].frac = orr_frac((double)rows[k].sum_ns, (double)total);

@@ -32,13 +32,13 @@ static void stat_join(orr_stat *into, const orr_stat *other)
     into->mean += delta * b / (a + b);
     into->m2 += other->m2 + delta * delta * a * b / (a + b);
     into->count += other->count;
-    into->sum = orr_sum(into->sum, other->sum);
+    into->sum = orr_saturating_sum(into->sum, other->sum);
     into->min = other->min < into->min ? other->min : into->min;
     into->max = other->max > into->max ? other->max : into->max;
 }
 
 /* Work of a class by name, then start. */
-static orr_status sort_by_name(orr_frame *f, const orr_graph *g, const orr_work_list *work,
+static orr_status sort_by_name(orr_analysis_run *f, const orr_graph *g, const orr_work_list *work,
                                orr_class class, orr_keyed **ret, size_t *ret_n)
 {
     orr_keyed *items = orr_arena_array(f->scratch, orr_keyed, work->n);
@@ -53,7 +53,7 @@ static orr_status sort_by_name(orr_frame *f, const orr_graph *g, const orr_work_
     return orr_sort_keyed(items, n, f->scratch, f->err);
 }
 
-static orr_status group_by_name(orr_frame *f, const orr_graph *g, const orr_work_list *work,
+static orr_status group_by_name(orr_analysis_run *f, const orr_graph *g, const orr_work_list *work,
                                 orr_class class, group **ret, size_t *ret_n)
 {
     orr_keyed *items = NULL;
@@ -83,14 +83,14 @@ static size_t named(const group *groups, size_t n, const orr_analysis_options *o
         return n;
     int64_t total = 0, sum = 0;
     for (size_t i = 0; i < n; i++)
-        total = orr_sum(total, groups[i].stat.sum);
+        total = orr_saturating_sum(total, groups[i].stat.sum);
     size_t keep = 0;
     while (keep < options->top_kernels && (double)sum < options->top_duration_frac * (double)total)
-        sum = orr_sum(sum, groups[keep++].stat.sum);
+        sum = orr_saturating_sum(sum, groups[keep++].stat.sum);
     return keep;
 }
 
-static orr_status add_row(orr_frame *f, uint32_t rank, const char *type, const group *from)
+static orr_status add_row(orr_analysis_run *f, uint32_t rank, const char *type, const group *from)
 {
     orr_kernel *row = orr_frame_row(f);
     if (row == NULL)
@@ -107,7 +107,7 @@ static orr_status add_row(orr_frame *f, uint32_t rank, const char *type, const g
     return ORR_OK;
 }
 
-static orr_status add_class(orr_frame *f, const orr_view *view, const orr_work_list *work,
+static orr_status add_class(orr_analysis_run *f, const orr_view *view, const orr_work_list *work,
                             orr_class class)
 {
     group *groups = NULL, others = {.name = "others"};
@@ -122,7 +122,7 @@ static orr_status add_class(orr_frame *f, const orr_view *view, const orr_work_l
     return keep < n ? add_row(f, view->rank, type, &others) : ORR_OK;
 }
 
-static orr_status kernels_of_rank(orr_frame *f, const orr_view *view)
+static orr_status kernels_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     orr_work_list work;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));

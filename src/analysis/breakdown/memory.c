@@ -14,7 +14,7 @@ typedef struct timeline {
     const event *events; /* shape (n), n > 0 */
     size_t n;
 } timeline;
-typedef orr_status (*timeline_visitor)(orr_frame *f, const orr_view *view, const timeline *t);
+typedef orr_status (*timeline_visitor)(orr_analysis_run *f, const orr_view *view, const timeline *t);
 
 /* c10::DeviceType, from PyTorch's c10/core/DeviceType.h. */
 static const char *const DEVICE_TYPES[] = {
@@ -35,7 +35,7 @@ static const char *device_label(const orr_memory *memory, orr_arena *arena)
 }
 
 /* Memory events in the window, by device, then time. */
-static orr_status by_device(orr_frame *f, const orr_view *view, orr_keyed **ret, size_t *ret_n)
+static orr_status by_device(orr_analysis_run *f, const orr_view *view, orr_keyed **ret, size_t *ret_n)
 {
     const orr_graph *g = view->graph;
     orr_keyed *items = orr_arena_array(f->scratch, orr_keyed, g->n_memories);
@@ -70,11 +70,11 @@ static event event_of(const orr_graph *g, orr_node_id v, int64_t before_bytes)
                    .bytes = memory->bytes,
                    .allocated_bytes = memory->allocated_bytes >= 0
                                           ? memory->allocated_bytes
-                                          : orr_sum(before_bytes, memory->bytes),
+                                          : orr_saturating_sum(before_bytes, memory->bytes),
                    .reserved_bytes = memory->reserved_bytes};
 }
 
-static orr_status visit_devices(orr_frame *f, const orr_view *view, timeline_visitor visit)
+static orr_status visit_devices(orr_analysis_run *f, const orr_view *view, timeline_visitor visit)
 {
     const orr_graph *g = view->graph;
     orr_keyed *items = NULL;
@@ -102,7 +102,7 @@ static int64_t allocated_before(const event *e)
     return __builtin_sub_overflow(e->allocated_bytes, e->bytes, &before) ? 0 : before;
 }
 
-static orr_status add_summary(orr_frame *f, const orr_view *view, const timeline *t)
+static orr_status add_summary(orr_analysis_run *f, const orr_view *view, const timeline *t)
 {
     orr_memory_summary *row = orr_frame_row(f);
     if (row == NULL)
@@ -126,17 +126,17 @@ static orr_status add_summary(orr_frame *f, const orr_view *view, const timeline
     return ORR_OK;
 }
 
-static orr_status add_sample(orr_frame *f, const orr_view *view, const char *series, int64_t at_ns,
+static orr_status add_sample(orr_analysis_run *f, const orr_view *view, const char *series, int64_t at_ns,
                              int64_t bytes)
 {
-    orr_sample *row = orr_frame_row(f);
+    orr_series_sample *row = orr_frame_row(f);
     if (row == NULL)
         return orr_fail_memory(f->err);
-    *row = (orr_sample){view->rank, series, orr_view_job_ns(view, at_ns), (double)bytes};
+    *row = (orr_series_sample){view->rank, series, orr_view_job_ns(view, at_ns), (double)bytes};
     return ORR_OK;
 }
 
-static orr_status add_samples(orr_frame *f, const orr_view *view, const timeline *t)
+static orr_status add_samples(orr_analysis_run *f, const orr_view *view, const timeline *t)
 {
     const char *allocated = orr_arena_printf(f->arena, "%s allocated", t->device);
     const char *reserved = orr_arena_printf(f->arena, "%s reserved", t->device);
@@ -150,12 +150,12 @@ static orr_status add_samples(orr_frame *f, const orr_view *view, const timeline
     return ORR_OK;
 }
 
-static orr_status summary_of_rank(orr_frame *f, const orr_view *view)
+static orr_status summary_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     return visit_devices(f, view, add_summary);
 }
 
-static orr_status series_of_rank(orr_frame *f, const orr_view *view)
+static orr_status series_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     return visit_devices(f, view, add_samples);
 }
@@ -169,9 +169,9 @@ orr_status orr_analyze_memory(const orr_job *job, const orr_analysis_options *op
 }
 
 orr_status orr_analyze_memory_series(const orr_job *job, const orr_analysis_options *options,
-                                     orr_arena *arena, const orr_sample **ret_rows, size_t *ret_n,
+                                     orr_arena *arena, const orr_series_sample **ret_rows, size_t *ret_n,
                                      orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_sample),
+    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_series_sample),
                              series_of_rank, (const void **)ret_rows, ret_n);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/common.h"
 
-static orr_status overlap_of_rank(orr_frame *f, const orr_view *view)
+static orr_status overlap_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     orr_work_list work;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));

@@ -16,7 +16,7 @@ static size_t step_at(const orr_instance *steps, size_t n, int64_t moment_ns)
 }
 
 /* Work in order of the step that launched it; work of no step is left out. */
-static orr_status by_step(orr_frame *f, const orr_view *view, const orr_work_list *work,
+static orr_status by_step(orr_analysis_run *f, const orr_view *view, const orr_work_list *work,
                           const orr_instance *steps, size_t n_steps, orr_keyed **ret, size_t *ret_n)
 {
     const orr_graph *g = view->graph;
@@ -37,7 +37,7 @@ static orr_status by_step(orr_frame *f, const orr_view *view, const orr_work_lis
     return orr_sort_keyed(order, n, f->scratch, f->err);
 }
 
-static orr_status fill_row(orr_frame *f, const orr_view *view, const orr_work_list *work, orr_step *row)
+static orr_status fill_row(orr_analysis_run *f, const orr_view *view, const orr_work_list *work, orr_step_summary *row)
 {
     orr_spans computation, communication, both, busy;
     ORR_TRY(orr_spans_of_work(view, work, ORR_CLASS_COMPUTATION, f->scratch, &computation, f->err));
@@ -52,11 +52,11 @@ static orr_status fill_row(orr_frame *f, const orr_view *view, const orr_work_li
     return ORR_OK;
 }
 
-static orr_status add_step(orr_frame *f, const orr_view *view, const orr_instance *step,
+static orr_status add_step(orr_analysis_run *f, const orr_view *view, const orr_instance *step,
                            const orr_work_list *work)
 {
     const orr_graph *g = view->graph;
-    orr_step row = {.rank = view->rank,
+    orr_step_summary row = {.rank = view->rank,
                     .name = orr_graph_str(g, g->name[step->node]),
                     .number = step->number,
                     .start_ns = orr_view_job_ns(view, step->from_ns),
@@ -64,14 +64,14 @@ static orr_status add_step(orr_frame *f, const orr_view *view, const orr_instanc
     const orr_arena_mark mark = orr_arena_get_mark(f->scratch);
     ORR_TRY(fill_row(f, view, work, &row));
     orr_arena_rewind(f->scratch, mark);
-    orr_step *added = orr_frame_row(f);
+    orr_step_summary *added = orr_frame_row(f);
     if (added == NULL)
         return orr_fail_memory(f->err);
     *added = row;
     return ORR_OK;
 }
 
-static orr_status steps_of_rank(orr_frame *f, const orr_view *view)
+static orr_status steps_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     const orr_instance *steps;
     size_t n_steps = 0, n = 0;
@@ -103,9 +103,9 @@ static orr_status steps_of_rank(orr_frame *f, const orr_view *view)
 }
 
 orr_status orr_analyze_steps(const orr_job *job, const orr_analysis_options *options,
-                             orr_arena *arena, const orr_step **ret_rows, size_t *ret_n,
+                             orr_arena *arena, const orr_step_summary **ret_rows, size_t *ret_n,
                              orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_step),
+    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_step_summary),
                              steps_of_rank, (const void **)ret_rows, ret_n);
 }

@@ -50,8 +50,8 @@ static orr_collective_summary sum_up(const orr_collective_row *const *rows, size
                                   .count = n,
                                   .bytes = rows[0]->bytes};
     for (size_t i = 0; i < n; i++) {
-        sum.sum_ns = orr_sum(sum.sum_ns, rows[i]->duration_ns);
-        sum.skew_sum_ns = orr_sum(sum.skew_sum_ns, rows[i]->skew_ns);
+        sum.sum_ns = orr_saturating_sum(sum.sum_ns, rows[i]->duration_ns);
+        sum.skew_sum_ns = orr_saturating_sum(sum.skew_sum_ns, rows[i]->skew_ns);
         if (rows[i]->skew_ns > sum.skew_max_ns)
             sum.skew_max_ns = rows[i]->skew_ns;
         sum.transfer_mean_ns += (double)rows[i]->transfer_ns / (double)n;

@@ -10,7 +10,7 @@ static uint32_t group_of(const orr_graph *g, orr_node_id v)
 
 /* One group's communication: by_group[0..n) are rows of `work`. Time in which two of its
  * communications run at once counts once. */
-static orr_status row_of_group(orr_frame *frame, const orr_view *view, const orr_work_list *work,
+static orr_status row_of_group(orr_analysis_run *frame, const orr_view *view, const orr_work_list *work,
                                const orr_keyed *by_group, size_t n, const orr_spans *computation)
 {
     const orr_graph *g = view->graph;
@@ -27,7 +27,7 @@ static orr_status row_of_group(orr_frame *frame, const orr_view *view, const orr
         const orr_comm *comm = orr_graph_comm(g, v);
         any[i] = (orr_interval){g->start_ns[v], orr_end_ns(g, v)};
         if (comm != NULL && orr_comm_bytes(comm) > 0)
-            row->bytes = orr_sum(row->bytes, orr_comm_bytes(comm));
+            row->bytes = orr_saturating_sum(row->bytes, orr_comm_bytes(comm));
     }
     orr_spans communication;
     ORR_TRY(orr_spans_of(any, n, frame->scratch, &communication, frame->err));
@@ -37,7 +37,7 @@ static orr_status row_of_group(orr_frame *frame, const orr_view *view, const orr
     return ORR_OK;
 }
 
-static orr_status exposed_of_rank(orr_frame *frame, const orr_view *view)
+static orr_status exposed_of_rank(orr_analysis_run *frame, const orr_view *view)
 {
     orr_work_list work;
     orr_spans computation;

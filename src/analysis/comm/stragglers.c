@@ -10,7 +10,7 @@
  * at hand this names the ranks that HTA names, which looks for late starts of the kernel whose
  * duration differs most; unlike that it needs no steps and no kernel that all ranks share. */
 
-static orr_status communication_of_rank(orr_frame *frame, const orr_view *view)
+static orr_status communication_of_rank(orr_analysis_run *frame, const orr_view *view)
 {
     orr_work_list work;
     ORR_TRY(orr_view_work(view, frame->scratch, &work, frame->err));
@@ -20,7 +20,7 @@ static orr_status communication_of_rank(orr_frame *frame, const orr_view *view)
     row->rank = view->rank;
     for (size_t i = 0; i < work.n; i++)
         if (work.class[i] == ORR_CLASS_COMMUNICATION)
-            row->comm_ns = orr_sum(row->comm_ns, view->graph->duration_ns[work.node[i]]);
+            row->comm_ns = orr_saturating_sum(row->comm_ns, view->graph->duration_ns[work.node[i]]);
     return ORR_OK;
 }
 
@@ -49,7 +49,7 @@ static void add_lateness(const orr_job *job, const orr_match *match, const orr_v
             continue;
         const int64_t late = orr_job_start_ns(job, graph, members[i].node) - middle;
         if (late > 0)
-            row_of[graph]->late_ns = orr_sum(row_of[graph]->late_ns, late);
+            row_of[graph]->late_ns = orr_saturating_sum(row_of[graph]->late_ns, late);
     }
 }
 
@@ -121,7 +121,7 @@ orr_status orr_analyze_stragglers(const orr_job *job, const orr_analysis_options
                                           &n));
     int64_t sum_ns = 0;
     for (size_t i = 0; i < n; i++)
-        sum_ns = orr_sum(sum_ns, ((const orr_straggler *)found)[i].comm_ns);
+        sum_ns = orr_saturating_sum(sum_ns, ((const orr_straggler *)found)[i].comm_ns);
     if (n < 2 || sum_ns == 0)
         n = 0; /* nobody to compare with */
     orr_straggler *rows = orr_arena_array(arena, orr_straggler, n);

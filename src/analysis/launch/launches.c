@@ -15,7 +15,7 @@ static orr_launch launch_of(const orr_view *view, orr_node_id call, orr_node_id 
                         .launch_delay_ns = delay_ns > 0 ? delay_ns : 0};
 }
 
-static orr_status launches_of_rank(orr_frame *f, const orr_view *view)
+static orr_status launches_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     orr_work_list work;
     if (view->host_only)
@@ -48,15 +48,15 @@ static void count(orr_launch_summary *row, const orr_launch *launch, bool first,
     row->launches++;
     row->short_kernels += launch->gpu_duration_ns < launch->cpu_duration_ns;
     row->long_delays += launch->launch_delay_ns > options->launch_delay_cutoff_ns;
-    row->gpu_ns = orr_sum(row->gpu_ns, launch->gpu_duration_ns);
-    row->delay_ns = orr_sum(row->delay_ns, launch->launch_delay_ns);
+    row->gpu_ns = orr_saturating_sum(row->gpu_ns, launch->gpu_duration_ns);
+    row->delay_ns = orr_saturating_sum(row->delay_ns, launch->launch_delay_ns);
     if (first) {
         row->long_calls += launch->cpu_duration_ns > options->runtime_cutoff_ns;
-        row->cpu_ns = orr_sum(row->cpu_ns, launch->cpu_duration_ns);
+        row->cpu_ns = orr_saturating_sum(row->cpu_ns, launch->cpu_duration_ns);
     }
 }
 
-static orr_status summary_of_rank(orr_frame *f, const orr_view *view)
+static orr_status summary_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     orr_work_list work;
     if (view->host_only)

@@ -21,10 +21,10 @@ static void add_instance(group *into, const orr_graph *g, const orr_owned *insta
     into->op_delay_ns += (double)(g->start_ns[call] - g->start_ns[instance->owner]);
     into->runtime_delay_ns += (double)(g->start_ns[work] - g->start_ns[call]);
     for (size_t i = 0; i < instance->n; i++)
-        into->kernel_ns = orr_sum(into->kernel_ns, g->duration_ns[instance->work[i]]);
+        into->kernel_ns = orr_saturating_sum(into->kernel_ns, g->duration_ns[instance->work[i]]);
 }
 
-static orr_status group_instances(orr_frame *f, const orr_graph *g, const orr_owned *instances,
+static orr_status group_instances(orr_analysis_run *f, const orr_graph *g, const orr_owned *instances,
                                   size_t n, group *groups, size_t *ret_n)
 {
     orr_strtab *sequences = orr_strtab_new();
@@ -54,7 +54,7 @@ static int most_often_first(const void *a, const void *b)
     return by_op != 0 ? by_op : strcmp(x->kernels, y->kernels);
 }
 
-static orr_status add_row(orr_frame *f, const orr_view *view, const group *from)
+static orr_status add_row(orr_analysis_run *f, const orr_view *view, const group *from)
 {
     const orr_graph *g = view->graph;
     orr_op_kernels *row = orr_frame_row(f);
@@ -70,7 +70,7 @@ static orr_status add_row(orr_frame *f, const orr_view *view, const group *from)
     return row->kernels == NULL ? orr_fail_memory(f->err) : ORR_OK;
 }
 
-static orr_status op_kernels_of_rank(orr_frame *f, const orr_view *view)
+static orr_status op_kernels_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     const orr_graph *g = view->graph;
     const orr_node_id *op_of;

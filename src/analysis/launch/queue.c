@@ -14,10 +14,10 @@ typedef struct series {
     const int64_t *length; /* shape (n) */
     size_t n;
 } series;
-typedef orr_status (*series_visitor)(orr_frame *f, const orr_view *view, const series *s);
+typedef orr_status (*series_visitor)(orr_analysis_run *f, const orr_view *view, const series *s);
 
 /* Work that has a launch, by stream and call, then start. */
-static orr_status by_stream_and_call(orr_frame *f, const orr_view *view, const orr_work_list *work,
+static orr_status by_stream_and_call(orr_analysis_run *f, const orr_view *view, const orr_work_list *work,
                                      orr_keyed **ret, size_t *ret_n)
 {
     const orr_graph *g = view->graph;
@@ -37,7 +37,7 @@ static orr_status by_stream_and_call(orr_frame *f, const orr_view *view, const o
     return orr_sort_keyed(items, n, f->scratch, f->err);
 }
 
-static orr_status build_series(orr_frame *f, const launch *launches, size_t n, series *ret)
+static orr_status build_series(orr_analysis_run *f, const launch *launches, size_t n, series *ret)
 {
     orr_keyed *points = orr_arena_array(f->scratch, orr_keyed, 2 * n);
     int64_t *at_ns = orr_arena_array(f->scratch, int64_t, 2 * n);
@@ -59,7 +59,7 @@ static orr_status build_series(orr_frame *f, const launch *launches, size_t n, s
     return ORR_OK;
 }
 
-static orr_status visit_streams(orr_frame *f, const orr_view *view, series_visitor visit)
+static orr_status visit_streams(orr_analysis_run *f, const orr_view *view, series_visitor visit)
 {
     const orr_graph *g = view->graph;
     orr_work_list work;
@@ -91,10 +91,10 @@ static orr_status visit_streams(orr_frame *f, const orr_view *view, series_visit
     return ORR_OK;
 }
 
-static orr_status add_samples(orr_frame *f, const orr_view *view, const series *s)
+static orr_status add_samples(orr_analysis_run *f, const orr_view *view, const series *s)
 {
     for (size_t i = 0; i < s->n; i++) {
-        orr_sample *row = orr_frame_row(f);
+        orr_series_sample *row = orr_frame_row(f);
         if (row == NULL)
             return orr_fail_memory(f->err);
         row->rank = view->rank;
@@ -105,7 +105,7 @@ static orr_status add_samples(orr_frame *f, const orr_view *view, const series *
     return ORR_OK;
 }
 
-static orr_status add_distribution(orr_frame *f, const orr_view *view, const series *s)
+static orr_status add_distribution(orr_analysis_run *f, const orr_view *view, const series *s)
 {
     double *values = orr_arena_array(f->scratch, double, s->n);
     orr_distribution *row = orr_frame_row(f);
@@ -119,7 +119,7 @@ static orr_status add_distribution(orr_frame *f, const orr_view *view, const ser
     return ORR_OK;
 }
 
-static orr_status add_blocked(orr_frame *f, const orr_view *view, const series *s)
+static orr_status add_blocked(orr_analysis_run *f, const orr_view *view, const series *s)
 {
     orr_blocked *row = orr_frame_row(f);
     if (row == NULL)
@@ -133,26 +133,26 @@ static orr_status add_blocked(orr_frame *f, const orr_view *view, const series *
     return ORR_OK;
 }
 
-static orr_status series_of_rank(orr_frame *f, const orr_view *view)
+static orr_status series_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     return visit_streams(f, view, add_samples);
 }
 
-static orr_status distribution_of_rank(orr_frame *f, const orr_view *view)
+static orr_status distribution_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     return visit_streams(f, view, add_distribution);
 }
 
-static orr_status blocked_of_rank(orr_frame *f, const orr_view *view)
+static orr_status blocked_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     return visit_streams(f, view, add_blocked);
 }
 
 orr_status orr_analyze_queue_length_series(const orr_job *job, const orr_analysis_options *options,
-                                           orr_arena *arena, const orr_sample **ret_rows,
+                                           orr_arena *arena, const orr_series_sample **ret_rows,
                                            size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_sample),
+    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_series_sample),
                              series_of_rank, (const void **)ret_rows, ret_n);
 }
 

@@ -27,7 +27,7 @@ static bool wanted(const name_filter *names, orr_node_id v)
 }
 
 /* For every node the outermost wanted operator that it is in, itself included. */
-static orr_status find_roots(orr_frame *f, const name_filter *names, const orr_node_id **ret)
+static orr_status find_roots(orr_analysis_run *f, const name_filter *names, const orr_node_id **ret)
 {
     const orr_graph *g = names->graph;
     const orr_node_id unknown = ORR_NONE - 1;
@@ -65,7 +65,7 @@ typedef struct group {
     int64_t kernel_ns, op_ns;
 } group;
 
-static orr_status group_roots(orr_frame *f, const orr_graph *g, const orr_owned *roots, size_t n,
+static orr_status group_roots(orr_analysis_run *f, const orr_graph *g, const orr_owned *roots, size_t n,
                               group *groups, size_t *ret_n)
 {
     orr_strtab *sequences = orr_strtab_new();
@@ -82,9 +82,9 @@ static orr_status group_roots(orr_frame *f, const orr_graph *g, const orr_owned 
         group *into = &groups[number - 1]; /* 0 is the empty string */
         if (into->count++ == 0)
             into->first = &roots[i];
-        into->op_ns = orr_sum(into->op_ns, g->duration_ns[roots[i].owner]);
+        into->op_ns = orr_saturating_sum(into->op_ns, g->duration_ns[roots[i].owner]);
         for (size_t k = 0; k < roots[i].n; k++)
-            into->kernel_ns = orr_sum(into->kernel_ns, g->duration_ns[roots[i].work[k]]);
+            into->kernel_ns = orr_saturating_sum(into->kernel_ns, g->duration_ns[roots[i].work[k]]);
     }
     *ret_n = orr_strtab_count(sequences) - 1;
     orr_strtab_free(sequences);
@@ -101,7 +101,7 @@ static int most_often_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-static orr_status add_rows(orr_frame *f, const orr_view *view, group *groups, size_t n)
+static orr_status add_rows(orr_analysis_run *f, const orr_view *view, group *groups, size_t n)
 {
     qsort(groups, n, sizeof *groups, most_often_first);
     const size_t top = f->options.sequence_top;
@@ -120,7 +120,7 @@ static orr_status add_rows(orr_frame *f, const orr_view *view, group *groups, si
     return ORR_OK;
 }
 
-static orr_status sequences_of_rank(orr_frame *f, const orr_view *view)
+static orr_status sequences_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     const orr_graph *g = view->graph;
     orr_work_list work;

@@ -20,9 +20,9 @@ static bool on_stream(const orr_graph *g, orr_node_id v)
     return g->lanes[g->lane[v]].kind == ORR_LANE_STREAM;
 }
 
-orr_place orr_place_of(const orr_walker *w, uint32_t graph, orr_node_id v, bool end)
+orr_path_place orr_path_place_of(const orr_walker *w, uint32_t graph, orr_node_id v, bool end)
 {
-    orr_place place = {.graph = graph, .node = v};
+    orr_path_place place = {.graph = graph, .node = v};
     if (on_stream(w->job->graphs[graph], v)) {
         place.where = end ? ORR_DEVICE_END : ORR_DEVICE_START;
     } else {
@@ -52,7 +52,7 @@ static orr_cause cause_of_dep(const orr_walker *w, uint32_t graph, uint32_t i, b
         .at_ns = from_start ? orr_walk_start_ns(w, graph, u) : orr_walk_end_ns(w, graph, u),
         .strength = strengths[kind],
         .bound = kind == ORR_DEP_LAUNCH ? ORR_BOUND_LAUNCH : ORR_BOUND_KERNEL_GAP,
-        .to = orr_place_of(w, graph, u, !from_start)};
+        .to = orr_path_place_of(w, graph, u, !from_start)};
 }
 
 orr_cause orr_latest_cause(const orr_walker *w, uint32_t graph, orr_node_id v, bool of_end,
@@ -106,7 +106,7 @@ static orr_node_id ended_before(const orr_graph *g, orr_lane_id lane, int64_t ti
     return ORR_NONE;
 }
 
-orr_cause orr_cause_of_late(orr_walker *w, orr_place start, orr_cause known)
+orr_cause orr_cause_of_late(orr_walker *w, orr_path_place start, orr_cause known)
 {
     orr_walk_rank *rank = &w->ranks[start.graph];
     const orr_graph *g = rank->view->graph;
@@ -125,12 +125,12 @@ orr_cause orr_cause_of_late(orr_walker *w, orr_place start, orr_cause known)
         if (end_ns > cause.at_ns && start_ns - end_ns < w->queue_gap_ns)
             cause = (orr_cause){.at_ns = end_ns,
                                 .bound = ORR_BOUND_KERNEL_GAP,
-                                .to = orr_place_of(w, start.graph, v, true)};
+                                .to = orr_path_place_of(w, start.graph, v, true)};
     }
     return cause;
 }
 
-orr_cause orr_cause_of_silence(const orr_walker *w, orr_place at, int64_t silent_ns)
+orr_cause orr_cause_of_silence(const orr_walker *w, orr_path_place at, int64_t silent_ns)
 {
     const orr_walk_rank *rank = &w->ranks[at.graph];
     const orr_graph *g = rank->view->graph;
@@ -152,7 +152,7 @@ orr_cause orr_cause_of_silence(const orr_walker *w, orr_place at, int64_t silent
         woke_ns - end_ns > end_ns - silent_ns)
         return no_cause;
     return (orr_cause){
-        .at_ns = end_ns, .bound = ORR_BOUND_CPU, .to = orr_place_of(w, at.graph, v, true)};
+        .at_ns = end_ns, .bound = ORR_BOUND_CPU, .to = orr_path_place_of(w, at.graph, v, true)};
 }
 
 bool orr_last_arrival(const orr_walker *w, uint32_t graph, orr_node_id v, int64_t *ret_at_ns,

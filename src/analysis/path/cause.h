@@ -14,18 +14,18 @@ typedef enum orr_where {
     ORR_DEVICE_END,
     ORR_DEVICE_START
 } orr_where;
-typedef struct orr_place {
+typedef struct orr_path_place {
     orr_where   where;
     uint32_t    graph;
     orr_node_id node;
     uint32_t    point; /* ORR_HOST_POINT only */
-} orr_place;
+} orr_path_place;
 
 typedef struct orr_cause {
     int64_t   at_ns;    /* INT64_MIN: nothing is known           */
     int       strength; /* among causes of one moment            */
     orr_bound bound;    /* of the wait from then on              */
-    orr_place to;       /* where it was; may be nowhere          */
+    orr_path_place to;       /* where it was; may be nowhere          */
 } orr_cause;
 
 typedef struct orr_walk_rank {
@@ -42,14 +42,14 @@ typedef struct orr_walker {
     const orr_job *job;
     int64_t        queue_gap_ns; /* see orr_path_walk() */
     orr_walk_rank *ranks;        /* shape (D)           */
-    orr_trail      trail;
+    orr_trail      builder;
     orr_arena     *scratch;
     orr_error     *err;
 } orr_walker;
 
 int64_t   orr_walk_start_ns(const orr_walker *w, uint32_t graph, orr_node_id v);
 int64_t   orr_walk_end_ns(const orr_walker *w, uint32_t graph, orr_node_id v);
-orr_place orr_place_of(const orr_walker *w, uint32_t graph, orr_node_id v, bool end);
+orr_path_place orr_path_place_of(const orr_walker *w, uint32_t graph, orr_node_id v, bool end);
 
 /* By the dependencies of a node: the latest cause of its start, or (`of_end`) of its end. Not
  * later than `limit_ns`: where clocks disagree the cause counts as of that moment. On a host thread
@@ -61,11 +61,11 @@ orr_cause orr_latest_cause(const orr_walker *w, uint32_t graph, orr_node_id v, b
  * cause `known`: recordings without events, or a CUDA graph, whose inner order is not recorded.
  * If it began just when other work of the device ended, that is taken to be why; else, unless
  * it was being launched, nothing is. */
-orr_cause orr_cause_of_late(orr_walker *w, orr_place start, orr_cause known);
+orr_cause orr_cause_of_late(orr_walker *w, orr_path_place start, orr_cause known);
 
 /* A thread that did nothing since `silent_ns` until the point `at`: if a communication on another
  * thread ended in the later half of that silence, it waited for that, as for gloo's threads. */
-orr_cause orr_cause_of_silence(const orr_walker *w, orr_place at, int64_t silent_ns);
+orr_cause orr_cause_of_silence(const orr_walker *w, orr_path_place at, int64_t silent_ns);
 
 /* When the last member of a matched communication arrived, and which. False: not matched, or
  * nobody came later than this one. */

@@ -202,16 +202,16 @@ static bool joins(const orr_path_piece *later, const orr_path_piece *piece)
            later->bound == piece->bound && later->wait == piece->wait;
 }
 
-bool orr_trail_add(orr_trail *trail, uint32_t graph, orr_node_id node, orr_bound bound, bool wait,
+bool orr_trail_add(orr_trail *builder, uint32_t graph, orr_node_id node, orr_bound bound, bool wait,
                    int64_t from_ns)
 {
-    if (from_ns < trail->start_ns)
-        from_ns = trail->start_ns;
-    if (from_ns >= trail->cursor_ns)
+    if (from_ns < builder->start_ns)
+        from_ns = builder->start_ns;
+    if (from_ns >= builder->cursor_ns)
         return true;
-    const orr_graph *g = trail->job->graphs[graph];
+    const orr_graph *g = builder->job->graphs[graph];
     const uint32_t rank =
-        trail->rank == ORR_NONE ? trail->job->rank_of_graph[graph] : trail->rank;
+        builder->rank == ORR_NONE ? builder->job->rank_of_graph[graph] : builder->rank;
     const orr_path_piece piece = {.rank = rank,
                                   .graph = graph,
                                   .node = node,
@@ -219,33 +219,33 @@ bool orr_trail_add(orr_trail *trail, uint32_t graph, orr_node_id node, orr_bound
                                   .bound = (uint8_t)bound,
                                   .wait = wait,
                                   .from_ns = from_ns,
-                                  .to_ns = trail->cursor_ns};
-    trail->cursor_ns = from_ns;
-    if (trail->n > 0 && joins(&trail->at[trail->n - 1], &piece)) {
-        trail->at[trail->n - 1].from_ns = from_ns;
+                                  .to_ns = builder->cursor_ns};
+    builder->cursor_ns = from_ns;
+    if (builder->n > 0 && joins(&builder->at[builder->n - 1], &piece)) {
+        builder->at[builder->n - 1].from_ns = from_ns;
         return true;
     }
-    return orr_array_push(trail, piece);
+    return orr_array_push(builder, piece);
 }
 
-orr_status orr_trail_finish(orr_trail *trail, orr_arena *arena, orr_critical_path *ret,
+orr_status orr_trail_finish(orr_trail *builder, orr_arena *arena, orr_critical_path *ret,
                             orr_error *err)
 {
-    orr_path_piece *pieces = orr_arena_array(arena, orr_path_piece, trail->n);
+    orr_path_piece *pieces = orr_arena_array(arena, orr_path_piece, builder->n);
     if (pieces == NULL)
         return orr_fail_memory(err);
-    for (size_t i = 0; i < trail->n; i++) {
-        pieces[i] = trail->at[trail->n - 1 - i];
+    for (size_t i = 0; i < builder->n; i++) {
+        pieces[i] = builder->at[builder->n - 1 - i];
         ret->bound_ns[pieces[i].bound] += pieces[i].to_ns - pieces[i].from_ns;
     }
     ret->pieces = pieces;
-    ret->n_pieces = trail->n;
-    ret->start_ns = trail->start_ns;
-    ret->end_ns = trail->end_ns;
+    ret->n_pieces = builder->n;
+    ret->start_ns = builder->start_ns;
+    ret->end_ns = builder->end_ns;
     return ORR_OK;
 }
 
-void orr_trail_done(orr_trail *trail)
+void orr_trail_done(orr_trail *builder)
 {
-    orr_array_done(trail);
+    orr_array_done(builder);
 }

@@ -286,7 +286,7 @@ static orr_status measure(finder *f)
                 stack[depth++] = e->from;
                 continue;
             }
-            const int64_t dist = orr_sum(f->dist_ns[e->from], weight_of(f, e));
+            const int64_t dist = orr_saturating_sum(f->dist_ns[e->from], weight_of(f, e));
             if (state[e->from] == DONE && (f->best[p] == ORR_NONE || dist > f->dist_ns[p])) {
                 f->dist_ns[p] = dist;
                 f->best[p] = next[p];
@@ -313,24 +313,24 @@ static orr_node_id node_of(const finder *f, uint32_t point)
     return point < f->points.n ? f->points.node[point] : f->device[(point - f->points.n) / 2];
 }
 
-/* The path in pieces; `trail` has its extent. */
-static orr_status lay_out(const finder *f, orr_trail *trail)
+/* The path in pieces; `builder` has its extent. */
+static orr_status lay_out(const finder *f, orr_trail *builder)
 {
     const uint32_t graph = f->view->graph_id;
     uint32_t p = farthest(f);
-    bool ok = orr_trail_add(trail, graph, node_of(f, p), ORR_BOUND_NONE, true,
+    bool ok = orr_trail_add(builder, graph, node_of(f, p), ORR_BOUND_NONE, true,
                             orr_view_job_ns(f->view, time_of(f, p)));
     while (ok && f->best[p] != ORR_NONE) {
         const edge *e = &f->edges.at[f->best[p]];
         p = e->from;
-        ok = orr_trail_add(trail, graph, e->node, (orr_bound)e->bound, e->wait,
+        ok = orr_trail_add(builder, graph, e->node, (orr_bound)e->bound, e->wait,
                            orr_view_job_ns(f->view, time_of(f, p)));
     }
-    ok = ok && orr_trail_add(trail, graph, node_of(f, p), ORR_BOUND_NONE, true, trail->start_ns);
+    ok = ok && orr_trail_add(builder, graph, node_of(f, p), ORR_BOUND_NONE, true, builder->start_ns);
     return ok ? ORR_OK : orr_fail_memory(f->err);
 }
 
-static orr_status find_path(finder *f, orr_trail *trail)
+static orr_status find_path(finder *f, orr_trail *builder)
 {
     ORR_TRY(find_points(f));
     if (f->n == 0)
@@ -342,14 +342,14 @@ static orr_status find_path(finder *f, orr_trail *trail)
             ORR_TRY(add_stream_edges(f, lane));
     ORR_TRY(index_edges(f));
     ORR_TRY(measure(f));
-    return lay_out(f, trail);
+    return lay_out(f, builder);
 }
 
 orr_status orr_path_longest(const orr_view *view, orr_arena *arena, orr_critical_path *ret,
                             orr_error *err)
 {
     finder f = {.view = view, .g = view->graph, .scratch = orr_arena_new(0, 0), .err = err};
-    orr_trail trail = {.job = view->job, .rank = view->rank};
+    orr_trail builder = {.job = view->job, .rank = view->rank};
     orr_critical_path path = {0};
     orr_status status = ORR_OK;
     orr_node_id last;
@@ -357,18 +357,18 @@ orr_status orr_path_longest(const orr_view *view, orr_arena *arena, orr_critical
         status = orr_fail_memory(err);
         goto out;
     }
-    if (orr_path_extent(view, &trail.start_ns, &trail.end_ns, &last)) {
-        trail.cursor_ns = trail.end_ns;
-        ORR_TRY_OUT(status, find_path(&f, &trail));
+    if (orr_path_extent(view, &builder.start_ns, &builder.end_ns, &last)) {
+        builder.cursor_ns = builder.end_ns;
+        ORR_TRY_OUT(status, find_path(&f, &builder));
     } else {
-        trail.start_ns = trail.end_ns = trail.cursor_ns = 0;
+        builder.start_ns = builder.end_ns = builder.cursor_ns = 0;
     }
     path.n_nodes = f.n;
     path.n_edges = f.edges.n;
-    ORR_TRY_OUT(status, orr_trail_finish(&trail, arena, &path, err));
+    ORR_TRY_OUT(status, orr_trail_finish(&builder, arena, &path, err));
     *ret = path;
 out:
-    orr_trail_done(&trail);
+    orr_trail_done(&builder);
     orr_array_done(&f.edges);
     orr_arena_free(f.scratch);
     return status;

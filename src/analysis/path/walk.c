@@ -46,8 +46,8 @@ static orr_status visit_rank(orr_walker *w, uint32_t graph)
     const orr_graph *g = rank->view->graph;
     const int64_t shift_ns = orr_view_job_ns(rank->view, 0);
     const orr_points_of of = {.kinds = ORR_PATH_EXECUTES | ORR_PATH_NAMES,
-                              .from_ns = w->trail.start_ns - shift_ns,
-                              .to_ns = w->trail.end_ns - shift_ns};
+                              .from_ns = w->builder.start_ns - shift_ns,
+                              .to_ns = w->builder.end_ns - shift_ns};
     ORR_TRY(orr_points_build(g, &of, w->scratch, &rank->points, w->err));
     ORR_TRY(find_comms(w, rank));
     rank->seen_point = orr_arena_array(w->scratch, uint8_t, rank->points.n);
@@ -60,7 +60,7 @@ static int64_t point_ns(const orr_walk_rank *rank, uint32_t point)
     return orr_view_job_ns(rank->view, rank->points.time_ns[point]);
 }
 
-static bool was_seen(const orr_walker *w, orr_place at)
+static bool was_seen(const orr_walker *w, orr_path_place at)
 {
     const orr_walk_rank *rank = &w->ranks[at.graph];
     if (at.where == ORR_HOST_POINT)
@@ -68,7 +68,7 @@ static bool was_seen(const orr_walker *w, orr_place at)
     return rank->seen_node[at.node] & (at.where == ORR_DEVICE_END ? SEEN_END : SEEN_START);
 }
 
-static void mark_seen(orr_walker *w, orr_place at)
+static void mark_seen(orr_walker *w, orr_path_place at)
 {
     orr_walk_rank *rank = &w->ranks[at.graph];
     if (at.where == ORR_HOST_POINT)
@@ -80,24 +80,24 @@ static void mark_seen(orr_walker *w, orr_place at)
 static orr_status add(orr_walker *w, uint32_t graph, orr_node_id v, orr_bound bound, bool wait,
                       int64_t from_ns)
 {
-    return orr_trail_add(&w->trail, graph, v, bound, wait, from_ns) ? ORR_OK
+    return orr_trail_add(&w->builder, graph, v, bound, wait, from_ns) ? ORR_OK
                                                                      : orr_fail_memory(w->err);
 }
 
 /* Explain [from, cursor) by a node that executes. In a matched communication the time before
  * the last arrival is a wait for it; where the walk may go there, it does: *ret_to is changed. */
 static orr_status add_work(orr_walker *w, uint32_t graph, orr_node_id v, orr_bound bound,
-                           int64_t from_ns, orr_place *ret_to)
+                           int64_t from_ns, orr_path_place *ret_to)
 {
     int64_t arrival_ns;
     orr_member last;
     if (!orr_last_arrival(w, graph, v, &arrival_ns, &last) || arrival_ns <= from_ns)
         return add(w, graph, v, bound, false, from_ns);
-    const bool reached = arrival_ns <= w->trail.cursor_ns;
+    const bool reached = arrival_ns <= w->builder.cursor_ns;
     ORR_TRY(add(w, graph, v, bound, false, arrival_ns));
     if (reached && w->ranks[last.graph].view != NULL) {
         ORR_TRY(visit_rank(w, last.graph));
-        const orr_place there = orr_place_of(w, last.graph, last.node, false);
+        const orr_path_place there = orr_path_place_of(w, last.graph, last.node, false);
         if (there.where != ORR_NOWHERE && !was_seen(w, there)) {
             *ret_to = there;
             return ORR_OK;
@@ -106,7 +106,7 @@ static orr_status add_work(orr_walker *w, uint32_t graph, orr_node_id v, orr_bou
     return add(w, graph, v, ORR_BOUND_PEER, true, from_ns);
 }
 
-static orr_status step_device_end(orr_walker *w, orr_place *at)
+static orr_status step_device_end(orr_walker *w, orr_path_place *at)
 {
     const uint32_t graph = at->graph;
     const orr_node_id v = at->node;
@@ -115,9 +115,9 @@ static orr_status step_device_end(orr_walker *w, orr_place *at)
                     orr_walk_start_ns(w, graph, v), at);
 }
 
-static orr_status step_device_start(orr_walker *w, orr_place *at)
+static orr_status step_device_start(orr_walker *w, orr_path_place *at)
 {
-    const orr_place here = *at;
+    const orr_path_place here = *at;
     const int64_t start_ns = orr_walk_start_ns(w, here.graph, here.node);
     orr_cause cause = orr_latest_cause(w, here.graph, here.node, false, start_ns);
     at->where = ORR_NOWHERE;
@@ -135,7 +135,7 @@ static orr_status step_device_start(orr_walker *w, orr_place *at)
 }
 
 /* What the point of a thread waited for elsewhere, since it did something itself; or nowhere. */
-static orr_cause cause_elsewhere(const orr_walker *w, orr_place at)
+static orr_cause cause_elsewhere(const orr_walker *w, orr_path_place at)
 {
     const orr_walk_rank *rank = &w->ranks[at.graph];
     const orr_points *points = &rank->points;
@@ -156,7 +156,7 @@ static orr_cause cause_elsewhere(const orr_walker *w, orr_place at)
 }
 
 /* A communication that a thread of its own takes up after a silence was handed to it. */
-static bool was_handed_over(const orr_walker *w, orr_place at)
+static bool was_handed_over(const orr_walker *w, orr_path_place at)
 {
     const orr_walk_rank *rank = &w->ranks[at.graph];
     const orr_points *points = &rank->points;
@@ -165,9 +165,9 @@ static bool was_handed_over(const orr_walker *w, orr_place at)
            point_ns(rank, at.point) - point_ns(rank, at.point - 1) >= w->queue_gap_ns;
 }
 
-static orr_status step_host(orr_walker *w, orr_place *at)
+static orr_status step_host(orr_walker *w, orr_path_place *at)
 {
-    const orr_place here = *at;
+    const orr_path_place here = *at;
     const orr_walk_rank *rank = &w->ranks[here.graph];
     const orr_points *points = &rank->points;
     const orr_cause cause = cause_elsewhere(w, here);
@@ -197,7 +197,7 @@ static uint32_t point_before(const orr_walker *w, const orr_walk_rank *rank, orr
     uint32_t low = first, high = rank->points.lane_first[lane + 1];
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        if (point_ns(rank, middle) <= w->trail.cursor_ns)
+        if (point_ns(rank, middle) <= w->builder.cursor_ns)
             low = middle + 1;
         else
             high = middle;
@@ -207,7 +207,7 @@ static uint32_t point_before(const orr_walker *w, const orr_walk_rank *rank, orr
 
 /* The first work of a thread, or device work without a launch: the recording does not say what
  * it waited for. The walk goes on with what a thread of this rank did last before. */
-static orr_status resume(orr_walker *w, orr_place stuck, orr_place *at)
+static orr_status resume(orr_walker *w, orr_path_place stuck, orr_path_place *at)
 {
     const uint32_t graph = stuck.graph;
     orr_walk_rank *rank = &w->ranks[graph];
@@ -224,7 +224,7 @@ static orr_status resume(orr_walker *w, orr_place stuck, orr_place *at)
     }
     if (best == ORR_NONE)
         return ORR_OK;
-    *at = (orr_place){
+    *at = (orr_path_place){
         .where = ORR_HOST_POINT, .graph = graph, .node = points->node[best], .point = best};
     const orr_node_id inside = points->inside[best];
     if (inside == ORR_NONE)
@@ -232,7 +232,7 @@ static orr_status resume(orr_walker *w, orr_place stuck, orr_place *at)
     return add(w, graph, inside, (orr_bound)points->bound[best], false, point_ns(rank, best));
 }
 
-static orr_status step(orr_walker *w, orr_place *at)
+static orr_status step(orr_walker *w, orr_path_place *at)
 {
     if (at->where == ORR_NOWHERE || was_seen(w, *at)) {
         at->where = ORR_NOWHERE;
@@ -249,21 +249,21 @@ static orr_status step(orr_walker *w, orr_place *at)
     }
 }
 
-static orr_status walk(orr_walker *w, orr_place at)
+static orr_status walk(orr_walker *w, orr_path_place at)
 {
-    while (w->trail.cursor_ns > w->trail.start_ns) {
-        const orr_place from = at;
+    while (w->builder.cursor_ns > w->builder.start_ns) {
+        const orr_path_place from = at;
         ORR_TRY(step(w, &at));
         if (at.where == ORR_NOWHERE)
             ORR_TRY(resume(w, from, &at));
         if (at.where == ORR_NOWHERE)
-            return add(w, from.graph, from.node, ORR_BOUND_NONE, true, w->trail.start_ns);
+            return add(w, from.graph, from.node, ORR_BOUND_NONE, true, w->builder.start_ns);
     }
     return ORR_OK;
 }
 
 /* What all the views together have to explain; the graph and node where it ends. */
-static bool find_extent(const orr_view *views, size_t n, orr_trail *trail, orr_place *ret_last)
+static bool find_extent(const orr_view *views, size_t n, orr_trail *builder, orr_path_place *ret_last)
 {
     bool found = false;
     for (size_t i = 0; i < n; i++) {
@@ -271,15 +271,15 @@ static bool find_extent(const orr_view *views, size_t n, orr_trail *trail, orr_p
         orr_node_id last;
         if (!orr_path_extent(&views[i], &start_ns, &end_ns, &last))
             continue;
-        if (!found || start_ns < trail->start_ns)
-            trail->start_ns = start_ns;
-        if (!found || end_ns > trail->end_ns) {
-            trail->end_ns = end_ns;
-            *ret_last = (orr_place){.graph = views[i].graph_id, .node = last};
+        if (!found || start_ns < builder->start_ns)
+            builder->start_ns = start_ns;
+        if (!found || end_ns > builder->end_ns) {
+            builder->end_ns = end_ns;
+            *ret_last = (orr_path_place){.graph = views[i].graph_id, .node = last};
         }
         found = true;
     }
-    trail->cursor_ns = trail->end_ns;
+    builder->cursor_ns = builder->end_ns;
     return found;
 }
 
@@ -302,12 +302,12 @@ orr_status orr_path_walk(const orr_job *job, const orr_view *views, size_t n,
 {
     orr_walker w = {.job = job,
                     .queue_gap_ns = queue_gap_ns,
-                    .trail = {.job = job, .rank = n == 1 ? views[0].rank : ORR_NONE},
+                    .builder = {.job = job, .rank = n == 1 ? views[0].rank : ORR_NONE},
                     .err = err};
     orr_critical_path path = {0};
     orr_status status = ORR_OK;
-    orr_place last = {0};
-    if (!find_extent(views, n, &w.trail, &last))
+    orr_path_place last = {0};
+    if (!find_extent(views, n, &w.builder, &last))
         goto done;
     count_points(views, n, &path);
 
@@ -320,12 +320,12 @@ orr_status orr_path_walk(const orr_job *job, const orr_view *views, size_t n,
     for (size_t i = 0; i < n; i++)
         w.ranks[views[i].graph_id].view = &views[i];
     ORR_TRY_OUT(status, visit_rank(&w, last.graph));
-    ORR_TRY_OUT(status, walk(&w, orr_place_of(&w, last.graph, last.node, true)));
+    ORR_TRY_OUT(status, walk(&w, orr_path_place_of(&w, last.graph, last.node, true)));
 done:
-    ORR_TRY_OUT(status, orr_trail_finish(&w.trail, arena, &path, err));
+    ORR_TRY_OUT(status, orr_trail_finish(&w.builder, arena, &path, err));
     *ret = path;
 out:
-    orr_trail_done(&w.trail);
+    orr_trail_done(&w.builder);
     orr_arena_free(w.scratch);
     return status;
 }

@@ -24,7 +24,7 @@ static const char *folder_of(const char *path, orr_arena *arena)
     return slash == NULL ? "." : orr_arena_strndup(arena, path, (size_t)(slash - path + 1));
 }
 
-static orr_status open_tokenizer(orr_model_files *c, const char *path, const char *said,
+static orr_status open_tokenizer(orr_checkpoint_files *c, const char *path, const char *said,
                                  orr_arena *arena, orr_error *err)
 {
     if (said != NULL)
@@ -39,9 +39,9 @@ static orr_status open_tokenizer(orr_model_files *c, const char *path, const cha
 }
 
 orr_status orr_model_files_open(const char *path, const char *tokenizer, orr_arena *arena,
-                                orr_model_files *ret, orr_error *err)
+                                orr_checkpoint_files *ret, orr_error *err)
 {
-    *ret = (orr_model_files){0};
+    *ret = (orr_checkpoint_files){0};
     ORR_TRY(orr_weights_open(path, &ret->weights, err));
     ORR_TRY(orr_model_of_weights(ret->weights, arena, &ret->model, err));
     ORR_TRY(open_tokenizer(ret, path, tokenizer, arena, err));
@@ -49,7 +49,7 @@ orr_status orr_model_files_open(const char *path, const char *tokenizer, orr_are
     return ORR_OK;
 }
 
-void orr_model_files_close(orr_model_files *checkpoint)
+void orr_model_files_close(orr_checkpoint_files *checkpoint)
 {
     orr_tokenizer_close(checkpoint->tokenizer);
     orr_weights_close(checkpoint->weights);

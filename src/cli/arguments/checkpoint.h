@@ -6,17 +6,17 @@
 
 /* A checkpoint as the command line names it: model, weights and tokenizer, of a folder or of a GGUF
  * file. */
-typedef struct orr_model_files {
+typedef struct orr_checkpoint_files {
     orr_weights     *weights;
     const orr_model *model;
     orr_tokenizer   *tokenizer;
     const orr_tokenizer_facts *facts;
-} orr_model_files;
+} orr_checkpoint_files;
 /* `tokenizer`: of another file, or NULL: the one that is there, else bytes. Zeroed is allowed to be
  * closed. */
 orr_status orr_model_files_open(const char *path, const char *tokenizer, orr_arena *arena,
-                               orr_model_files *ret, orr_error *err) ORR_MUST_CHECK;
-void       orr_model_files_close(orr_model_files *checkpoint);
+                               orr_checkpoint_files *ret, orr_error *err) ORR_MUST_CHECK;
+void       orr_model_files_close(orr_checkpoint_files *checkpoint);
 
 /* --quantize; ORR_ROW_FORMATS: not said. */
 orr_row_format orr_row_format_named(const char *name);

@@ -113,25 +113,25 @@ static orr_status read_mixed(orr_job_request *r, const char *item, size_t len, o
 }
 
 /* --straggler and --mixed, in one list. */
-static orr_status read_odd(orr_job_request *r)
+static orr_status read_heterogeneous(orr_job_request *r)
 {
     const orr_settings *settings = r->session->settings;
     orr_arena *arena = r->session->arena;
     const orr_rank_factor *slow;
     uint32_t n = 0;
     ORR_TRY(orr_parse_stragglers(settings->straggler, arena, &slow, &n, &r->session->err));
-    orr_odd_ranks *odd = orr_arena_array(arena, orr_odd_ranks, n + orr_count_items(settings->mixed));
-    if (odd == NULL)
+    orr_odd_ranks *heterogeneous = orr_arena_array(arena, orr_odd_ranks, n + orr_count_items(settings->mixed));
+    if (heterogeneous == NULL)
         return orr_fail_memory(&r->session->err);
     for (uint32_t i = 0; i < n; i++)
-        odd[i] = (orr_odd_ranks){.first = slow[i].rank, .count = 1, .slowdown = slow[i].factor};
+        heterogeneous[i] = (orr_odd_ranks){.first = slow[i].rank, .count = 1, .slowdown = slow[i].factor};
     for (const char *at = settings->mixed; at && *at;) {
         const size_t len = strcspn(at, ",");
-        ORR_TRY(read_mixed(r, at, len, &odd[n++]));
+        ORR_TRY(read_mixed(r, at, len, &heterogeneous[n++]));
         at += len + (at[len] == ',');
     }
-    r->options.odd = odd;
-    r->options.n_odd = n;
+    r->options.heterogeneous = heterogeneous;
+    r->options.n_heterogeneous = n;
     return ORR_OK;
 }
 
@@ -203,7 +203,7 @@ orr_status orr_job_request_read(orr_session *session, const orr_job_words *words
         ORR_TRY(of_file(orr_calibration_load(settings->calibration, session->arena,
                                              &ret->options.calibration, err), err));
     ORR_TRY(read_workload(ret));
-    ORR_TRY(read_odd(ret));
+    ORR_TRY(read_heterogeneous(ret));
     return read_slow(ret);
 }
 

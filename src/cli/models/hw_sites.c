@@ -150,20 +150,20 @@ static double or_nan(double value)
     return value > 0 ? value : NAN;
 }
 
-static wire_row row_of_wire(const char *cluster, const char *where, const orr_wire *wire)
+static wire_row row_of_wire(const char *cluster, const char *where, const orr_wire *transport)
 {
     return (wire_row){
         .cluster = cluster,
         .where = where,
-        .balance = wire->balance ? orr_balance_name(wire->balance) : NULL,
-        .congestion = wire->congestion ? orr_congestion_name(wire->congestion) : NULL,
-        .buffers = wire->buffers ? orr_buffers_name(wire->buffers) : NULL,
-        .paths = or_nan(wire->paths),
-        .failed = or_nan(wire->failed),
-        .queue_pairs = or_nan(wire->queue_pairs),
-        .outstanding = or_nan(wire->outstanding),
-        .segment_bytes = wire->segment_bytes > 0 ? (int64_t)wire->segment_bytes : -1,
-        .loss_frac = or_nan(wire->loss_frac),
+        .balance = transport->balance ? orr_balance_name(transport->balance) : NULL,
+        .congestion = transport->congestion ? orr_congestion_name(transport->congestion) : NULL,
+        .buffers = transport->buffers ? orr_buffers_name(transport->buffers) : NULL,
+        .paths = or_nan(transport->paths),
+        .failed = or_nan(transport->failed),
+        .queue_pairs = or_nan(transport->queue_pairs),
+        .outstanding = or_nan(transport->outstanding),
+        .segment_bytes = transport->segment_bytes > 0 ? (int64_t)transport->segment_bytes : -1,
+        .loss_frac = or_nan(transport->loss_frac),
     };
 }
 
@@ -178,14 +178,14 @@ orr_status orr_hw_list_wires(const orr_cluster *const *clusters, size_t n, orr_a
         const orr_cluster *c = clusters[i];
         const bool sites = orr_hw_has_sites(c);
         for (uint32_t l = 0; l < (sites ? c->site_level + 1 : c->n_levels); l++)
-            if (c->levels[l].wire != NULL)
-                rows[n_rows++] = row_of_wire(c->name, c->levels[l].name, c->levels[l].wire);
+            if (c->levels[l].transport != NULL)
+                rows[n_rows++] = row_of_wire(c->name, c->levels[l].name, c->levels[l].transport);
         for (uint32_t k = 0; sites && k < c->n_cuts; k++) {
             const char *where = orr_hw_cut_name(c, &c->cuts[k], arena);
             if (where == NULL)
                 return orr_fail_memory(err);
-            if (c->cuts[k].wire != NULL)
-                rows[n_rows++] = row_of_wire(c->name, where, c->cuts[k].wire);
+            if (c->cuts[k].transport != NULL)
+                rows[n_rows++] = row_of_wire(c->name, where, c->cuts[k].transport);
         }
     }
     *ret = (orr_table){"orrery.hw_transport/1",

@@ -93,7 +93,7 @@ orr_status orr_child_start(orr_child *c, orr_error *err)
     return ORR_OK;
 }
 
-static void hear_reports(orr_child *c, void (*told)(void *, orr_child *, const orr_report *),
+static void hear_reports(orr_child *c, void (*told)(void *, orr_child *, const orr_child_report *),
                          void *ctx)
 {
     for (;;) {
@@ -140,7 +140,7 @@ static void hear_errors(orr_child *c)
     }
 }
 
-void orr_child_hear(orr_child *c, void (*told)(void *, orr_child *, const orr_report *), void *ctx)
+void orr_child_hear(orr_child *c, void (*told)(void *, orr_child *, const orr_child_report *), void *ctx)
 {
     if (c->pid == 0)
         return;
@@ -148,7 +148,7 @@ void orr_child_hear(orr_child *c, void (*told)(void *, orr_child *, const orr_re
     hear_errors(c);
 }
 
-bool orr_child_ended(orr_child *c, void (*told)(void *, orr_child *, const orr_report *), void *ctx)
+bool orr_child_ended(orr_child *c, void (*told)(void *, orr_child *, const orr_child_report *), void *ctx)
 {
     siginfo_t info = {0};
     if (c->pid == 0 || waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -171,7 +171,7 @@ void orr_child_signal(const orr_child *c, int signal_number)
         kill(c->pid, signal_number);
 }
 
-static void no_more(void *ctx, orr_child *c, const orr_report *report)
+static void no_more(void *ctx, orr_child *c, const orr_child_report *report)
 {
     (void)ctx, (void)c, (void)report;
 }

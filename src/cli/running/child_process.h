@@ -18,7 +18,7 @@ typedef struct orr_child {
     int   status;             /* of waitpid(), when it has ended */
     uint32_t lives;
     int   reports, errors;    /* pipes; read when orr_child_open() */
-    orr_report report;        /* one that is not yet whole */
+    orr_child_report report;        /* one that is not yet whole */
     size_t n_report;
     char   line[ORR_CHILD_LINE]; /* the same of standard error */
     size_t n_line;
@@ -31,10 +31,10 @@ typedef struct orr_child {
 orr_status orr_child_start(orr_child *child, orr_error *err) ORR_MUST_CHECK;
 /* What has come from it, without waiting. What it prints on standard error is kept, if it tells a failure, or
  * passed on. */
-void orr_child_hear(orr_child *child, void (*told)(void *ctx, orr_child *child, const orr_report *report),
+void orr_child_hear(orr_child *child, void (*told)(void *ctx, orr_child *child, const orr_child_report *report),
                     void *ctx);
 /* It has ended: true once, everything that it said having been heard. */
-bool orr_child_ended(orr_child *child, void (*told)(void *ctx, orr_child *child, const orr_report *report),
+bool orr_child_ended(orr_child *child, void (*told)(void *ctx, orr_child *child, const orr_child_report *report),
                      void *ctx);
 void orr_child_signal(const orr_child *child, int signal_number); /* if it runs */
 void orr_child_kill(orr_child *child); /* with those that it has started, and waits */

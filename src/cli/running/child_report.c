@@ -13,7 +13,7 @@
 #include "base/clock.h"
 
 /* Written whole or not at all, whichever thread writes. */
-_Static_assert(sizeof(orr_report) <= PIPE_BUF, "a report is written at once");
+_Static_assert(sizeof(orr_child_report) <= PIPE_BUF, "a report is written at once");
 
 int orr_reports_open(void)
 {
@@ -29,7 +29,7 @@ int orr_reports_open(void)
     return is ? (int)fd : -1;
 }
 
-static void send(int reports, const orr_report *report, bool waits)
+static void send(int reports, const orr_child_report *report, bool waits)
 {
     enum { PATIENCE_MS = 10000 };
     struct pollfd pipe = {.fd = reports, .events = POLLOUT};
@@ -43,7 +43,7 @@ static void send(int reports, const orr_report *report, bool waits)
 
 void orr_report_event(int reports, const orr_team_event *event)
 {
-    orr_report report = {.kind = ORR_REPORT_EVENT, .event = *event};
+    orr_child_report report = {.kind = ORR_REPORT_EVENT, .event = *event};
     snprintf(report.text, sizeof report.text, "%s", event->text != NULL ? event->text : "");
     report.event.text = NULL;
     send(reports, &report, false);
@@ -51,19 +51,19 @@ void orr_report_event(int reports, const orr_team_event *event)
 
 void orr_report_step(int reports, const orr_train_step *step)
 {
-    const orr_report report = {.kind = ORR_REPORT_STEP, .step = *step};
+    const orr_child_report report = {.kind = ORR_REPORT_STEP, .step = *step};
     send(reports, &report, false);
 }
 
 void orr_report_result(int reports, const orr_train_result *result)
 {
-    const orr_report report = {.kind = ORR_REPORT_RESULT, .result = *result};
+    const orr_child_report report = {.kind = ORR_REPORT_RESULT, .result = *result};
     send(reports, &report, true);
 }
 
 void orr_report_address(int reports, const char *address)
 {
-    orr_report report = {.kind = ORR_REPORT_ADDRESS};
+    orr_child_report report = {.kind = ORR_REPORT_ADDRESS};
     snprintf(report.text, sizeof report.text, "%s", address);
     send(reports, &report, true);
 }

@@ -14,7 +14,7 @@ typedef enum orr_report_kind {
 } orr_report_kind;
 
 enum { ORR_REPORT_TEXT = 256 };
-typedef struct orr_report {
+typedef struct orr_child_report {
     uint64_t kind; /* orr_report_kind */
     char text[ORR_REPORT_TEXT]; /* address; what happened */
     union {
@@ -22,7 +22,7 @@ typedef struct orr_report {
         orr_train_step step;
         orr_train_result result; /* its arrays are of the other process */
     };
-} orr_report;
+} orr_child_report;
 
 /* The end of the pipe that the environment names, which is not handed on to children; -1: nobody asks. */
 int orr_reports_open(void);

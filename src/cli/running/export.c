@@ -8,7 +8,7 @@
 /* Parameters straight from one checkpoint into another. */
 typedef struct exporting {
     orr_session session;
-    orr_model_files checkpoint;
+    orr_checkpoint_files checkpoint;
     float *numbers;
     int64_t room;
 } exporting;

@@ -12,7 +12,7 @@ enum { TOKENS_DEFAULT = 256, CONCURRENT_MAX = 16, PIECE_ROOM = 4096 };
 
 typedef struct generation {
     orr_session session;
-    orr_model_files checkpoint;
+    orr_checkpoint_files checkpoint;
     orr_generator *generator;
     orr_array(const char *) texts;
     orr_prompt *prompts;
@@ -74,7 +74,7 @@ static orr_status read_sampling(generation *g)
 static orr_status tokenize(generation *g, size_t i)
 {
     const orr_settings *s = g->session.settings;
-    const orr_model_files *c = &g->checkpoint;
+    const orr_checkpoint_files *c = &g->checkpoint;
     orr_prompt *prompt = &g->prompts[i];
     int32_t *tokens;
     if (s->chat || s->system != NULL) {

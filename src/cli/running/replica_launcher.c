@@ -49,7 +49,7 @@ static orr_status coordinator_words(launcher *l)
 }
 
 /* The same command, but for what one replica does for all of them. */
-static orr_status replica_words(launcher *l, seat *of)
+static orr_status replica_words(launcher *l, replica_slot *of)
 {
     const orr_plan plan = orr_plan_completed(&l->t->plan);
     const int cores = orr_core_count() / (int)(l->n * (uint32_t)orr_plan_ranks(&plan));
@@ -62,7 +62,7 @@ static orr_status replica_words(launcher *l, seat *of)
     said.resume |= of->child.lives > 0 && said.save != NULL;
     if (said.threads == 0)
         said.threads = cores > 1 ? cores : 1;
-    if (of != l->seats)
+    if (of != l->replica_slots)
         said.record = said.export_to = NULL;
     of->child.words = orr_options_words(orr_command_find("train"), &said, l->t->session.arena);
     return of->child.words != NULL ? ORR_OK : orr_fail_memory(&l->t->session.err);
@@ -87,8 +87,8 @@ static void start_due(launcher *l)
         (coordinator_words(l) != ORR_OK || orr_child_start(&l->coordinator, err) != ORR_OK))
         fail(l, EXIT_INPUT);
     for (uint32_t i = 0; i < l->n && !l->failed; i++)
-        if (is_due(&l->seats[i].child, now) && (replica_words(l, &l->seats[i]) != ORR_OK ||
-                                                orr_child_start(&l->seats[i].child, err) != ORR_OK))
+        if (is_due(&l->replica_slots[i].child, now) && (replica_words(l, &l->replica_slots[i]) != ORR_OK ||
+                                                orr_child_start(&l->replica_slots[i].child, err) != ORR_OK))
             fail(l, EXIT_INPUT);
 }
 
@@ -129,15 +129,15 @@ static void take_step(launcher *l, const orr_train_step *step)
     orr_training_step(l->t, step);
 }
 
-static void heard(void *ctx, orr_child *c, const orr_report *r)
+static void heard(void *ctx, orr_child *c, const orr_child_report *r)
 {
     launcher *l = ctx;
-    seat *of = c == &l->coordinator ? NULL : (seat *)c;
+    replica_slot *of = c == &l->coordinator ? NULL : (replica_slot *)c;
     switch (r->kind) {
     case ORR_REPORT_ADDRESS:
         if (l->address[0] == '\0')
             for (uint32_t i = 0; i < l->n; i++)
-                l->seats[i].child.again_ns = now_ns();
+                l->replica_slots[i].child.again_ns = now_ns();
         memcpy(l->address, r->text, sizeof l->address);
         break;
     case ORR_REPORT_EVENT:
@@ -199,7 +199,7 @@ static void after_coordinator(launcher *l)
     if (exited && WEXITSTATUS(c->status) == EXIT_DONE) {
         l->ended_ns = now_ns();
         for (uint32_t i = 0; i < l->n; i++)
-            l->seats[i].child.again_ns = 0;
+            l->replica_slots[i].child.again_ns = 0;
     } else if (l->address[0] == '\0' && exited) {
         fail_as(l, c, WEXITSTATUS(c->status));
     } else if (l->address[0] == '\0' || !starts_again(l, c)) {
@@ -210,19 +210,19 @@ static void after_coordinator(launcher *l)
 }
 
 /* Of the command line, of what is read: every replica would end so. */
-static bool is_of_job(const launcher *l, const seat *of, int code)
+static bool is_of_job(const launcher *l, const replica_slot *of, int code)
 {
     return code == EXIT_USAGE || code == EXIT_INFEASIBLE ||
            (code == EXIT_INPUT && l->last_step == 0 && of->child.lives == 1);
 }
 
 /* It came back when nothing was left to do. */
-static bool is_late(const seat *of)
+static bool is_late(const replica_slot *of)
 {
     return strstr(of->child.said, "the job has ended") != NULL;
 }
 
-static void after_replica(launcher *l, seat *of)
+static void after_replica(launcher *l, replica_slot *of)
 {
     const int code = WIFEXITED(of->child.status) ? WEXITSTATUS(of->child.status) : -1;
     if (code == EXIT_DONE) {
@@ -250,9 +250,9 @@ static void hear_all(launcher *l)
     if (orr_child_ended(&l->coordinator, heard, l))
         after_coordinator(l);
     for (uint32_t i = 0; i < l->n && !l->failed; i++) {
-        orr_child_hear(&l->seats[i].child, heard, l);
-        if (orr_child_ended(&l->seats[i].child, heard, l))
-            after_replica(l, &l->seats[i]);
+        orr_child_hear(&l->replica_slots[i].child, heard, l);
+        if (orr_child_ended(&l->replica_slots[i].child, heard, l))
+            after_replica(l, &l->replica_slots[i]);
     }
 }
 
@@ -265,8 +265,8 @@ static void stop(launcher *l, int signal_number)
         fail(l, 128 + signal_number);
     l->stop_signal = signal_number;
     for (uint32_t i = 0; i < l->n; i++) {
-        l->seats[i].child.again_ns = 0;
-        orr_child_signal(&l->seats[i].child, SIGTERM);
+        l->replica_slots[i].child.again_ns = 0;
+        orr_child_signal(&l->replica_slots[i].child, SIGTERM);
     }
 }
 
@@ -274,7 +274,7 @@ static bool is_over(const launcher *l)
 {
     uint32_t there = 0;
     for (uint32_t i = 0; i < l->n; i++)
-        there += l->seats[i].child.pid > 0 || l->seats[i].child.again_ns > 0;
+        there += l->replica_slots[i].child.pid > 0 || l->replica_slots[i].child.again_ns > 0;
     return l->failed || (l->address[0] != '\0' && there == 0) ||
            (l->ended_ns > 0 && now_ns() > l->ended_ns + LAST_WORDS_NS);
 }
@@ -283,7 +283,7 @@ static int patience_ms(const launcher *l)
 {
     int64_t first = now_ns() + SECOND_NS;
     for (uint32_t i = 0; i <= l->n; i++) {
-        const orr_child *c = i < l->n ? &l->seats[i].child : &l->coordinator;
+        const orr_child *c = i < l->n ? &l->replica_slots[i].child : &l->coordinator;
         if (c->pid == 0 && c->again_ns > 0 && c->again_ns < first)
             first = c->again_ns;
     }
@@ -297,7 +297,7 @@ static void wait_for_news(launcher *l)
     nfds_t n = 0;
     p[n++] = (struct pollfd){.fd = l->signals, .events = POLLIN};
     for (uint32_t i = 0; i <= l->n; i++) {
-        const orr_child *c = i < l->n ? &l->seats[i].child : &l->coordinator;
+        const orr_child *c = i < l->n ? &l->replica_slots[i].child : &l->coordinator;
         if (c->pid == 0)
             continue;
         p[n++] = (struct pollfd){.fd = c->reports, .events = POLLIN};
@@ -356,7 +356,7 @@ static void run(launcher *l)
         hear_all(l);
     }
     for (uint32_t i = 0; i < l->n; i++)
-        orr_child_kill(&l->seats[i].child);
+        orr_child_kill(&l->replica_slots[i].child);
     end_coordinator(l);
     close(l->signals);
     sigprocmask(SIG_SETMASK, &before, NULL);

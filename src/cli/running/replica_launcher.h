@@ -8,20 +8,20 @@
 #include "cli/running/train.h"
 
 /* A replica that is run here, in one process after another. */
-typedef struct seat {
-    orr_child   child; /* first: a seat is found by it */
+typedef struct replica_slot {
+    orr_child   child; /* first: a replica_slot is found by it */
     const char *state; /* as orr_replica_row */
     int64_t     step;  /* the last that it told; -1: none */
     bool        has_result;
     orr_train_result result; /* without what it points at */
-} seat;
+} replica_slot;
 
 /* All of a team (train_replicas.c). */
 typedef struct launcher {
     orr_training *t;
     orr_child coordinator;
     char address[ORR_REPORT_TEXT]; /* of it; "": not known yet */
-    seat    *seats; /* shape (n) */
+    replica_slot    *replica_slots; /* shape (n) */
     uint32_t n;
     const char *log;    /* of the coordinator */
     const char *folder; /* temporary, in which it is; NULL: it is kept */

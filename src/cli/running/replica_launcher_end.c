@@ -14,15 +14,15 @@
 static orr_status make_room(launcher *l)
 {
     orr_arena *arena = l->t->session.arena;
-    l->seats = orr_arena_array(arena, seat, l->n);
+    l->replica_slots = orr_arena_array(arena, replica_slot, l->n);
     l->polled = orr_arena_array(arena, struct pollfd, 2 * ((size_t)l->n + 1) + 1);
     l->history = orr_arena_array(arena, orr_train_step, (size_t)l->t->options.steps);
-    if (l->seats == NULL || l->polled == NULL || l->history == NULL)
+    if (l->replica_slots == NULL || l->polled == NULL || l->history == NULL)
         return orr_fail_memory(&l->t->session.err);
     for (uint32_t i = 0; i < l->n; i++) {
-        l->seats[i] = (seat){.step = -1, .state = "not started"};
-        l->seats[i].child.name = orr_training_replica_name(arena, i);
-        if (l->seats[i].child.name == NULL)
+        l->replica_slots[i] = (replica_slot){.step = -1, .state = "not started"};
+        l->replica_slots[i].child.name = orr_training_replica_name(arena, i);
+        if (l->replica_slots[i].child.name == NULL)
             return orr_fail_memory(&l->t->session.err);
     }
     return ORR_OK;
@@ -72,11 +72,11 @@ void orr_replicas_clean(const launcher *l)
 }
 
 /* The result of one that is furthest; NULL: none came to an end. */
-static const seat *furthest(const launcher *l)
+static const replica_slot *furthest(const launcher *l)
 {
-    const seat *best = NULL;
+    const replica_slot *best = NULL;
     for (uint32_t i = 0; i < l->n; i++) {
-        const seat *of = &l->seats[i];
+        const replica_slot *of = &l->replica_slots[i];
         if (of->has_result && (best == NULL || of->step > best->step ||
                                (of->step == best->step && best->result.state_digest == 0)))
             best = of;
@@ -84,7 +84,7 @@ static const seat *furthest(const launcher *l)
     return best;
 }
 
-static orr_status tell_replicas(launcher *l, const seat *best)
+static orr_status tell_replicas(launcher *l, const replica_slot *best)
 {
     orr_arena *arena = l->t->session.arena;
     orr_replica_row *rows = orr_arena_array(arena, orr_replica_row, l->n);
@@ -92,7 +92,7 @@ static orr_status tell_replicas(launcher *l, const seat *best)
         return orr_fail_memory(&l->t->session.err);
     l->told.equal = true;
     for (uint32_t i = 0; i < l->n; i++) {
-        const seat *of = &l->seats[i];
+        const replica_slot *of = &l->replica_slots[i];
         const uint64_t digest = of->has_result ? of->result.state_digest : 0;
         const char *text =
             digest == 0 ? "" : orr_arena_printf(arena, "%016llx", (unsigned long long)digest);
@@ -113,7 +113,7 @@ static orr_status tell_replicas(launcher *l, const seat *best)
 }
 
 /* As if one process had trained. */
-static void sum_up(const launcher *l, const seat *best)
+static void sum_up(const launcher *l, const replica_slot *best)
 {
     l->t->result = (orr_train_result){.steps = (int64_t)l->n_history,
                                       .stopped = best->result.stopped,
@@ -131,11 +131,11 @@ static void sum_up(const launcher *l, const seat *best)
 int orr_replicas_conclude(launcher *l)
 {
     orr_error *err = &l->t->session.err;
-    const seat *best = furthest(l);
+    const replica_slot *best = furthest(l);
     if (best == NULL) {
         if (l->stop_signal != 0)
             return 128 + l->stop_signal;
-        const char *why = l->seats[0].child.said;
+        const char *why = l->replica_slots[0].child.said;
         (void)orr_fail(err, ORR_IO, "no replica came to the end%s%s", *why != '\0' ? ": " : "",
                        why);
         return EXIT_INPUT;

@@ -21,7 +21,7 @@ static const orr_column token_columns[] = {C(file, TEXT), C(text, TEXT),
 
 typedef struct scoring {
     orr_session session;
-    orr_model_files checkpoint;
+    orr_checkpoint_files checkpoint;
     orr_generator *generator;
     score_row *rows;
     size_t n;

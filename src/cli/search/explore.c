@@ -82,15 +82,15 @@ static orr_status ask_baselines(orr_explore_request *r)
 {
     for (uint32_t i = 0; i < r->n_baselines && !orr_stop_asked(NULL); i++) {
         orr_error why = {0};
-        orr_explore_rival *rival = &r->rivals[i];
-        rival->baseline = r->baselines[i];
+        orr_explore_rival *baseline_plan = &r->baseline_plans[i];
+        baseline_plan->baseline = r->baselines[i];
         const orr_status status =
-            orr_baseline_of((orr_baseline)rival->baseline, r->job.model, r->job.cluster,
-                            &r->options, &rival->explored, &why);
+            orr_baseline_of((orr_baseline)baseline_plan->baseline, r->job.model, r->job.cluster,
+                            &r->options, &baseline_plan->explored, &why);
         if (status == ORR_NO_MEMORY)
             return orr_fail_memory(&r->session.err);
         if (status != ORR_OK &&
-            (rival->why_not = orr_arena_printf(r->session.arena, "%s", why.text)) == NULL)
+            (baseline_plan->why_not = orr_arena_printf(r->session.arena, "%s", why.text)) == NULL)
             return orr_fail_memory(&r->session.err);
     }
     return ORR_OK;
@@ -122,8 +122,8 @@ static orr_explore_report report_of(const orr_explore_request *r)
         .outcomes = r->outcomes,
         .n_outcomes = r->n_outcomes,
         .sensitivity = r->has_sensitivity ? &r->sensitivity : NULL,
-        .rivals = r->rivals,
-        .n_rivals = r->n_outcomes > 0 ? r->n_baselines : 0,
+        .baseline_plans = r->baseline_plans,
+        .n_baseline_plans = r->n_outcomes > 0 ? r->n_baselines : 0,
         .interrupted = orr_stop_asked(NULL),
     };
 }

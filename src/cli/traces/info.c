@@ -98,7 +98,7 @@ static orr_status describe(orr_session *session, uint32_t g, recording *row)
         .memory_bytes = (int64_t)orr_graph_held_bytes(graph),
         .bytes_per_node = graph->n_nodes ? (double)orr_graph_core_bytes(graph) / graph->n_nodes : 0,
     };
-    const orr_step *steps;
+    const orr_step_summary *steps;
     size_t n_steps;
     const orr_analysis_options options = {.struct_bytes = sizeof options,
                                           .rank = row->rank,

@@ -82,7 +82,7 @@ static int by_size(const void *a_, const void *b_)
 /* Unchanged where no step was recorded. */
 static orr_status median_step_ns(orr_session *session, int64_t *ret_ns)
 {
-    const orr_step *steps;
+    const orr_step_summary *steps;
     size_t n;
     ORR_TRY(orr_analyze_steps(session->job, &session->analysis, session->arena, &steps, &n,
                               &session->err));

@@ -9,7 +9,7 @@
 static const struct {
     const char *device;
     double tflops, tbytes_per_s;
-} KIN[] = {
+} NEAREST_CANDIDATES[] = {
     {"a100_sxm_40g", 312, 1.555}, {"a100_sxm_80g", 312, 2.039}, {"h100_sxm_80g", 989, 3.35},
     {"h200_sxm_141g", 989, 4.8},  {"b200_sxm_180g", 2250, 7.7}, {"gb200_186g", 2500, 8},
     {"b300_sxm_288g", 2250, 8},   {"gb300_288g", 2500, 8},      {"tpu_v5p", 459, 2.765},
@@ -45,9 +45,9 @@ size_t orr_calibration_file_for(const orr_device *device, bool *ret_own)
         return own;
     size_t best = 0;
     double nearest = INFINITY;
-    for (size_t i = 0; i < sizeof KIN / sizeof *KIN; i++) {
-        const size_t file = file_of(KIN[i].device);
-        const double far = distance(device, KIN[i].tflops, KIN[i].tbytes_per_s);
+    for (size_t i = 0; i < sizeof NEAREST_CANDIDATES / sizeof *NEAREST_CANDIDATES; i++) {
+        const size_t file = file_of(NEAREST_CANDIDATES[i].device);
+        const double far = distance(device, NEAREST_CANDIDATES[i].tflops, NEAREST_CANDIDATES[i].tbytes_per_s);
         if (file != NO_FILE && far < nearest) {
             nearest = far;
             best = file;

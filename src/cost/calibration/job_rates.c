@@ -25,7 +25,7 @@ static double or_zero(const orr_fact *fact)
  * the bits where there is nothing else. */
 static double peak_of(const orr_device *device, orr_dtype dtype)
 {
-    static const orr_dtype KIN[ORR_DTYPES][3] = {
+    static const orr_dtype PEAK_FALLBACK[ORR_DTYPES][3] = {
         [ORR_DTYPE_FP64] = {ORR_DTYPE_FP64, ORR_DTYPE_FP64, ORR_DTYPE_FP64},
         [ORR_DTYPE_FP32] = {ORR_DTYPE_FP32, ORR_DTYPE_FP32, ORR_DTYPE_FP32},
         [ORR_DTYPE_TF32] = {ORR_DTYPE_TF32, ORR_DTYPE_FP32, ORR_DTYPE_FP32},
@@ -38,8 +38,8 @@ static double peak_of(const orr_device *device, orr_dtype dtype)
         [ORR_DTYPE_INT64] = {ORR_DTYPE_INT64, ORR_DTYPE_FP32, ORR_DTYPE_FP32},
     };
     for (int i = 0; i < 3; i++)
-        if (or_zero(&device->peak_flops[KIN[dtype][i]]) > 0)
-            return or_zero(&device->peak_flops[KIN[dtype][i]]);
+        if (or_zero(&device->peak_flops[PEAK_FALLBACK[dtype][i]]) > 0)
+            return or_zero(&device->peak_flops[PEAK_FALLBACK[dtype][i]]);
     return 0;
 }
 

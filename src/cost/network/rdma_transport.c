@@ -48,72 +48,72 @@ static double round_trip_bytes(const orr_wire_place *place)
     return place->bytes_per_s * place->round_trip_ns * 1e-9;
 }
 
-static void bound(orr_wire *wire, const orr_wire_place *place)
+static void bound(orr_wire *transport, const orr_wire_place *place)
 {
     const double share = round_trip_bytes(place) / at_least_one(place->oversubscription) /
-                         wire->queue_pairs;
-    wire->outstanding = (uint32_t)fmin(at_least_one(ceil(share / SEGMENT_BYTES)), 1e9);
-    wire->segment_bytes = fmax(LEAST_SEGMENT_BYTES, share / wire->outstanding);
+                         transport->queue_pairs;
+    transport->outstanding = (uint32_t)fmin(at_least_one(ceil(share / SEGMENT_BYTES)), 1e9);
+    transport->segment_bytes = fmax(LEAST_SEGMENT_BYTES, share / transport->outstanding);
 }
 
 orr_wire orr_wire_set(const orr_wire *level, uint8_t setting, const orr_wire_place *place)
 {
-    orr_wire wire = level != NULL ? *level : (orr_wire){0};
+    orr_wire transport = level != NULL ? *level : (orr_wire){0};
     switch (setting) {
     case ORR_WIRE_SINGLE:
-        wire.balance = ORR_BALANCE_ECMP;
-        wire.queue_pairs = 1;
+        transport.balance = ORR_BALANCE_ECMP;
+        transport.queue_pairs = 1;
         break;
     case ORR_WIRE_QP4:
     case ORR_WIRE_QP16:
-        wire.balance = ORR_BALANCE_QP;
-        wire.queue_pairs = setting == ORR_WIRE_QP4 ? 4 : 16;
+        transport.balance = ORR_BALANCE_QP;
+        transport.queue_pairs = setting == ORR_WIRE_QP4 ? 4 : 16;
         break;
     case ORR_WIRE_SPRAY:
     case ORR_WIRE_BOUNDED:
-        wire.balance = setting == ORR_WIRE_SPRAY ? ORR_BALANCE_SPRAY : ORR_BALANCE_ADAPTIVE;
-        wire.queue_pairs = ASSUMED_QUEUE_PAIRS;
-        wire.segment_bytes = SEGMENT_BYTES;
-        wire.outstanding = ASSUMED_OUTSTANDING;
+        transport.balance = setting == ORR_WIRE_SPRAY ? ORR_BALANCE_SPRAY : ORR_BALANCE_ADAPTIVE;
+        transport.queue_pairs = ASSUMED_QUEUE_PAIRS;
+        transport.segment_bytes = SEGMENT_BYTES;
+        transport.outstanding = ASSUMED_OUTSTANDING;
         if (setting == ORR_WIRE_BOUNDED)
-            bound(&wire, place);
+            bound(&transport, place);
         break;
     case ORR_WIRE_CENTRAL:
-        wire.balance = ORR_BALANCE_CENTRAL;
+        transport.balance = ORR_BALANCE_CENTRAL;
         break;
     case ORR_WIRE_CREDITS:
-        wire.congestion = ORR_CONGESTION_CREDITS;
+        transport.congestion = ORR_CONGESTION_CREDITS;
         break;
     case ORR_WIRE_DCQCN:
-        wire.congestion = ORR_CONGESTION_DCQCN;
+        transport.congestion = ORR_CONGESTION_DCQCN;
         break;
     default:
         break;
     }
-    if (wire.balance != ORR_BALANCE_UNKNOWN && wire.paths == 0)
-        wire.paths = ASSUMED_PATHS;
-    return wire;
+    if (transport.balance != ORR_BALANCE_UNKNOWN && transport.paths == 0)
+        transport.paths = ASSUMED_PATHS;
+    return transport;
 }
 
-static double paths_left(const orr_wire *wire)
+static double paths_left(const orr_wire *transport)
 {
-    return wire->failed < wire->paths ? wire->paths - wire->failed : 1;
+    return transport->failed < transport->paths ? transport->paths - transport->failed : 1;
 }
 
 /* Connections on the busiest path, a queue pair counting as its share of one. */
-static double busiest_load(const orr_wire *wire, double devices)
+static double busiest_load(const orr_wire *transport, double devices)
 {
-    const double left = paths_left(wire), q = at_least_one(wire->queue_pairs);
+    const double left = paths_left(transport), q = at_least_one(transport->queue_pairs);
     double pieces = q, parted;
-    switch (wire->balance) {
+    switch (transport->balance) {
     case ORR_BALANCE_ECMP:
         return orr_wire_busiest(devices, left);
     case ORR_BALANCE_SPRAY:
-        pieces *= wire->outstanding > 0 ? wire->outstanding : ASSUMED_OUTSTANDING;
+        pieces *= transport->outstanding > 0 ? transport->outstanding : ASSUMED_OUTSTANDING;
         return orr_wire_busiest(devices * pieces, left) / pieces;
     case ORR_BALANCE_CENTRAL:
-        parted = devices * q * wire->failed / wire->paths;
-        return (ceil(devices * q / wire->paths) +
+        parted = devices * q * transport->failed / transport->paths;
+        return (ceil(devices * q / transport->paths) +
                 (parted > 0 ? orr_wire_busiest(parted, left) : 0)) /
                q;
     default:
@@ -121,18 +121,18 @@ static double busiest_load(const orr_wire *wire, double devices)
     }
 }
 
-static double balance_frac(const orr_wire *wire, const orr_wire_place *place)
+static double balance_frac(const orr_wire *transport, const orr_wire_place *place)
 {
-    if (wire->balance == ORR_BALANCE_UNKNOWN || wire->balance == ORR_BALANCE_ADAPTIVE ||
-        wire->paths == 0)
+    if (transport->balance == ORR_BALANCE_UNKNOWN || transport->balance == ORR_BALANCE_ADAPTIVE ||
+        transport->paths == 0)
         return 1;
     const double over = at_least_one(place->oversubscription);
     const double devices = at_least_one(place->devices);
-    const double path = at_least_one(devices / (over * wire->paths));
-    const double all = fmin(1, over * path / busiest_load(wire, devices));
+    const double path = at_least_one(devices / (over * transport->paths));
+    const double all = fmin(1, over * path / busiest_load(transport, devices));
     /* what failed paths took from everybody is told apart */
-    const double frac = fmin(1, all * wire->paths / paths_left(wire));
-    return wire->balance == ORR_BALANCE_CENTRAL ? STALE_FRAC * frac : frac;
+    const double frac = fmin(1, all * transport->paths / paths_left(transport));
+    return transport->balance == ORR_BALANCE_CENTRAL ? STALE_FRAC * frac : frac;
 }
 
 static double buffer_ns(uint8_t buffers)
@@ -142,18 +142,18 @@ static double buffer_ns(uint8_t buffers)
 
 /* How long a message waits behind what its connection has sent ahead; `reached`: bytes/s through
  * the fabric, of a port's. */
-static void queue_up(const orr_wire *wire, const orr_wire_place *place, double reached,
+static void queue_up(const orr_wire *transport, const orr_wire_place *place, double reached,
                      orr_wire_effect *effect)
 {
-    const double room_ns = buffer_ns(wire->buffers);
+    const double room_ns = buffer_ns(transport->buffers);
     if (!(reached < place->bytes_per_s) || !(effect->window_bytes > 0) || !(room_ns > 0))
         return;
     const double stands_ns = effect->window_bytes * 1e9 / reached - place->round_trip_ns;
-    if (stands_ns <= 0 || wire->congestion == ORR_CONGESTION_CREDITS)
+    if (stands_ns <= 0 || transport->congestion == ORR_CONGESTION_CREDITS)
         return;
-    const bool marks = wire->congestion == ORR_CONGESTION_DCQCN;
+    const bool marks = transport->congestion == ORR_CONGESTION_DCQCN;
     effect->queue_ns = fmin(stands_ns, marks ? MARK_NS : room_ns);
-    if (!marks && wire->congestion == ORR_CONGESTION_NONE && wire->buffers == ORR_BUFFERS_SHALLOW &&
+    if (!marks && transport->congestion == ORR_CONGESTION_NONE && transport->buffers == ORR_BUFFERS_SHALLOW &&
         stands_ns > room_ns)
         effect->congestion_frac *= PAUSED_FRAC;
 }
@@ -164,26 +164,26 @@ void orr_wire_multiply(orr_wire_effect *effect)
                                         effect->congestion_frac * effect->loss_frac);
 }
 
-orr_wire_effect orr_wire_effect_of(const orr_wire *wire, const orr_wire_place *place)
+orr_wire_effect orr_wire_effect_of(const orr_wire *transport, const orr_wire_place *place)
 {
     orr_wire_effect effect = {.failed_frac = 1, .congestion_frac = 1, .loss_frac = 1};
     const double over = at_least_one(place->oversubscription);
-    if (wire->paths > 0)
-        effect.failed_frac = paths_left(wire) / wire->paths;
-    effect.balance_frac = balance_frac(wire, place);
-    effect.window_bytes = (double)(wire->queue_pairs > 0 ? wire->queue_pairs : 1) *
-                          wire->outstanding * fmax(wire->segment_bytes, 0);
+    if (transport->paths > 0)
+        effect.failed_frac = paths_left(transport) / transport->paths;
+    effect.balance_frac = balance_frac(transport, place);
+    effect.window_bytes = (double)(transport->queue_pairs > 0 ? transport->queue_pairs : 1) *
+                          transport->outstanding * fmax(transport->segment_bytes, 0);
     if (effect.window_bytes > 0 && place->round_trip_ns > 0)
         effect.window_bytes_per_s = effect.window_bytes * 1e9 / place->round_trip_ns;
-    if (wire->congestion == ORR_CONGESTION_DCQCN)
+    if (transport->congestion == ORR_CONGESTION_DCQCN)
         effect.congestion_frac = STRICT_MARK_FRAC;
-    queue_up(wire, place, place->bytes_per_s / over * effect.balance_frac * effect.failed_frac,
+    queue_up(transport, place, place->bytes_per_s / over * effect.balance_frac * effect.failed_frac,
              &effect);
-    if (wire->loss_frac > 0) {
+    if (transport->loss_frac > 0) {
         double in_flight = round_trip_bytes(place) / over;
         if (effect.window_bytes > 0)
             in_flight = fmin(in_flight, effect.window_bytes);
-        effect.loss_frac = orr_wire_go_back_n(wire->loss_frac, 1 + in_flight / PACKET_BYTES);
+        effect.loss_frac = orr_wire_go_back_n(transport->loss_frac, 1 + in_flight / PACKET_BYTES);
     }
     orr_wire_multiply(&effect);
     return effect;

@@ -56,13 +56,13 @@ typedef struct orr_wire_effect {
  * takes what its balance leaves less than those; of 128 devices at least where paths are not known
  * either (assumed; SINGLE then loses 31 %: [M] saw up to 40 % between the two). */
 
-/* The level's wire (NULL: nothing is said of it) with a setting laid over it. What a setting needs
+/* The level's transport (NULL: nothing is said of it) with a setting laid over it. What a setting needs
  * and nobody said is assumed: 16 paths, as in the simulation of [M]; segments of 1 MiB, 128 of
  * them for each queue pair, as [N] ships them. BOUNDED: 16 queue pairs that hold a round trip
  * between them at the bandwidth that each device has of the level, in segments of at most 1 MiB and
  * at least 64 KiB; one that is full waits, so that faster paths take more. */
 orr_wire        orr_wire_set(const orr_wire *level, uint8_t setting, const orr_wire_place *place);
-orr_wire_effect orr_wire_effect_of(const orr_wire *wire, const orr_wire_place *place);
+orr_wire_effect orr_wire_effect_of(const orr_wire *transport, const orr_wire_place *place);
 /* `frac` anew, from its four parts. */
 void orr_wire_multiply(orr_wire_effect *effect);
 
@@ -71,7 +71,7 @@ double orr_wire_busiest(double balls, double bins);
 /* Share of a link's packets that are not sent again. */
 double orr_wire_go_back_n(double loss_frac, double packets_in_flight);
 /* What a message of so many bytes, alone, reaches of the bandwidth across the level: one way there,
- * then as fast as the wire lets it. In [0, 1]. */
+ * then as fast as the transport lets it. In [0, 1]. */
 double orr_wire_message_frac(const orr_wire_effect *effect, const orr_wire_place *place,
                              double message_bytes);
 

@@ -6,16 +6,16 @@
 
 /* Calls on tapes as work: FLOPs and bytes are those of the operator's row; family and dims are what
  * cost models know it by. What shares bytes, and what a network does, is nothing for a kernel. */
-typedef void (*describe)(const orr_op_site *site, orr_work *work);
+typedef void (*describe)(const orr_op_site *sig, orr_work *work);
 
-static void elements_out(const orr_op_site *site, orr_work *work)
+static void elements_out(const orr_op_site *sig, orr_work *work)
 {
-    ORR_SET_DIMS(work, orr_type_elements(&site->out[0]));
+    ORR_SET_DIMS(work, orr_type_elements(&sig->out[0]));
 }
 
-static void elements_in(const orr_op_site *site, orr_work *work)
+static void elements_in(const orr_op_site *sig, orr_work *work)
 {
-    ORR_SET_DIMS(work, orr_type_elements(&site->in[0]));
+    ORR_SET_DIMS(work, orr_type_elements(&sig->in[0]));
 }
 
 static void set_rows(const orr_type *type, orr_work *work)
@@ -23,39 +23,39 @@ static void set_rows(const orr_type *type, orr_work *work)
     ORR_SET_DIMS(work, orr_type_rows(type), orr_type_columns(type));
 }
 
-static void rows_in(const orr_op_site *site, orr_work *work)
+static void rows_in(const orr_op_site *sig, orr_work *work)
 {
-    set_rows(&site->in[0], work);
+    set_rows(&sig->in[0], work);
 }
 
 /* Of what goes into the forward pass, which comes after its gradient. */
-static void rows_of_second(const orr_op_site *site, orr_work *work)
+static void rows_of_second(const orr_op_site *sig, orr_work *work)
 {
-    set_rows(&site->in[1], work);
+    set_rows(&sig->in[1], work);
 }
 
-static void channels(const orr_op_site *site, orr_work *work)
+static void channels(const orr_op_site *sig, orr_work *work)
 {
-    const orr_type *x = &site->in[work->backward ? 1 : 0];
+    const orr_type *x = &sig->in[work->backward ? 1 : 0];
     ORR_SET_DIMS(work, x->dim[1], orr_type_elements(x) / (x->dim[1] > 0 ? x->dim[1] : 1));
 }
 
 /* Where one matrix multiplies all, the leading dims are more rows of the one product. */
-static void product(const orr_op_site *site, orr_work *work)
+static void product(const orr_op_site *sig, orr_work *work)
 {
-    const orr_type *x = &site->in[0], *w = &site->in[1], *y = &site->out[0];
+    const orr_type *x = &sig->in[0], *w = &sig->in[1], *y = &sig->out[0];
     const bool one = w->rank == 2;
     const int64_t leading = orr_type_span(y, 0, y->rank - 2u), m = y->dim[y->rank - 2];
-    const int64_t k = x->dim[site->args->transpose_a ? x->rank - 2 : x->rank - 1];
+    const int64_t k = x->dim[sig->args->transpose_a ? x->rank - 2 : x->rank - 1];
     ORR_SET_DIMS(work, one ? 1 : leading, one ? leading * m : m, orr_type_columns(y), k);
 }
 
 /* A product for each expert, as if all had as many tokens. Gradients of weights sum over these. */
-static void grouped_product(const orr_op_site *site, orr_work *work)
+static void grouped_product(const orr_op_site *sig, orr_work *work)
 {
-    const orr_type *x = &site->in[0], *y = &site->out[0];
-    const bool of_weights = site->args->transpose_a;
-    const int64_t experts = of_weights ? y->dim[0] : site->in[1].dim[0];
+    const orr_type *x = &sig->in[0], *y = &sig->out[0];
+    const bool of_weights = sig->args->transpose_a;
+    const int64_t experts = of_weights ? y->dim[0] : sig->in[1].dim[0];
     const int64_t tokens = experts > 0 ? orr_ceil_div(x->dim[0], experts) : 0;
     if (of_weights)
         ORR_SET_DIMS(work, experts, y->dim[1], y->dim[2], tokens);
@@ -63,81 +63,81 @@ static void grouped_product(const orr_op_site *site, orr_work *work)
         ORR_SET_DIMS(work, experts, tokens, y->dim[1], x->dim[1]);
 }
 
-static void attention(const orr_op_site *site, orr_work *work)
+static void attention(const orr_op_site *sig, orr_work *work)
 {
-    const orr_type *q = &site->in[work->backward ? 1 : 0], *k = q + 1;
+    const orr_type *q = &sig->in[work->backward ? 1 : 0], *k = q + 1;
     ORR_SET_DIMS(work, q->dim[0], q->dim[2], q->dim[1], k->dim[1], q->dim[3]);
 }
 
-static void embedding(const orr_op_site *site, orr_work *work)
+static void embedding(const orr_op_site *sig, orr_work *work)
 {
-    const orr_type *table = &site->in[0];
-    ORR_SET_DIMS(work, orr_type_elements(&site->in[1]), table->dim[0], 1, table->dim[1], 1);
+    const orr_type *table = &sig->in[0];
+    ORR_SET_DIMS(work, orr_type_elements(&sig->in[1]), table->dim[0], 1, table->dim[1], 1);
 }
 
 /* Bags (B, D) or (B, F, D). Backward, the table's size is not told: as many rows as are looked up.
  */
-static void bags(const orr_op_site *site, orr_work *work)
+static void bags(const orr_op_site *sig, orr_work *work)
 {
-    const orr_type *y = work->backward ? &site->in[0] : &site->out[0];
+    const orr_type *y = work->backward ? &sig->in[0] : &sig->out[0];
     const int64_t tables = y->rank > 2 ? y->dim[1] : 1, count = orr_type_rows(y);
-    const int64_t ids = orr_type_elements(&site->in[1]), given = site->args->count;
+    const int64_t ids = orr_type_elements(&sig->in[1]), given = sig->args->count;
     const int64_t pooling =
         given > 0 ? orr_ceil_div(given, 1024) : orr_ceil_div(ids, count > 0 ? count : 1);
-    const int64_t rows = (work->backward ? ids : site->in[0].dim[0]) / (tables > 0 ? tables : 1);
+    const int64_t rows = (work->backward ? ids : sig->in[0].dim[0]) / (tables > 0 ? tables : 1);
     ORR_SET_DIMS(work, y->dim[0], rows, pooling, orr_type_columns(y), tables);
 }
 
-static void pairs(const orr_op_site *site, orr_work *work)
+static void pairs(const orr_op_site *sig, orr_work *work)
 {
-    const orr_type *x = &site->in[0];
+    const orr_type *x = &sig->in[0];
     ORR_SET_DIMS(work, x->dim[0], x->dim[1], x->dim[1]);
 }
 
-static void set_convolution(const orr_op_site *site, const orr_type *x, const orr_type *w,
+static void set_convolution(const orr_op_site *sig, const orr_type *x, const orr_type *w,
                             orr_work *work)
 {
-    const int64_t stride = site->args->stride > 0 ? site->args->stride : 1;
+    const int64_t stride = sig->args->stride > 0 ? sig->args->stride : 1;
     ORR_SET_DIMS(work, x->dim[0], x->dim[1], x->dim[2], x->dim[3], w->dim[0], w->dim[2], w->dim[3],
                  stride);
 }
 
-static void convolution(const orr_op_site *site, orr_work *work)
+static void convolution(const orr_op_site *sig, orr_work *work)
 {
-    set_convolution(site, &site->in[0], &site->in[1], work);
+    set_convolution(sig, &sig->in[0], &sig->in[1], work);
 }
 
-static void convolution_input(const orr_op_site *site, orr_work *work)
+static void convolution_input(const orr_op_site *sig, orr_work *work)
 {
-    set_convolution(site, &site->out[0], &site->in[1], work);
+    set_convolution(sig, &sig->out[0], &sig->in[1], work);
 }
 
-static void convolution_weight(const orr_op_site *site, orr_work *work)
+static void convolution_weight(const orr_op_site *sig, orr_work *work)
 {
-    set_convolution(site, &site->in[0], &site->out[0], work);
+    set_convolution(sig, &sig->in[0], &sig->out[0], work);
 }
 
 /* (..., dim, between, to_dim, ...) as products of matrices that are turned. */
-static void transposed(const orr_op_site *site, orr_work *work)
+static void transposed(const orr_op_site *sig, orr_work *work)
 {
-    const orr_type *x = &site->in[0];
-    const uint32_t a = (uint32_t)site->args->dim, b = (uint32_t)site->args->to_dim;
+    const orr_type *x = &sig->in[0];
+    const uint32_t a = (uint32_t)sig->args->dim, b = (uint32_t)sig->args->to_dim;
     const uint32_t first = a < b ? a : b, second = a < b ? b : a;
     ORR_SET_DIMS(work, orr_type_span(x, 0, first), orr_type_span(x, first, second),
                  orr_type_span(x, second, x->rank));
 }
 
-static void bytes_written(const orr_op_site *site, orr_work *work)
+static void bytes_written(const orr_op_site *sig, orr_work *work)
 {
-    (void)site;
+    (void)sig;
     work->copy = ORR_COPY_DTOD;
     ORR_SET_DIMS(work, (int64_t)work->write_bytes);
 }
 
 /* Rows that are updated: those of the gradient. */
-static void updated_rows(const orr_op_site *site, orr_work *work)
+static void updated_rows(const orr_op_site *sig, orr_work *work)
 {
-    ORR_SET_DIMS(work, orr_type_elements(&site->in[1]));
+    ORR_SET_DIMS(work, orr_type_elements(&sig->in[1]));
 }
 
 typedef struct call_rule {
@@ -217,18 +217,18 @@ void orr_work_of_call(const orr_tape *tape, uint32_t call, orr_work *ret)
 {
     orr_site_room room;
     orr_op_work row;
-    const orr_op_site site = orr_tape_site(tape, call, &room);
-    const call_rule *rule = &RULES[site.op];
+    const orr_op_site sig = orr_tape_site(tape, call, &room);
+    const call_rule *rule = &RULES[sig.op];
     orr_tape_work(tape, call, &row);
     *ret = (orr_work){.family = rule->family,
                       .dtype = row.dtype,
                       .backward = rule->backward,
-                      .op = orr_op_of((orr_op)site.op)->name,
+                      .op = orr_op_of((orr_op)sig.op)->name,
                       .kernel = ""};
     if (rule->dims == NULL)
         return;
     ret->flops = row.flops;
     ret->read_bytes = row.read_bytes;
     ret->write_bytes = row.write_bytes;
-    rule->dims(&site, ret);
+    rule->dims(&sig, ret);
 }

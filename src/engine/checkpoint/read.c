@@ -156,7 +156,7 @@ typedef struct part_text {
 
 static bool scan_dim(scanner *s, part_text *p, uint32_t d)
 {
-    orr_share *share = &p->own.by[d];
+    orr_dim_pieces *share = &p->own.by[d];
     share->n = (uint32_t)next(s);
     if (share->n > ORR_SHARE_PIECES)
         return false;

@@ -209,7 +209,7 @@ orr_status orr_checkpointer_wait(orr_checkpointer *c, orr_error *err)
     return c->status;
 }
 
-static void tell_position(orr_checkpointer *c, int64_t step, const orr_team_data *data)
+static void write_position(orr_checkpointer *c, int64_t step, const orr_team_data *data)
 {
     size_t at = 0;
     c->step = step;
@@ -232,7 +232,7 @@ orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, const orr_te
         c->tensors[i].data = at;
         at += c->tensors[i].dim[0];
     }
-    tell_position(c, step, data);
+    write_position(c, step, data);
     if (pthread_create(&c->thread, NULL, run, c) == 0)
         c->running = true;
     else

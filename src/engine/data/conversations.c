@@ -12,7 +12,7 @@ static bool counts(const orr_talk *t, int64_t i)
     return i + 1 < t->n && t->targets[i + 1];
 }
 
-static void write_talk(const orr_talk *t, int64_t tokens, const orr_sample *ret)
+static void write_talk(const orr_talk *t, int64_t tokens, const orr_dataset_sample *ret)
 {
     for (int64_t i = 0; i < tokens; i++) {
         ret->tokens[i] = i < t->n ? t->tokens[i] : 0;
@@ -29,7 +29,7 @@ static int64_t count_talk(const orr_talk *t, int64_t tokens)
     return n;
 }
 
-static void fill(const orr_batches *self, uint64_t index, const orr_sample *ret)
+static void fill(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
 {
     write_talk((const orr_talk *)self->ctx + index, self->tokens, ret);
 }
@@ -39,11 +39,11 @@ static int64_t counted(const orr_batches *self, uint64_t index)
     return count_talk((const orr_talk *)self->ctx + index, self->tokens);
 }
 
-static void fill_pair(const orr_batches *self, uint64_t index, const orr_sample *ret)
+static void fill_pair(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
 {
     const orr_talk *pair = (const orr_talk *)self->ctx + 2 * index;
     const int64_t n = self->tokens / 2;
-    const orr_sample other = {ret->tokens + n, ret->targets + n, ret->weights + n};
+    const orr_dataset_sample other = {ret->tokens + n, ret->targets + n, ret->weights + n};
     write_talk(&pair[0], n, ret);
     write_talk(&pair[1], n, &other);
 }
@@ -54,7 +54,7 @@ static int64_t count_pair(const orr_batches *self, uint64_t index)
     return count_talk(&pair[0], self->tokens / 2) + count_talk(&pair[1], self->tokens / 2);
 }
 
-static void fill_prompt(const orr_batches *self, uint64_t index, const orr_sample *ret)
+static void fill_prompt(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
 {
     const orr_talk *t = (const orr_talk *)self->ctx + index;
     for (int64_t i = 0; i < self->tokens; i++) {

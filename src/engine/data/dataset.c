@@ -62,7 +62,7 @@ uint64_t orr_batches_index(orr_batches *b, uint64_t number)
     return b->order != NULL ? b->order[number % b->n] : number % b->n;
 }
 
-void orr_batches_fill(orr_batches *b, uint64_t number, const orr_sample *ret)
+void orr_batches_fill(orr_batches *b, uint64_t number, const orr_dataset_sample *ret)
 {
     b->fill(b, orr_batches_index(b, number), ret);
 }

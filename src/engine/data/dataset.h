@@ -7,10 +7,10 @@
 /* What a model is trained on: an endless row of samples, each the same on every rank that asks for
  * it. A step's batch of B has a slot s in the row, samples s B .. (s + 1) B - 1, however many ranks
  * share them; so which slots are trained is all that a checkpoint need know. */
-typedef struct orr_sample { /* shapes (tokens) */
+typedef struct orr_dataset_sample { /* shapes (tokens) */
     int64_t *tokens, *targets;
     float *weights; /* of each target in the loss: 0 or 1 */
-} orr_sample;
+} orr_dataset_sample;
 
 typedef struct orr_batches orr_batches;
 struct orr_batches {
@@ -21,7 +21,7 @@ struct orr_batches {
     orr_arena *arena;
     void *ctx;
     /* Sample `index` of the data as they stand, below n where there are epochs. */
-    void (*fill)(const orr_batches *self, uint64_t index, const orr_sample *ret);
+    void (*fill)(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret);
     /* Targets that count in it. */
     int64_t (*counted)(const orr_batches *self, uint64_t index);
     uint64_t epoch;  /* whose order is held */
@@ -29,7 +29,7 @@ struct orr_batches {
 };
 /* Sample `number` of the row, in the order of its epoch: shuffled by the seed, each epoch anew. */
 uint64_t orr_batches_index(orr_batches *batches, uint64_t number); /* which of the data it is */
-void orr_batches_fill(orr_batches *batches, uint64_t number, const orr_sample *ret);
+void orr_batches_fill(orr_batches *batches, uint64_t number, const orr_dataset_sample *ret);
 int64_t orr_batches_counted(orr_batches *batches, uint64_t number);
 void orr_batches_free(orr_batches *batches); /* NULL is allowed */
 

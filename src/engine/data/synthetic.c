@@ -8,7 +8,7 @@
 /* A token is followed by 3 t + 1 (modulo the vocabulary) nine times of ten, else by any. */
 #define FOLLOWS 0.9
 
-static void fill(const orr_batches *self, uint64_t index, const orr_sample *ret)
+static void fill(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
 {
     const uint64_t vocab = *(const uint32_t *)self->ctx;
     orr_random random = orr_random_of(self->seed, index);

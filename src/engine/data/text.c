@@ -91,7 +91,7 @@ out:
     return status;
 }
 
-static void fill(const orr_batches *self, uint64_t index, const orr_sample *ret)
+static void fill(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
 {
     const int32_t *tokens = (const int32_t *)self->ctx + index * (uint64_t)self->tokens;
     for (int64_t i = 0; i < self->tokens; i++) {

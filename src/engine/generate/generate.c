@@ -150,7 +150,7 @@ typedef struct answering {
     orr_generation_times times;
     sequence *slots;   /* shape (batch) */
     uint32_t n, taken; /* in slots 0 .. n - 1; prompts begun */
-    orr_candidate *room;
+    orr_token_candidate *room;
     bool *ended; /* shape (batch): in this round */
     bool over;
     int64_t began_ns;
@@ -276,7 +276,7 @@ orr_status orr_generate(orr_generator *g, const orr_prompt *prompts, uint32_t n,
                    .arena = arena,
                    .ret = ret,
                    .slots = orr_arena_array(arena, sequence, g->options.batch),
-                   .room = orr_arena_array(arena, orr_candidate, g->model.vocab),
+                   .room = orr_arena_array(arena, orr_token_candidate, g->model.vocab),
                    .ended = orr_arena_array(arena, bool, g->options.batch),
                    .began_ns = now(),
                    .err = err};

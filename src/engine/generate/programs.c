@@ -125,7 +125,7 @@ static orr_status note_choice(writer *w, orr_value indices)
 }
 
 /* Weights that are bound as rows are those of a product (K, N), however the tape has them. */
-static void take_rows(writer *w, orr_tape_call *call)
+static void use_row_weights(writer *w, orr_tape_call *call)
 {
     if (call->op != ORR_OP_MATMUL || !call->args.transpose_b ||
         w->to->bindings.at[call->in[1]].rows == NULL)
@@ -148,7 +148,7 @@ static orr_status copy_calls(writer *w, const orr_module *module)
             call->in[i] = w->map[call->in[i]];
         for (uint32_t i = 0; i < call->n_out; i++)
             call->out[i] = w->map[call->out[i]];
-        take_rows(w, call);
+        use_row_weights(w, call);
         orr_tape_put(to);
         if (call->op == ORR_OP_TOP_K && w->body != NULL && w->g->options.record_experts)
             ORR_TRY(note_choice(w, call->out[1]));

@@ -25,7 +25,7 @@ double orr_log_probability(const float *logits, int64_t vocab, int32_t token)
 /* Largest first; of equals the lower token, so that the order is one. */
 static int by_logit(const void *a, const void *b)
 {
-    const orr_candidate *x = a, *y = b;
+    const orr_token_candidate *x = a, *y = b;
     if (x->logit != y->logit)
         return x->logit < y->logit ? 1 : -1;
     return (x->token > y->token) - (x->token < y->token);
@@ -35,24 +35,24 @@ static int by_logit(const void *a, const void *b)
  * of 32 bits tells apart. */
 #define NEGLIGIBLE 32.0
 static int64_t collect(const orr_sampling *s, const float *logits, int64_t vocab,
-                       orr_candidate *room)
+                       orr_token_candidate *room)
 {
     const float most = logits[most_likely(logits, vocab)];
     int64_t n = 0;
     for (int64_t i = 0; i < vocab; i++)
         if ((double)(most - logits[i]) < NEGLIGIBLE * s->temperature)
-            room[n++] = (orr_candidate){logits[i], (int32_t)i};
+            room[n++] = (orr_token_candidate){logits[i], (int32_t)i};
     qsort(room, (size_t)n, sizeof *room, by_logit);
     return s->top_k > 0 && n > (int64_t)s->top_k ? (int64_t)s->top_k : n;
 }
 
-static double weight(const orr_sampling *s, const orr_candidate *room, int64_t i)
+static double weight(const orr_sampling *s, const orr_token_candidate *room, int64_t i)
 {
     return exp((double)(room[i].logit - room[0].logit) / s->temperature);
 }
 
 int32_t orr_sample_token(const orr_sampling *s, orr_random *random, const float *logits,
-                         int64_t vocab, orr_candidate *room)
+                         int64_t vocab, orr_token_candidate *room)
 {
     if (s->temperature <= 0)
         return most_likely(logits, vocab);

@@ -81,8 +81,8 @@ static orr_status one_piece(orr_generator *g, orr_rows *rows, const void *data, 
     if (piece == NULL)
         return orr_fail_memory(err);
     *piece = (orr_row_piece){.data = data, .count = n};
-    rows->pieces = piece;
-    rows->n_pieces = 1;
+    rows->segments = piece;
+    rows->n_segments = 1;
     return ORR_OK;
 }
 
@@ -109,7 +109,7 @@ static orr_status convert(orr_generator *g, orr_row_format format, int64_t n, or
 
 /* Small numbers, the same few thousand over and over: for measuring. */
 enum { DRAWN = 8192 };
-static orr_status draw(orr_generator *g, shape s, orr_rows *rows, orr_error *err)
+static orr_status random_weights(orr_generator *g, shape s, orr_rows *rows, orr_error *err)
 {
     orr_random random = orr_random_of(g->options.seed, (uint64_t)s.rows * 31 + (uint64_t)s.columns);
     const int64_t n = s.rows * s.columns;
@@ -131,7 +131,7 @@ static orr_status bind_rows(orr_generator *g, const orr_weight_key *key, const o
     if (g->options.weights != NULL)
         ORR_TRY(orr_weights_rows(g->options.weights, &g->model, key, g->arena, &w->rows, err));
     else
-        ORR_TRY(draw(g, s, &w->rows, err));
+        ORR_TRY(random_weights(g, s, &w->rows, err));
     if (use != USE_TABLE && format < ORR_ROW_FORMATS && w->rows.format != format)
         ORR_TRY(convert(g, format, s.rows, &w->rows, err));
     w->read_bytes = use == USE_TABLE ? w->rows.row_bytes : s.rows * w->rows.row_bytes;

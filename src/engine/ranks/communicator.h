@@ -42,7 +42,7 @@ orr_status orr_broadcast(orr_communicator *c, void *data, size_t bytes, uint32_t
                          orr_error *err) ORR_MUST_CHECK;
 orr_status orr_barrier(orr_communicator *c, orr_error *err) ORR_MUST_CHECK;
 /* To one member, from another: as orr_exchange(). Members; ORR_NONE: none. */
-orr_status orr_pass_on(orr_communicator *c, uint32_t to, const void *out, size_t out_bytes,
+orr_status orr_send_receive(orr_communicator *c, uint32_t to, const void *out, size_t out_bytes,
                        uint32_t from, void *in, size_t in_bytes, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_ENGINE_COMMUNICATOR_H */

@@ -173,7 +173,7 @@ static bool ended_well(const rank_process *p)
 }
 
 /* Takes note of children that ended; true when none is left. */
-static bool look_at_children(ranks_job *job, bool *ret_failed)
+static bool reap_children(ranks_job *job, bool *ret_failed)
 {
     bool left = false;
     for (uint32_t rank = 1; rank < job->n; rank++) {
@@ -209,7 +209,7 @@ static void await_children(ranks_job *job, int64_t grace_ns)
 {
     int64_t failed_ns = 0;
     bool failed = atomic_load(&job->ends->failed) > 0;
-    while (!look_at_children(job, &failed)) {
+    while (!reap_children(job, &failed)) {
         const int64_t now_ns = orr_clock_now_ns(&orr_clock_monotonic);
         failed |= atomic_load(&job->ends->failed) > 0;
         if (failed && failed_ns == 0)
@@ -240,7 +240,7 @@ static const rank_end *first_failure(const ranks_job *job, uint32_t *ret_rank)
 }
 
 /* A rank that died comes first: what others say of it is what followed. */
-static orr_status judge(const ranks_job *job, orr_error *err)
+static orr_status first_cause(const ranks_job *job, orr_error *err)
 {
     for (uint32_t rank = 1; rank < job->n; rank++) {
         const rank_process *p = &job->processes[rank];
@@ -279,7 +279,7 @@ orr_status orr_ranks_fork(uint32_t n, bool tcp, int64_t deadline_ns, orr_ranks_b
     }
     be(&job, 0);
     await_children(&job, GRACE_NS);
-    status = judge(&job, err);
+    status = first_cause(&job, err);
 out:
     clean_up(&job);
     return status;

@@ -49,7 +49,7 @@ static void put_numbers(line *l, const int64_t *numbers, uint32_t n)
 /* [tensor id, storage id, offset, elements, bytes of one, device] */
 static void put_tensor(line *l, const orr_program *p, orr_value v)
 {
-    const orr_place *place = &p->places[v];
+    const orr_value_location *place = &p->places[v];
     const orr_type *type = &p->tape->values[v].type;
     put(l, "[%u, %u, %lld, %lld, %lld, \"%s\"]", v + 1, place->root + 1,
         (long long)place->offset_bytes, (long long)orr_type_elements(type),

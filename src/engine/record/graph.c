@@ -8,7 +8,7 @@
 /* The graph of what was recorded. On the host lanes are threads and calls are operators, as in a
  * recording that PyTorch makes without a device; a device's lanes are streams, and calls its kernels. */
 
-typedef struct drawer {
+typedef struct graph_writer {
     const orr_recorder *r;
     orr_graph_builder *b;
     uint32_t rank, ranks;
@@ -20,14 +20,14 @@ typedef struct drawer {
     orr_group_id group[ORR_AXES];
     int64_t      seq[ORR_AXES];
     orr_error   *err;
-} drawer;
+} graph_writer;
 
-static orr_status text(drawer *d, const char *words, orr_str *ret)
+static orr_status text(graph_writer *d, const char *words, orr_str *ret)
 {
     return orr_builder_str(d->b, words, strlen(words), ret, d->err);
 }
 
-static orr_status add_lane(drawer *d, uint8_t kind, int64_t tid, const char *name, orr_lane_id *ret)
+static orr_status add_lane(graph_writer *d, uint8_t kind, int64_t tid, const char *name, orr_lane_id *ret)
 {
     orr_lane lane = {.kind = kind, .device = kind == ORR_LANE_STREAM ? 0 : -1,
                      .pid = d->rank, .tid = tid};
@@ -37,7 +37,7 @@ static orr_status add_lane(drawer *d, uint8_t kind, int64_t tid, const char *nam
 }
 
 /* The host's own lane has number 1, whether it computes or not. */
-static orr_status lane_of(drawer *d, const orr_program *p, uint32_t lane, orr_lane_id *ret)
+static orr_status lane_of(graph_writer *d, const orr_program *p, uint32_t lane, orr_lane_id *ret)
 {
     static const char *const names[] = {"compute", "communication", "copies"};
     char other[32];
@@ -51,13 +51,13 @@ static orr_status lane_of(drawer *d, const orr_program *p, uint32_t lane, orr_la
     return ORR_OK;
 }
 
-static orr_status depend(drawer *d, orr_node_id node, orr_node_id on, orr_dep_kind kind)
+static orr_status depend(graph_writer *d, orr_node_id node, orr_node_id on, orr_dep_kind kind)
 {
     return on == ORR_NONE ? ORR_OK : orr_builder_dep(d->b, node, on, kind, d->err);
 }
 
 /* The call whose run made the value, through views; ORR_NONE: none of this run. */
-static uint32_t maker(const drawer *d, const orr_tape *tape, orr_value v)
+static uint32_t maker(const graph_writer *d, const orr_tape *tape, orr_value v)
 {
     while (v != ORR_NONE && tape->values[v].made_by != ORR_NONE) {
         const uint32_t call = tape->values[v].made_by;
@@ -68,7 +68,7 @@ static uint32_t maker(const drawer *d, const orr_tape *tape, orr_value v)
     return ORR_NONE;
 }
 
-static orr_status add_data_deps(drawer *d, const orr_program *p, uint32_t call)
+static orr_status add_data_deps(graph_writer *d, const orr_program *p, uint32_t call)
 {
     const orr_tape_call *of = &p->tape->calls[call];
     uint32_t seen[ORR_CALL_IN];
@@ -83,7 +83,7 @@ static orr_status add_data_deps(drawer *d, const orr_program *p, uint32_t call)
     return ORR_OK;
 }
 
-static orr_status add_deps(drawer *d, const orr_program *p, uint32_t call)
+static orr_status add_deps(graph_writer *d, const orr_program *p, uint32_t call)
 {
     const orr_action *action = &p->actions[call];
     ORR_TRY(depend(d, d->node[call], d->last[action->lane],
@@ -113,13 +113,13 @@ static orr_collective collective_of(uint8_t op)
 
 static bool communicates(const orr_program *p, uint32_t call)
 {
-    const uint8_t deed = p->actions[call].deed;
+    const uint8_t kind = p->actions[call].kind;
     return collective_of(p->tape->calls[call].op) != ORR_COLL_UNKNOWN &&
            p->actions[call].communicator != NULL && p->actions[call].communicator->n > 1 &&
-           deed != ORR_DEED_COPY;
+           kind != ORR_DEED_COPY;
 }
 
-static orr_status group_of(drawer *d, const orr_communicator *c, uint8_t axis)
+static orr_status group_of(graph_writer *d, const orr_communicator *c, uint8_t axis)
 {
     if (d->group[axis] != ORR_NONE)
         return ORR_OK;
@@ -137,7 +137,7 @@ static int64_t bytes_of(const orr_tape *tape, const orr_value *values, uint32_t 
 
 /* A turn of a ring is no collective of NCCL's: it is told as the all-gather by which each member sends
  * as many bytes. */
-static orr_comm comm_of(const drawer *d, const orr_program *p, uint32_t call)
+static orr_comm comm_of(const graph_writer *d, const orr_program *p, uint32_t call)
 {
     const orr_tape_call *of = &p->tape->calls[call];
     const orr_communicator *c = p->actions[call].communicator;
@@ -165,7 +165,7 @@ static orr_comm comm_of(const drawer *d, const orr_program *p, uint32_t call)
     return comm;
 }
 
-static orr_status add_comm(drawer *d, const orr_program *p, uint32_t call)
+static orr_status add_comm(graph_writer *d, const orr_program *p, uint32_t call)
 {
     const orr_tape_call *of = &p->tape->calls[call];
     ORR_TRY(group_of(d, p->actions[call].communicator, of->args.axis));
@@ -190,7 +190,7 @@ static orr_node_kind kind_of(const orr_program *p, uint32_t call)
     return p->device ? ORR_NODE_COMPUTE : ORR_NODE_HOST_OP;
 }
 
-static orr_status add_tensor(drawer *d, const orr_program *p, orr_value v, orr_tensor_id *ret)
+static orr_status add_tensor(graph_writer *d, const orr_program *p, orr_value v, orr_tensor_id *ret)
 {
     const orr_tape_value *value = &p->tape->values[v];
     orr_tensor tensor = {.storage = p->places[v].root + 1,
@@ -211,7 +211,7 @@ static orr_status add_tensor(drawer *d, const orr_program *p, orr_value v, orr_t
     return orr_builder_tensor(d->b, &tensor, ret, d->err);
 }
 
-static orr_status add_tensors(drawer *d, const orr_program *p, uint32_t call)
+static orr_status add_tensors(graph_writer *d, const orr_program *p, uint32_t call)
 {
     const orr_tape_call *of = &p->tape->calls[call];
     orr_tensor_id in[ORR_CALL_IN], out[ORR_CALL_OUT];
@@ -224,7 +224,7 @@ static orr_status add_tensors(drawer *d, const orr_program *p, uint32_t call)
     return orr_builder_io(d->b, d->node[call], in, n_in, out, n_out, d->err);
 }
 
-static orr_status add_call(drawer *d, const orr_program *p, uint32_t call, int64_t start_ns,
+static orr_status add_call(graph_writer *d, const orr_program *p, uint32_t call, int64_t start_ns,
                            int64_t end_ns)
 {
     const uint32_t lane = p->actions[call].lane;
@@ -242,7 +242,7 @@ static orr_status add_call(drawer *d, const orr_program *p, uint32_t call, int64
     return orr_recorder_attrs(d->b, d->node[call], p, call, d->err);
 }
 
-static orr_status add_run(drawer *d, const orr_recorded_run *run)
+static orr_status add_run(graph_writer *d, const orr_recorded_run *run)
 {
     const orr_program *p = run->program;
     const uint32_t n = p->tape->n_calls;
@@ -261,7 +261,7 @@ static orr_status add_run(drawer *d, const orr_recorded_run *run)
     return status;
 }
 
-static orr_status add_step(drawer *d, const orr_recorded_step *step)
+static orr_status add_step(graph_writer *d, const orr_recorded_step *step)
 {
     char words[48];
     orr_node node = {.kind = ORR_NODE_ANNOTATION,
@@ -280,7 +280,7 @@ static orr_status add_step(drawer *d, const orr_recorded_step *step)
     return ORR_OK;
 }
 
-static orr_status draw(drawer *d, const orr_graph **ret)
+static orr_status write_graph(graph_writer *d, const orr_graph **ret)
 {
     const orr_backend *backend = d->r->n_runs > 0 ? d->r->runs[0].program->backend : NULL;
     orr_recording recording = {.rank = d->rank, .world_size = d->ranks};
@@ -299,7 +299,7 @@ static orr_status draw(drawer *d, const orr_graph **ret)
 orr_status orr_recorder_graph(const orr_recorder *recorder, uint32_t rank, uint32_t ranks,
                               const orr_graph **ret, orr_error *err)
 {
-    drawer d = {.r = recorder, .rank = rank, .ranks = ranks, .last_step = ORR_NONE, .err = err};
+    graph_writer d = {.r = recorder, .rank = rank, .ranks = ranks, .last_step = ORR_NONE, .err = err};
     for (uint32_t l = 0; l < ORR_LANES_MAX; l++)
         d.last[l] = ORR_NONE;
     for (uint32_t a = 0; a < ORR_AXES; a++)
@@ -307,7 +307,7 @@ orr_status orr_recorder_graph(const orr_recorder *recorder, uint32_t rank, uint3
     d.b = orr_graph_builder_new();
     if (d.b == NULL)
         return orr_fail_memory(err);
-    const orr_status status = draw(&d, ret);
+    const orr_status status = write_graph(&d, ret);
     orr_graph_builder_free(d.b);
     return status;
 }

@@ -56,7 +56,7 @@ static bool has_copies(const orr_program *p, const orr_tape_call *call)
     return false;
 }
 
-static orr_status choose_deed(const orr_program *p, uint32_t index, orr_deed *ret, orr_error *err)
+static orr_status choose_action(const orr_program *p, uint32_t index, orr_deed *ret, orr_error *err)
 {
     const orr_tape_call *call = &p->tape->calls[index];
     const orr_program_call *how = &p->calls[index];
@@ -72,7 +72,7 @@ static orr_status choose_deed(const orr_program *p, uint32_t index, orr_deed *re
         ORR_TRY(check_collective(p, index, err));
     const bool meets = has_peers(communicator_of(p, call));
     if (meets && call->op != ORR_OP_REPLICATE && call->op != ORR_OP_SHARD)
-        *ret = p->device && p->backend->seats[call->op].run != NULL ? ORR_DEED_KERNEL
+        *ret = p->device && p->backend->entries[call->op].run != NULL ? ORR_DEED_KERNEL
                                                                     : ORR_DEED_COLLECTIVE;
     else if (call->op == ORR_OP_CACHE || !(row->shares || orr_op_is_collective(call->op)))
         *ret = ORR_DEED_KERNEL;
@@ -81,7 +81,7 @@ static orr_status choose_deed(const orr_program *p, uint32_t index, orr_deed *re
     if (*ret == ORR_DEED_COLLECTIVE && p->device)
         return orr_fail(err, ORR_UNSUPPORTED, "%s: the backend %s has no %s",
                         orr_program_label(p, index), p->backend->name, row->name);
-    if (*ret == ORR_DEED_KERNEL && p->backend != NULL && p->backend->seats[call->op].run == NULL)
+    if (*ret == ORR_DEED_KERNEL && p->backend != NULL && p->backend->entries[call->op].run == NULL)
         return orr_fail(err, ORR_UNSUPPORTED, "%s: the backend %s has no kernel for %s",
                         orr_program_label(p, index), p->backend->name, row->name);
     return ORR_OK;
@@ -112,7 +112,7 @@ static void put_value(orr_program *p, orr_value v)
 static void put_source(orr_program *p, const orr_tape_call *call, uint32_t k)
 {
     const orr_value from = call->in[0];
-    const orr_place *place = &p->places[from];
+    const orr_value_location *place = &p->places[from];
     const orr_op_args *args = &call->args;
     const orr_communicator *c = communicator_of(p, call);
     orr_type type = p->tape->values[from].type;
@@ -158,14 +158,14 @@ static void put_operands(orr_program *p, uint32_t index)
     const orr_tape_call *call = &p->tape->calls[index];
     orr_action *action = &p->actions[index];
     action->operands = p->n_operands;
-    if (action->deed == ORR_DEED_NOTHING && p->calls[index].before == NULL)
+    if (action->kind == ORR_DEED_NOTHING && p->calls[index].before == NULL)
         return;
-    if (action->deed == ORR_DEED_COPY) {
+    if (action->kind == ORR_DEED_COPY) {
         put_copies(p, call, action);
         return;
     }
     /* Where only a hook runs, it may be what makes the outputs. */
-    action->n_in = action->deed == ORR_DEED_NOTHING ? 0 : call->n_in;
+    action->n_in = action->kind == ORR_DEED_NOTHING ? 0 : call->n_in;
     action->n_out = call->n_out;
     for (uint32_t k = 0; k < action->n_in; k++)
         put_value(p, call->in[k]);
@@ -176,15 +176,15 @@ static void put_operands(orr_program *p, uint32_t index)
 static orr_status choose_accumulation(orr_program *p, uint32_t index, orr_error *err)
 {
     orr_action *action = &p->actions[index];
-    if (!p->calls[index].accumulate || action->n_out == 0 || action->deed == ORR_DEED_EMULATE)
+    if (!p->calls[index].accumulate || action->n_out == 0 || action->kind == ORR_DEED_EMULATE)
         return ORR_OK;
-    const orr_kernel_seat *seats = p->backend != NULL ? p->backend->seats : NULL;
+    const orr_kernel_seat *entries = p->backend != NULL ? p->backend->entries : NULL;
     const uint8_t op = p->tape->calls[index].op;
-    if (action->deed == ORR_DEED_KERNEL && (seats == NULL || seats[op].accumulates)) {
+    if (action->kind == ORR_DEED_KERNEL && (entries == NULL || entries[op].accumulates)) {
         action->accumulate = true;
         return ORR_OK;
     }
-    if (seats != NULL && seats[ORR_OP_ADD].run == NULL)
+    if (entries != NULL && entries[ORR_OP_ADD].run == NULL)
         return orr_fail(err, ORR_UNSUPPORTED, "%s: the backend %s has no kernel for add",
                         orr_program_label(p, index), p->backend->name);
     action->staged = true;
@@ -195,7 +195,7 @@ static size_t sum_workspace(const orr_program *p, const orr_operand *out, orr_wo
 {
     static const orr_op_args none;
     const orr_operand in[] = {*out, *out};
-    const orr_kernel_seat *add = p->backend != NULL ? &p->backend->seats[ORR_OP_ADD] : NULL;
+    const orr_kernel_seat *add = p->backend != NULL ? &p->backend->entries[ORR_OP_ADD] : NULL;
     return add == NULL || add->workspace == NULL
                ? 0
                : add->workspace(&(orr_kernel_call){.op = ORR_OP_ADD,
@@ -214,10 +214,10 @@ static void size_workspace(orr_program *p, uint32_t index)
     const orr_tape_call *call = &p->tape->calls[index];
     orr_operand *in = &p->operands[action->operands], *out = in + action->n_in;
     orr_workers *workers = action->lane == 0 ? p->workers : NULL;
-    const orr_kernel_seat *seat = p->backend != NULL ? &p->backend->seats[call->op] : NULL;
+    const orr_kernel_seat *entry = p->backend != NULL ? &p->backend->entries[call->op] : NULL;
     size_t bytes = 0;
-    if (action->deed == ORR_DEED_KERNEL && seat != NULL && seat->workspace != NULL)
-        bytes = seat->workspace(&(orr_kernel_call){.op = call->op,
+    if (action->kind == ORR_DEED_KERNEL && entry != NULL && entry->workspace != NULL)
+        bytes = entry->workspace(&(orr_kernel_call){.op = call->op,
                                                    .args = &call->args,
                                                    .n_in = action->n_in,
                                                    .n_out = action->n_out,
@@ -225,7 +225,7 @@ static void size_workspace(orr_program *p, uint32_t index)
                                                    .out = out,
                                                    .accumulate = action->accumulate,
                                                    .workers = workers});
-    else if (action->deed == ORR_DEED_COLLECTIVE)
+    else if (action->kind == ORR_DEED_COLLECTIVE)
         bytes = orr_collective_workspace(call, in, out);
     action->workspace_bytes = aligned(bytes);
     if (action->staged)
@@ -276,13 +276,13 @@ orr_status orr_program_plan_calls(orr_program *p, orr_error *err)
     const orr_tape *tape = p->tape;
     for (uint32_t c = 0; c < tape->n_calls; c++) {
         orr_action *action = &p->actions[c];
-        orr_deed deed;
-        ORR_TRY(choose_deed(p, c, &deed, err));
-        *action = (orr_action){.deed = (uint8_t)deed,
+        orr_deed kind;
+        ORR_TRY(choose_action(p, c, &kind, err));
+        *action = (orr_action){.kind = (uint8_t)kind,
                                .lane = p->calls[c].lane,
                                .seed = spread(drawn_by(tape, c)),
                                .communicator = communicator_of(p, &tape->calls[c])};
-        action->runs = deed != ORR_DEED_NOTHING || p->calls[c].before != NULL;
+        action->runs = kind != ORR_DEED_NOTHING || p->calls[c].before != NULL;
         put_operands(p, c);
         ORR_TRY(choose_accumulation(p, c, err));
         size_workspace(p, c);

@@ -23,7 +23,7 @@ typedef struct span {
 typedef struct finder {
     orr_program *p;
     orr_array(span) spans;          /* by address, not overlapping */
-    orr_array(orr_wait) waits;
+    orr_array(orr_lane_wait) waits;
     uint32_t *known;                /* shape (n_calls, n_lanes): calls of each lane, + 1, that are done
                                      * before the call is                                          */
     uint32_t need[ORR_LANES_MAX];   /* of the call at hand: call + 1 */
@@ -165,7 +165,7 @@ static void touch_all(finder *f, uint32_t call)
         touch(f, &in[k], call, writes_input(&f->p->tape->calls[call], k));
     for (uint32_t k = 0; k < action->n_out; k++)
         touch(f, &in[action->n_in + k], call, true);
-    if (action->deed == ORR_DEED_COLLECTIVE)
+    if (action->kind == ORR_DEED_COLLECTIVE)
         touch_channel(f, call);
 }
 
@@ -195,7 +195,7 @@ static void learn(const finder *f, uint32_t *known, uint32_t call)
         known[lane] = call + 1;
 }
 
-static void settle(finder *f, uint32_t call)
+static void emit_waits(finder *f, uint32_t call)
 {
     orr_action *action = &f->p->actions[call];
     uint32_t *known = known_of(f, call);
@@ -203,7 +203,7 @@ static void settle(finder *f, uint32_t call)
         learn(f, known, f->last[action->lane] - 1);
     action->waits = (uint32_t)f->waits.n;
     for (uint32_t l; (l = latest(f, known, action->lane)) != ORR_NONE;) {
-        if (!orr_array_push(&f->waits, ((orr_wait){l, f->need[l] - 1})))
+        if (!orr_array_push(&f->waits, ((orr_lane_wait){l, f->need[l] - 1})))
             f->failed = true;
         f->p->actions[f->need[l] - 1].announced = true;
         learn(f, known, f->need[l] - 1);
@@ -232,7 +232,7 @@ static orr_status keep_waits(finder *f, orr_error *err)
 {
     orr_program *p = f->p;
     p->n_waits = (uint32_t)f->waits.n;
-    p->waits = orr_arena_array(p->arena, orr_wait, f->waits.n);
+    p->waits = orr_arena_array(p->arena, orr_lane_wait, f->waits.n);
     if (p->waits == NULL)
         return orr_fail_memory(err);
     if (f->waits.n > 0)
@@ -251,7 +251,7 @@ static orr_status walk(finder *f, orr_error *err)
         if (!p->actions[c].runs)
             continue;
         touch_all(f, c);
-        settle(f, c);
+        emit_waits(f, c);
         if (f->failed)
             return orr_fail_memory(err);
     }

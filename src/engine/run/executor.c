@@ -137,7 +137,7 @@ static orr_status run_call(orr_program *p, orr_lane_state *lane, uint32_t call, 
         ORR_TRY(await_events(p, lane, action, err));
     if (how->before != NULL)
         ORR_TRY(how->before(how->hook_ctx, call, err));
-    if (action->deed == ORR_DEED_NOTHING) {
+    if (action->kind == ORR_DEED_NOTHING) {
         lane->end_ns = 0;
         return p->device ? finish_on_device(p, lane, action, err) : ORR_OK;
     }

@@ -41,7 +41,7 @@ static orr_status run_kernel(const orr_program *p, const orr_lane_state *lane, u
 {
     orr_kernel_call call = kernel_call(p, lane, index);
     call.out = out;
-    return p->backend->seats[call.op].run(&call, err);
+    return p->backend->entries[call.op].run(&call, err);
 }
 
 static orr_status copy_one(const orr_program *p, const orr_lane_state *lane, const orr_operand *to,
@@ -55,10 +55,10 @@ static orr_status copy_one(const orr_program *p, const orr_lane_state *lane, con
     if (orr_operand_is_contiguous(from))
         return p->backend->copy(p->backend, to->data, from->data,
                                 (size_t)orr_type_bytes(&to->type), lane->stream, err);
-    if (p->backend->seats[ORR_OP_COPY].run == NULL)
+    if (p->backend->entries[ORR_OP_COPY].run == NULL)
         return orr_fail(err, ORR_UNSUPPORTED, "the backend %s has no kernel for copy",
                         p->backend->name);
-    return p->backend->seats[ORR_OP_COPY].run(&(orr_kernel_call){.op = ORR_OP_COPY,
+    return p->backend->entries[ORR_OP_COPY].run(&(orr_kernel_call){.op = ORR_OP_COPY,
                                                                  .args = &none,
                                                                  .n_in = 1,
                                                                  .n_out = 1,
@@ -79,7 +79,7 @@ static orr_status add_staged(const orr_program *p, const orr_lane_state *lane,
 {
     static const orr_op_args none;
     const orr_operand in[] = {*out, *staged};
-    return p->backend->seats[ORR_OP_ADD].run(
+    return p->backend->entries[ORR_OP_ADD].run(
         &(orr_kernel_call){.op = ORR_OP_ADD,
                            .args = &none,
                            .n_in = 2,
@@ -98,7 +98,7 @@ static orr_status do_to(const orr_program *p, const orr_lane_state *lane, uint32
     const orr_action *action = &p->actions[index];
     const orr_operand *in = &p->operands[action->operands];
     const orr_tape_call *call = &p->tape->calls[index];
-    switch (action->deed) {
+    switch (action->kind) {
     case ORR_DEED_KERNEL:
         return run_kernel(p, lane, index, out, err);
     case ORR_DEED_COPY:
@@ -117,7 +117,7 @@ orr_status orr_program_do(orr_program *p, orr_lane_state *lane, uint32_t index, 
 {
     const orr_action *action = &p->actions[index];
     const orr_operand *out = &p->operands[action->operands + action->n_in];
-    if (action->deed == ORR_DEED_EMULATE) {
+    if (action->kind == ORR_DEED_EMULATE) {
         spend(p->calls[index].emulate_ns);
         return ORR_OK;
     }

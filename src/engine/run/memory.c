@@ -81,7 +81,7 @@ static void find_lives(const orr_program *p, const uint32_t *join, orr_life *liv
 }
 
 /* Offsets of the lives that are there, the values of which stand in `rows`. */
-static orr_status lay_lives(orr_program *p, orr_life *lives, uint32_t *rows, int64_t *offsets,
+static orr_status pack_lifetimes(orr_program *p, orr_life *lives, uint32_t *rows, int64_t *offsets,
                             orr_error *err)
 {
     uint32_t n = 0;
@@ -98,7 +98,7 @@ static orr_status lay_lives(orr_program *p, orr_life *lives, uint32_t *rows, int
     return ORR_OK;
 }
 
-static orr_status lay_kept(orr_program *p, orr_error *err)
+static orr_status assign_kept_offsets(orr_program *p, orr_error *err)
 {
     int64_t at = 0;
     for (orr_value v = 0; v < p->tape->n_values; v++) {
@@ -131,8 +131,8 @@ orr_status orr_program_lay(orr_program *p, orr_error *err)
     for (orr_value v = 0; v < n; v++)
         if (is_own(p, v))
             p->base[v] = NULL;
-    ORR_TRY_OUT(status, lay_lives(p, lives, rows, offsets, err));
-    ORR_TRY_OUT(status, lay_kept(p, err));
+    ORR_TRY_OUT(status, pack_lifetimes(p, lives, rows, offsets, err));
+    ORR_TRY_OUT(status, assign_kept_offsets(p, err));
     for (uint32_t l = 0; l < p->n_lanes; l++)
         p->memory.workspace_bytes += (int64_t)p->lanes[l]->workspace_bytes;
 out:
@@ -183,7 +183,7 @@ static orr_status allocate(orr_program *p, size_t bytes, char **ret, size_t *ret
     return ORR_OK;
 }
 
-static orr_status take_workspaces(orr_program *p, orr_error *err)
+static orr_status allocate_workspaces(orr_program *p, orr_error *err)
 {
     for (uint32_t l = 0; l < p->n_lanes; l++) {
         orr_lane_state *lane = p->lanes[l];
@@ -206,7 +206,7 @@ orr_status orr_program_take(orr_program *p, orr_error *err)
     ORR_TRY(check_room(p, need, err));
     ORR_TRY(allocate(p, (size_t)m->planned_bytes, &p->planned, &p->planned_room, err));
     ORR_TRY(allocate(p, (size_t)m->kept_bytes, &p->kept, &p->kept_room, err));
-    ORR_TRY(take_workspaces(p, err));
+    ORR_TRY(allocate_workspaces(p, err));
     ORR_TRY(zero(p, p->kept, (size_t)m->kept_bytes, err));
     for (orr_value v = 0; v < p->tape->n_values; v++) {
         if (!orr_binding_is_own(&p->bindings[v]) || p->base[v] == NULL || p->places[v].root != v)

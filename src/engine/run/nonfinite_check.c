@@ -19,7 +19,7 @@ static bool is_odd(uint64_t bits, uint64_t exponent, uint64_t fraction, bool low
     return !(lowest_allowed && !*ret_nan && negative);
 }
 
-static bool odd_at(const char *at, uint8_t dtype, bool lowest_allowed, bool *ret_nan)
+static bool nonfinite_at(const char *at, uint8_t dtype, bool lowest_allowed, bool *ret_nan)
 {
     uint64_t wide;
     uint32_t bits;
@@ -57,7 +57,7 @@ static bool find_odd(const orr_operand *o, bool lowest_allowed, bool *ret_nan)
     if (o->data == NULL || !is_looked_at(o->type.dtype))
         return false;
     for (int64_t i = 0; i < n; i++) {
-        if (odd_at((const char *)o->data + offset * bytes, o->type.dtype, lowest_allowed, ret_nan))
+        if (nonfinite_at((const char *)o->data + offset * bytes, o->type.dtype, lowest_allowed, ret_nan))
             return true;
         for (int d = o->type.rank - 1; d >= 0; d--) {
             offset += o->stride[d];
@@ -71,7 +71,7 @@ static bool find_odd(const orr_operand *o, bool lowest_allowed, bool *ret_nan)
 }
 
 /* "layer 3 / mlp_norm" is the mlp_norm of layer 3. */
-static orr_status tell(const orr_program *p, uint32_t call, bool nan, orr_error *err)
+static orr_status report(const orr_program *p, uint32_t call, bool nan, orr_error *err)
 {
     const char *label = orr_program_label(p, call), *what = nan ? "NaN" : "an infinity";
     const char *cut = strstr(label, " / ");
@@ -88,13 +88,13 @@ orr_status orr_program_check(const orr_program *p, uint32_t call, orr_error *err
     const orr_operand *in = &p->operands[action->operands], *out = in + action->n_in;
     const bool updates = orr_op_of((orr_op)of->op)->family == ORR_OP_FAMILY_OPTIMIZER;
     bool nan = false;
-    if (p->device || action->deed == ORR_DEED_NOTHING || action->deed == ORR_DEED_EMULATE)
+    if (p->device || action->kind == ORR_DEED_NOTHING || action->kind == ORR_DEED_EMULATE)
         return ORR_OK;
     if (updates && action->n_in > 0 && find_odd(&in[0], false, &nan))
-        return tell(p, call, nan, err);
+        return report(p, call, nan, err);
     for (uint32_t k = 0; k < action->n_out; k++)
         /* The logsumexp of a query that sees no key is minus infinity, and means it. */
         if (find_odd(&out[k], k == 1, &nan))
-            return tell(p, call, nan, err);
+            return report(p, call, nan, err);
     return ORR_OK;
 }

@@ -52,7 +52,7 @@ static orr_status check_calls(orr_program *p, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status take_source(orr_program *p, const orr_program_source *source, orr_error *err)
+static orr_status copy_source(orr_program *p, const orr_program_source *source, orr_error *err)
 {
     const orr_tape *tape = source->tape;
     p->tape = tape;
@@ -81,7 +81,7 @@ static orr_status make_room(orr_program *p, orr_error *err)
         n += (size_t)p->tape->calls[c].n_in + 2 * (size_t)p->tape->calls[c].n_out;
     if (n >= ORR_NONE)
         return orr_fail(err, ORR_LIMIT, "a tape of over 2^32 operands");
-    p->places = orr_arena_array(p->arena, orr_place, p->tape->n_values);
+    p->places = orr_arena_array(p->arena, orr_value_location, p->tape->n_values);
     p->base = orr_arena_array(p->arena, char *, p->tape->n_values);
     p->actions = orr_arena_array(p->arena, orr_action, p->tape->n_calls);
     p->operands = orr_arena_array(p->arena, orr_operand, n);
@@ -112,7 +112,7 @@ static orr_status plan(const orr_program_source *source, orr_program **ret, orr_
         return orr_fail_memory(err);
     }
     p->arena = arena;
-    ORR_TRY_OUT(status, take_source(p, source, err));
+    ORR_TRY_OUT(status, copy_source(p, source, err));
     ORR_TRY_OUT(status, make_room(p, err));
     ORR_TRY_OUT(status, orr_program_place(p, err));
     ORR_TRY_OUT(status, orr_program_plan_calls(p, err));
@@ -147,11 +147,11 @@ static orr_status prepare_call(orr_program *p, uint32_t index, orr_error *err)
 {
     orr_action *action = &p->actions[index];
     const orr_tape_call *call = &p->tape->calls[index];
-    const orr_kernel_seat *seat = &p->backend->seats[call->op];
+    const orr_kernel_seat *entry = &p->backend->entries[call->op];
     const orr_operand *in = &p->operands[action->operands];
-    if (action->deed != ORR_DEED_KERNEL || seat->prepare == NULL)
+    if (action->kind != ORR_DEED_KERNEL || entry->prepare == NULL)
         return ORR_OK;
-    return seat->prepare(&(orr_kernel_call){.op = call->op,
+    return entry->prepare(&(orr_kernel_call){.op = call->op,
                                             .args = &call->args,
                                             .n_in = action->n_in,
                                             .n_out = action->n_out,
@@ -191,9 +191,9 @@ void orr_program_free(orr_program *p)
     orr_program_stop_lanes(p);
     orr_backend *backend = p->backend;
     for (uint32_t c = 0; c < p->tape->n_calls; c++) {
-        const orr_kernel_seat *seat = &backend->seats[p->tape->calls[c].op];
-        if (p->actions[c].state != NULL && seat->release != NULL)
-            seat->release(p->actions[c].state);
+        const orr_kernel_seat *entry = &backend->entries[p->tape->calls[c].op];
+        if (p->actions[c].state != NULL && entry->release != NULL)
+            entry->release(p->actions[c].state);
     }
     for (uint32_t l = 0; l < p->n_lanes; l++) {
         if (p->lanes[l]->workspace != NULL)
@@ -234,7 +234,7 @@ void orr_program_bind(orr_program *p, orr_value value, void *data)
 
 void *orr_program_data(const orr_program *p, orr_value value)
 {
-    const orr_place *place = &p->places[value];
+    const orr_value_location *place = &p->places[value];
     return p->base[place->root] != NULL ? p->base[place->root] + place->offset_bytes : NULL;
 }
 

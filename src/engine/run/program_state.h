@@ -12,11 +12,11 @@
 
 /* Where a value's bytes are: `offset_bytes` behind the first of `root`, which is itself where the
  * value has bytes of its own, or is bound. */
-typedef struct orr_place {
+typedef struct orr_value_location {
     orr_value root;
     int64_t   offset_bytes;
     int64_t   stride[ORR_TYPE_DIMS]; /* elements */
-} orr_place;
+} orr_value_location;
 
 /* What a call comes to. */
 typedef enum orr_deed {
@@ -28,13 +28,13 @@ typedef enum orr_deed {
     ORR_DEED_EMULATE
 } orr_deed;
 
-typedef struct orr_wait {
+typedef struct orr_lane_wait {
     uint32_t lane, call;
-} orr_wait;
+} orr_lane_wait;
 
 /* A call, ready to run. */
 typedef struct orr_action {
-    uint8_t  deed, lane;
+    uint8_t  kind, lane;
     uint8_t  n_in, n_out;
     bool     runs;       /* stands in its lane: does something, has a hook or is waited for     */
     bool     accumulate; /* the kernel adds by itself                                           */
@@ -83,7 +83,7 @@ struct orr_program {
     orr_communicator **communicators; /* shape (ORR_AXES) */
     bool device; /* kernels are enqueued, and bytes are not for the host to touch */
 
-    orr_place  *places;   /* shape (n_values) */
+    orr_value_location  *places;   /* shape (n_values) */
     char      **base;     /* shape (n_values): address of a root's first byte */
     orr_action *actions;  /* shape (n_calls) */
     orr_operand *operands;
@@ -91,7 +91,7 @@ struct orr_program {
     int64_t     *operand_offset; /* bytes from its root's first, by operand                      */
     uint32_t    n_operands;
     uint32_t   *bound_first, *bound; /* operands by root, of roots that are bound               */
-    orr_wait   *waits;
+    orr_lane_wait   *waits;
     uint32_t    n_waits;
 
     orr_program_memory memory;

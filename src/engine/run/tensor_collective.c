@@ -180,7 +180,7 @@ static orr_status pass_on(site *s, orr_error *err)
     uint32_t to, from;
     orr_collective_peers(s->c, s->call, &to, &from);
     const bool gives = to != ORR_NONE, gets = from != ORR_NONE;
-    return orr_pass_on(s->c, to, gives ? plain_input(s) : NULL,
+    return orr_send_receive(s->c, to, gives ? plain_input(s) : NULL,
                        gives ? (size_t)orr_type_bytes(&s->in->type) : 0, from,
                        gets ? s->out->data : NULL,
                        gets ? (size_t)orr_type_bytes(&s->out->type) : 0, err);

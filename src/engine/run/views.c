@@ -41,21 +41,21 @@ static bool is_bound(const orr_program *p, orr_value v)
     return !orr_binding_is_own(&p->bindings[v]) || p->bindings[v].kept;
 }
 
-static orr_place own_place(const orr_tape *tape, orr_value v)
+static orr_value_location own_place(const orr_tape *tape, orr_value v)
 {
-    orr_place place = {.root = v};
+    orr_value_location place = {.root = v};
     orr_operand_contiguous(&tape->values[v].type, place.stride);
     return place;
 }
 
 /* Bound to the very bytes that it would be a view of. */
-static bool is_there(const orr_program *p, orr_value v, const orr_place *view)
+static bool is_there(const orr_program *p, orr_value v, const orr_value_location *view)
 {
     const char *data = p->bindings[view->root].data;
     return data != NULL && p->bindings[v].data == data + view->offset_bytes;
 }
 
-static bool move_on(const orr_tape *tape, orr_value v, int32_t dim, int64_t begin, orr_place *view)
+static bool move_on(const orr_tape *tape, orr_value v, int32_t dim, int64_t begin, orr_value_location *view)
 {
     const int64_t bits = begin * view->stride[dim] * orr_element_bits(tape->values[v].type.dtype);
     view->offset_bytes += bits / 8;
@@ -63,7 +63,7 @@ static bool move_on(const orr_tape *tape, orr_value v, int32_t dim, int64_t begi
 }
 
 /* The place of output `k` as a view of the input; false: no strides say it. */
-static bool view_of(const orr_program *p, const orr_tape_call *call, uint32_t k, orr_place *view)
+static bool view_of(const orr_program *p, const orr_tape_call *call, uint32_t k, orr_value_location *view)
 {
     const orr_tape *tape = p->tape;
     const orr_value from = call->in[0], to = call->out[k];
@@ -110,7 +110,7 @@ static orr_status place_view(orr_program *p, uint32_t index, uint32_t k, const b
     const orr_tape_call *call = &tape->calls[index];
     const orr_value v = call->out[k];
     const char *name = orr_program_label(p, index);
-    orr_place view;
+    orr_value_location view;
     const bool told = view_of(p, call, k, &view);
     const bool of_rows = p->bindings[view.root].rows != NULL;
     if (of_rows && !(told && same_dims(&tape->values[v].type, &tape->values[view.root].type)))

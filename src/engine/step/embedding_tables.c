@@ -105,7 +105,7 @@ void orr_step_table_gradient(orr_step_writer *w, uint32_t call, uint32_t o)
     const orr_step_table *t = &w->step->table;
     const orr_value value = w->to->tape.calls[call].out[o];
     const int64_t each = t->lookups / w->step->plan.micro_batches * t->columns;
-    w->to->bindings.at[value].data = t->gradient + w->turn.micro_batch * each;
+    w->to->bindings.at[value].data = t->gradient + w->slot.micro_batch * each;
 }
 
 void orr_step_table_update(orr_step_writer *w)

@@ -13,7 +13,7 @@ static bool streams(const orr_engine_step *step, const orr_bucket *b)
 /* A backward pass in two makes some of a micro-batch's gradients in its first part. */
 static orr_value *pending_of(const orr_step_writer *w, uint32_t parameter)
 {
-    return &w->pending[(size_t)w->turn.micro_batch * w->step->n_parameters + parameter];
+    return &w->pending[(size_t)w->slot.micro_batch * w->step->n_parameters + parameter];
 }
 
 /* The parameter that has the numbers: of a twin, the first. */
@@ -62,7 +62,7 @@ static bool writes_in_place(const orr_step_writer *w, uint32_t call, uint32_t o,
     const uint8_t op = w->to->tape.calls[call].op;
     if (v->view_of != ORR_NONE || v->type.dtype != ORR_DTYPE_FP32 || v->made_by != call)
         return false;
-    return !adds || (o == 0 && w->step->source.backend->seats[op].accumulates);
+    return !adds || (o == 0 && w->step->source.backend->entries[op].accumulates);
 }
 
 static void add_to_buffer(orr_step_writer *w, uint32_t owner, uint32_t call, uint32_t o,
@@ -249,7 +249,7 @@ static uint32_t next_in(const orr_engine_step *step, uint32_t place, uint32_t bu
     return next;
 }
 
-/* This turn's gradients of a place as the bucket has them, all numbers. */
+/* This slot's gradients of a place as the bucket has them, all numbers. */
 static orr_value flatten(orr_step_writer *w, uint32_t place, uint32_t bucket)
 {
     orr_engine_step *step = w->step;

@@ -42,7 +42,7 @@ enum { SCRATCH_BYTES = 1 << 20 };
 
 /* Between embedding and head there is none for stages in the middle. Only bags go from replica to
  * replica: gradients have axes of their own. */
-static bool meets(const orr_engine_step *step, uint32_t axis)
+static bool communicates(const orr_engine_step *step, uint32_t axis)
 {
     if (orr_step_members(step, axis) < 2)
         return false;
@@ -68,7 +68,7 @@ orr_status orr_step_connect(orr_engine_step *step, orr_error *err)
     if (ranks == 1)
         return ORR_OK;
     for (uint32_t axis = 0; axis < ORR_AXES; axis++)
-        if (meets(step, axis))
+        if (communicates(step, axis))
             ORR_TRY(join_axis(step, axis, err));
     uint32_t *all = orr_arena_array(step->arena, uint32_t, ranks);
     if (all == NULL)

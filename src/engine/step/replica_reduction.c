@@ -42,7 +42,7 @@ orr_status orr_step_hold_sums(orr_engine_step *step, orr_error *err)
 }
 
 /* Called in the lane that made the numbers. */
-static orr_status hand_over(void *ctx, uint32_t call, orr_error *err)
+static orr_status submit_hook(void *ctx, uint32_t call, orr_error *err)
 {
     const orr_step_sum *sum = ctx;
     const orr_engine_step *step = sum->step;
@@ -59,7 +59,7 @@ static uint32_t later(uint32_t a, uint32_t b)
 }
 
 /* A call that runs nothing but its hook, behind all that write to the range. */
-static void share(orr_step_writer *w, orr_bucket *b, int64_t begin, int64_t end)
+static void submit_range(orr_step_writer *w, orr_bucket *b, int64_t begin, int64_t end)
 {
     orr_engine_step *step = w->step;
     const orr_step_range64 range = orr_step_in_shard(b, begin, end);
@@ -86,7 +86,7 @@ static void share(orr_step_writer *w, orr_bucket *b, int64_t begin, int64_t end)
         return;
     orr_program_call *how = &w->to->calls.at[orr_step_last(w)];
     how->skip = true;
-    how->before = hand_over;
+    how->before = submit_hook;
     how->hook_ctx = sum;
     orr_step_wait(w, orr_step_last(w), made);
     orr_step_wait(w, orr_step_last(w), b->last_write);
@@ -102,11 +102,11 @@ void orr_step_share_early(orr_step_writer *w, orr_bucket *b)
     if (w->step->source.team == NULL || orr_step_ties(w->step, b))
         return;
     if (!is_sliced(w->step, b)) {
-        share(w, b, 0, b->n);
+        submit_range(w, b, 0, b->n);
         return;
     }
-    share(w, b, 0, b->sliced_begin);
-    share(w, b, b->sliced_end, b->n);
+    submit_range(w, b, 0, b->sliced_begin);
+    submit_range(w, b, b->sliced_end, b->n);
 }
 
 void orr_step_share_late(orr_step_writer *w, orr_bucket *b)
@@ -114,9 +114,9 @@ void orr_step_share_late(orr_step_writer *w, orr_bucket *b)
     if (w->step->source.team == NULL)
         return;
     if (orr_step_ties(w->step, b))
-        share(w, b, 0, b->n);
+        submit_range(w, b, 0, b->n);
     else if (is_sliced(w->step, b))
-        share(w, b, b->sliced_begin, b->sliced_end);
+        submit_range(w, b, b->sliced_begin, b->sliced_end);
 }
 
 /* The last sum: what replicas tell one another. */

@@ -5,28 +5,28 @@
 
 #include "op/tape/tape.h"
 
-/* The turns of a stage: the calls of its modules once more for each, forward from the first place
+/* The slots of a stage: the calls of its modules once more for each, forward from the first place
  * to the last, backward from the last to the first. */
 
-typedef struct turn_in {
+typedef struct slot_range {
     uint32_t k, first, n; /* virtual stage, its places */
     bool forward;
     bool last; /* gives gradients of weights, for the last time */
-} turn_in;
+} slot_range;
 
-static turn_in turn_of(const orr_step_writer *w, uint32_t i)
+static slot_range slot_range_of(const orr_step_writer *w, uint32_t i)
 {
     const orr_engine_step *step = w->step;
-    const orr_turn *turn = &step->schedule.turns[i];
-    const uint32_t k = orr_schedule_virtual_at(&step->schedule.spec, step->stage, turn->chunk);
-    return (turn_in){.k = k,
+    const orr_turn *slot = &step->schedule.slots[i];
+    const uint32_t k = orr_schedule_virtual_at(&step->schedule.spec, step->stage, slot->chunk);
+    return (slot_range){.k = k,
                      .first = step->map.first[k],
                      .n = step->map.first[k + 1] - step->map.first[k],
-                     .forward = turn->phase == ORR_TURN_FORWARD,
-                     .last = w->last_turn[turn->chunk] == i};
+                     .forward = slot->phase == ORR_TURN_FORWARD,
+                     .last = w->last_slot[slot->chunk] == i};
 }
 
-static uint32_t place_at(const turn_in *t, uint32_t i)
+static uint32_t place_at(const slot_range *t, uint32_t i)
 {
     return t->forward ? t->first + i : t->first + t->n - 1 - i;
 }
@@ -49,7 +49,7 @@ static void *slot_data(const orr_step_writer *w, const orr_module *module, orr_v
     for (uint32_t i = 0; i < step->n_slots; i++)
         if (strcmp(step->slots[i].name, v->name) == 0 &&
             memcmp(&step->slots[i].type, &v->type, sizeof v->type) == 0)
-            return step->slots[i].data + w->turn.micro_batch * step->slots[i].bytes;
+            return step->slots[i].data + w->slot.micro_batch * step->slots[i].bytes;
     return NULL;
 }
 
@@ -64,7 +64,7 @@ static void map_inputs(orr_step_writer *w, const orr_module *module, orr_value *
         if (value->role == ORR_VALUE_INPUT)
             data = slot_data(w, module, v);
         else if (value->role == ORR_VALUE_GRADIENT && v != module->grad_out && w->step->seed)
-            data = w->step->seed + w->turn.micro_batch * w->step->loss_n;
+            data = w->step->seed + w->slot.micro_batch * w->step->loss_n;
         else
             continue;
         if (data == NULL) {
@@ -80,7 +80,7 @@ static void map_inputs(orr_step_writer *w, const orr_module *module, orr_value *
 static orr_value *open_map(orr_step_writer *w, uint32_t place)
 {
     const orr_module *module = w->step->at_place[place];
-    orr_value **map = &w->maps[orr_step_at(w, w->turn.micro_batch, place)];
+    orr_value **map = &w->maps[orr_step_at(w, w->slot.micro_batch, place)];
     if (*map != NULL)
         return *map;
     *map = orr_arena_array(w->scratch, orr_value, module->tape->n_values);
@@ -142,12 +142,12 @@ static orr_value new_output(orr_step_writer *w, const orr_module *module, orr_va
     void *data = NULL;
     if (module->kind == ORR_MODULE_HEAD || module->kind == ORR_MODULE_BODY)
         if (v == orr_step_of_loss(module, false))
-            data = w->step->loss + w->turn.micro_batch * w->step->loss_n;
+            data = w->step->loss + w->slot.micro_batch * w->step->loss_n;
     if (w->step->logits != NULL && v == orr_step_of_loss(module, true))
-        data = w->step->logits + w->turn.micro_batch * w->step->loss_n;
+        data = w->step->logits + w->slot.micro_batch * w->step->loss_n;
     if (w->step->scored != NULL && !w->trains && module->kind == ORR_MODULE_HEAD &&
         v == orr_step_of_loss(module, true))
-        data = w->step->scored + w->turn.micro_batch * orr_type_bytes(&value->type);
+        data = w->step->scored + w->slot.micro_batch * orr_type_bytes(&value->type);
     return orr_step_value(w, (orr_value_role)value->role, &value->type, value->name, data);
 }
 
@@ -173,9 +173,9 @@ static void write_call(orr_step_writer *w, uint32_t place, uint32_t c, orr_value
 }
 
 /* What comes from the module before, or behind: of this stage, or of another. */
-static orr_value given(orr_step_writer *w, const turn_in *t, uint32_t place, bool back)
+static orr_value given(orr_step_writer *w, const slot_range *t, uint32_t place, bool back)
 {
-    const uint32_t micro_batch = w->turn.micro_batch;
+    const uint32_t micro_batch = w->slot.micro_batch;
     const uint32_t other = back ? place + 1 : place - 1;
     const bool inside = back ? place + 1 < t->first + t->n : place > t->first;
     if (!inside) {
@@ -186,7 +186,7 @@ static orr_value given(orr_step_writer *w, const turn_in *t, uint32_t place, boo
     return w->ends[back][orr_step_at(w, micro_batch, other)];
 }
 
-static void map_ends(orr_step_writer *w, const turn_in *t, uint32_t place, orr_value *map)
+static void map_ends(orr_step_writer *w, const slot_range *t, uint32_t place, orr_value *map)
 {
     const orr_module *module = w->step->at_place[place];
     if (t->forward && module->in != ORR_NONE && place > 0)
@@ -196,26 +196,26 @@ static void map_ends(orr_step_writer *w, const turn_in *t, uint32_t place, orr_v
 }
 
 /* Derivatives of losses are asked for right before the first call that reads them. */
-static void ask_objective(orr_step_writer *w, const turn_in *t, const orr_module *module,
+static void ask_objective(orr_step_writer *w, const slot_range *t, const orr_module *module,
                           uint32_t first)
 {
     const bool here = module->kind == ORR_MODULE_HEAD || module->kind == ORR_MODULE_BODY;
-    if (w->step->seedings == NULL || !here || t->forward || w->turn.phase == ORR_TURN_WEIGHT ||
+    if (w->step->seedings == NULL || !here || t->forward || w->slot.phase == ORR_TURN_WEIGHT ||
         !orr_step_writes(w) || first >= w->to->tape.n_calls)
         return;
     w->to->calls.at[first].before = orr_step_ask_objective;
-    w->to->calls.at[first].hook_ctx = &w->step->seedings[w->turn.micro_batch];
+    w->to->calls.at[first].hook_ctx = &w->step->seedings[w->slot.micro_batch];
 }
 
-static void write_module(orr_step_writer *w, const turn_in *t, uint32_t place, orr_value *map)
+static void write_module(orr_step_writer *w, const slot_range *t, uint32_t place, orr_value *map)
 {
     const orr_module *module = w->step->at_place[place];
-    const size_t at = orr_step_at(w, w->turn.micro_batch, place);
+    const size_t at = orr_step_at(w, w->slot.micro_batch, place);
     const uint32_t first = w->to->tape.n_calls;
     map_ends(w, t, place, map);
     map_inputs(w, module, map);
     for (uint32_t c = 0; c < module->tape->n_calls && orr_step_writes(w); c++)
-        if (orr_step_is_of(module->tape->calls[c].pass, w->turn.phase))
+        if (orr_step_is_of(module->tape->calls[c].pass, w->slot.phase))
             write_call(w, place, c, map);
     ask_objective(w, t, module, first);
     if (t->forward && module->out != ORR_NONE)
@@ -226,7 +226,7 @@ static void write_module(orr_step_writer *w, const turn_in *t, uint32_t place, o
 
 /* What is no layer stays gathered from its forward to its backward pass, and so does all where
  * nothing is dropped. */
-static bool gathers_again(const orr_step_writer *w, const turn_in *t, uint32_t place)
+static bool gathers_again(const orr_step_writer *w, const slot_range *t, uint32_t place)
 {
     return t->forward ||
            (orr_step_is_layer(w->step->at_place[place]) && w->step->plan.reshard == ORR_SWITCH_ON);
@@ -235,7 +235,7 @@ static bool gathers_again(const orr_step_writer *w, const turn_in *t, uint32_t p
 enum { AHEAD_MOST = 64 };
 
 /* Weights of the modules up to `ahead` of the i-th set out; those of the i-th are mapped. */
-static void bring_weights(orr_step_writer *w, const turn_in *t, uint32_t i,
+static void prefetch_weights(orr_step_writer *w, const slot_range *t, uint32_t i,
                           orr_value *waiting[AHEAD_MOST], uint32_t *sent)
 {
     orr_engine_step *step = w->step;
@@ -252,23 +252,23 @@ static void bring_weights(orr_step_writer *w, const turn_in *t, uint32_t i,
         memset(weights, 0xff, n * sizeof *weights);
         if (t->forward)
             orr_step_weights(w, place, weights);
-        if (w->turn.phase != ORR_TURN_WEIGHT && gathers_again(w, t, place))
-            orr_step_gather(w, place, w->turn.phase, weights);
+        if (w->slot.phase != ORR_TURN_WEIGHT && gathers_again(w, t, place))
+            orr_step_gather(w, place, w->slot.phase, weights);
         waiting[*sent % AHEAD_MOST] = weights;
     }
 }
 
-static void write_turn(orr_step_writer *w, uint32_t turn)
+static void write_slot(orr_step_writer *w, uint32_t slot)
 {
-    const turn_in t = turn_of(w, turn);
+    const slot_range t = slot_range_of(w, slot);
     orr_value *waiting[AHEAD_MOST];
     uint32_t sent = 0;
-    w->turn = w->step->schedule.turns[turn];
-    const bool gives = w->turn.phase == ORR_TURN_BACKWARD || w->turn.phase == ORR_TURN_WEIGHT;
+    w->slot = w->step->schedule.slots[slot];
+    const bool gives = w->slot.phase == ORR_TURN_BACKWARD || w->slot.phase == ORR_TURN_WEIGHT;
     for (uint32_t i = 0; i < t.n && orr_step_writes(w); i++) {
         const uint32_t place = place_at(&t, i);
         orr_value *map = open_map(w, place);
-        bring_weights(w, &t, i, waiting, &sent);
+        prefetch_weights(w, &t, i, waiting, &sent);
         if (!orr_step_writes(w))
             return;
         map_weights(w, place, waiting[i % AHEAD_MOST], map);
@@ -276,23 +276,23 @@ static void write_turn(orr_step_writer *w, uint32_t turn)
         if (gives)
             orr_step_gradients_end(w, place, t.last);
     }
-    if (!orr_step_writes(w) || w->turn.phase == ORR_TURN_WEIGHT)
+    if (!orr_step_writes(w) || w->slot.phase == ORR_TURN_WEIGHT)
         return;
-    const size_t end = orr_step_at(w, w->turn.micro_batch, place_at(&t, t.n - 1));
+    const size_t end = orr_step_at(w, w->slot.micro_batch, place_at(&t, t.n - 1));
     if (t.forward && t.first + t.n < w->step->row.n)
         orr_step_send(w, t.k, false, w->ends[0][end]);
     if (!t.forward && t.k > 0)
         orr_step_send(w, t.k - 1, true, w->ends[1][end]);
 }
 
-static void find_last_turns(orr_step_writer *w)
+static void find_last_slots(orr_step_writer *w)
 {
     const orr_schedule_plan *schedule = &w->step->schedule;
     for (uint32_t i = schedule->first[w->step->stage]; i < schedule->first[w->step->stage + 1];
          i++) {
-        const orr_turn *turn = &schedule->turns[i];
-        if (turn->phase == ORR_TURN_BACKWARD || turn->phase == ORR_TURN_WEIGHT)
-            w->last_turn[turn->chunk] = i;
+        const orr_turn *slot = &schedule->slots[i];
+        if (slot->phase == ORR_TURN_BACKWARD || slot->phase == ORR_TURN_WEIGHT)
+            w->last_slot[slot->chunk] = i;
     }
 }
 
@@ -308,9 +308,9 @@ static void count_places(orr_step_writer *w)
                 }
 }
 
-static bool runs(const orr_step_writer *w, const orr_turn *turn)
+static bool runs(const orr_step_writer *w, const orr_turn *slot)
 {
-    return w->trains || turn->phase == ORR_TURN_FORWARD;
+    return w->trains || slot->phase == ORR_TURN_FORWARD;
 }
 
 void orr_step_turns(orr_step_writer *w)
@@ -319,15 +319,15 @@ void orr_step_turns(orr_step_writer *w)
     const uint32_t first = schedule->first[w->step->stage];
     const uint32_t end = schedule->first[w->step->stage + 1];
     uint32_t posted = first;
-    find_last_turns(w);
+    find_last_slots(w);
     count_places(w);
     orr_step_list_messages(w);
     for (uint32_t i = first; i < end && orr_step_writes(w); i++) {
-        if (!runs(w, &schedule->turns[i]))
+        if (!runs(w, &schedule->slots[i]))
             continue;
         for (; posted < end && posted <= i + 1; posted++)
-            if (runs(w, &schedule->turns[posted]))
-                orr_step_post(w, &schedule->turns[posted]);
-        write_turn(w, i);
+            if (runs(w, &schedule->slots[posted]))
+                orr_step_post(w, &schedule->slots[posted]);
+        write_slot(w, i);
     }
 }

@@ -2,7 +2,7 @@
 #include "engine/step/shard_runs.h"
 
 /* -1: padding. */
-static int64_t whole_index(const orr_share *share, int64_t own)
+static int64_t whole_index(const orr_dim_pieces *share, int64_t own)
 {
     for (uint32_t i = 0; i < share->n; i++)
         if (own >= share->piece[i].own && own < share->piece[i].own + share->piece[i].count)
@@ -30,7 +30,7 @@ void orr_owned_runs(const orr_ownership *own, const orr_type *type, int64_t begi
 {
     const uint32_t last = type->rank > 0 ? type->rank - 1u : 0;
     const int64_t columns = type->rank > 0 ? type->dim[last] : 1, end = begin + n;
-    const orr_share *share = &own->by[last];
+    const orr_dim_pieces *share = &own->by[last];
     if (type->rank == 0 && n > 0) {
         run(ctx, 0, 0, 1);
         return;

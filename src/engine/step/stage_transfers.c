@@ -2,8 +2,8 @@
 #include "engine/step/tape_writer.h"
 
 /* What goes from stage to stage. Each neighbour has a lane for sends and one for receives, both in
- * the order of the sender's turns: so no order of turns makes two stages wait for each other. A
- * receive is posted a turn before the one that needs it, with all that come before it. */
+ * the order of the sender's slots: so no order of slots makes two stages wait for each other. A
+ * receive is posted a slot before the one that needs it, with all that come before it. */
 
 static bool gives_gradient(uint8_t phase)
 {
@@ -16,22 +16,22 @@ static uint8_t side_of(const orr_engine_step *step, uint32_t from, uint32_t to)
     return to != (from + 1) % step->plan.pp;
 }
 
-/* What a turn of a stage sends on; false: nothing leaves it. */
-static bool message_of(const orr_step_writer *w, uint32_t stage, const orr_turn *turn,
+/* What a slot of a stage sends on; false: nothing leaves it. */
+static bool message_of(const orr_step_writer *w, uint32_t stage, const orr_turn *slot,
                        orr_step_message *ret, uint32_t *ret_to)
 {
     const orr_schedule_spec *spec = &w->step->schedule.spec;
-    const uint32_t k = orr_schedule_virtual_at(spec, stage, turn->chunk);
-    const bool forward = turn->phase == ORR_TURN_FORWARD;
+    const uint32_t k = orr_schedule_virtual_at(spec, stage, slot->chunk);
+    const bool forward = slot->phase == ORR_TURN_FORWARD;
     if (!forward && !w->trains)
         return false;
     if (forward ? k + 1 >= orr_schedule_virtual_stages(spec)
-                : !gives_gradient(turn->phase) || k == 0)
+                : !gives_gradient(slot->phase) || k == 0)
         return false;
-    *ret_to = orr_schedule_place(spec, forward ? k + 1 : k - 1, turn->micro_batch).stage;
+    *ret_to = orr_schedule_place(spec, forward ? k + 1 : k - 1, slot->micro_batch).stage;
     const uint8_t side = side_of(w->step, stage, *ret_to);
     *ret = (orr_step_message){.boundary = forward ? k : k - 1,
-                              .micro_batch = turn->micro_batch,
+                              .micro_batch = slot->micro_batch,
                               .back = !forward,
                               .peer = stage,
                               .value = ORR_NONE,
@@ -46,7 +46,7 @@ static uint32_t fill_messages(orr_step_writer *w, orr_step_message *ret)
     for (uint32_t s = 0; s < schedule->spec.stages; s++)
         for (uint32_t i = schedule->first[s]; i < schedule->first[s + 1]; i++) {
             orr_step_message message;
-            if (!message_of(w, s, &schedule->turns[i], &message, &to) || to != w->step->stage)
+            if (!message_of(w, s, &schedule->slots[i], &message, &to) || to != w->step->stage)
                 continue;
             if (ret != NULL)
                 ret[n] = message;
@@ -107,15 +107,15 @@ static orr_step_message *find(const orr_step_writer *w, uint32_t boundary, bool 
 }
 
 /* Those of the same sender and direction that come before it, too. */
-void orr_step_post(orr_step_writer *w, const orr_turn *turn)
+void orr_step_post(orr_step_writer *w, const orr_turn *slot)
 {
     const orr_schedule_spec *spec = &w->step->schedule.spec;
-    const uint32_t k = orr_schedule_virtual_at(spec, w->step->stage, turn->chunk);
-    const bool forward = turn->phase == ORR_TURN_FORWARD;
+    const uint32_t k = orr_schedule_virtual_at(spec, w->step->stage, slot->chunk);
+    const bool forward = slot->phase == ORR_TURN_FORWARD;
     if (forward ? k == 0
-                : !gives_gradient(turn->phase) || k + 1 >= orr_schedule_virtual_stages(spec))
+                : !gives_gradient(slot->phase) || k + 1 >= orr_schedule_virtual_stages(spec))
         return;
-    const orr_step_message *needed = find(w, forward ? k - 1 : k, !forward, turn->micro_batch);
+    const orr_step_message *needed = find(w, forward ? k - 1 : k, !forward, slot->micro_batch);
     for (orr_step_message *m = w->messages; needed != NULL && m <= needed; m++)
         if (m->lane == needed->lane && m->peer == needed->peer)
             receive(w, m);
@@ -132,7 +132,7 @@ void orr_step_send(orr_step_writer *w, uint32_t boundary, bool back, orr_value v
     orr_engine_step *step = w->step;
     const orr_schedule_spec *spec = &step->schedule.spec;
     const uint32_t to =
-        orr_schedule_place(spec, back ? boundary : boundary + 1, w->turn.micro_batch).stage;
+        orr_schedule_place(spec, back ? boundary : boundary + 1, w->slot.micro_batch).stage;
     if (to == step->stage || !orr_step_writes(w))
         return;
     const orr_op_args args = {

@@ -103,7 +103,7 @@ static bool is_finite(const orr_step_tally *t)
 }
 
 /* Once more, looking at what every call makes; in a team it may be another replica's. */
-static orr_status find_culprit(orr_engine_step *step, orr_error *err)
+static orr_status locate_nonfinite(orr_engine_step *step, orr_error *err)
 {
     orr_status status = ORR_OK;
     step->searches = true;
@@ -153,7 +153,7 @@ orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update
     t.squares = orr_step_gradient_squares(step);
     ORR_TRY(agree(step, &t, err));
     if (!is_finite(&t))
-        return find_culprit(step, err);
+        return locate_nonfinite(step, err);
     const double norm = sqrt(t.squares) * each, most = clip > 0 && norm > clip ? clip / norm : 1;
     ORR_TRY(update_all(step, update, most * each, err));
     step->begin_ns = 0;

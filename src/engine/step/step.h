@@ -78,7 +78,7 @@ orr_status orr_engine_step_changed(orr_engine_step *step, orr_error *err) ORR_MU
 /* Which tokens of a sample this rank has, where it reads any: tokens 0 means that it does not. */
 typedef struct orr_step_window {
     int64_t   samples, tokens; /* of a micro-batch, on this rank */
-    orr_share share;           /* of the sample's tokens         */
+    orr_dim_pieces share;           /* of the sample's tokens         */
     bool      head;            /* losses come about here         */
 } orr_step_window;
 void orr_engine_step_window(const orr_engine_step *step, orr_step_window *ret);

@@ -21,7 +21,7 @@ orr_value orr_step_value(orr_step_writer *w, orr_value_role role, const orr_type
 uint32_t orr_step_call(orr_step_writer *w, const orr_tape_call *call, uint8_t lane,
                        const char *label)
 {
-    const orr_program_call how = {.lane = lane, .tag = w->turn.micro_batch, .label = label};
+    const orr_program_call how = {.lane = lane, .tag = w->slot.micro_batch, .label = label};
     orr_tape *tape = &w->to->tape;
     if (orr_step_writes(w))
         orr_step_note(w, orr_tape_reserve(tape, 0, 1, w->err));
@@ -96,12 +96,12 @@ static bool begin_writer(orr_step_writer *w)
     w->ends[0] = orr_arena_array(w->scratch, orr_value, places);
     w->ends[1] = orr_arena_array(w->scratch, orr_value, places);
     w->labels = orr_arena_array(w->scratch, const char **, step->row.n);
-    w->last_turn = orr_arena_array(w->scratch, uint32_t, step->schedule.spec.chunks);
+    w->last_slot = orr_arena_array(w->scratch, uint32_t, step->schedule.spec.chunks);
     const size_t pending = (size_t)n * step->plan.micro_batches;
     w->pending = orr_arena_array(w->scratch, orr_value, pending);
     w->sums = orr_arena_array(w->scratch, orr_value, n);
     if (w->maps == NULL || w->ends[0] == NULL || w->ends[1] == NULL || w->labels == NULL ||
-        w->last_turn == NULL || w->pending == NULL || w->sums == NULL)
+        w->last_slot == NULL || w->pending == NULL || w->sums == NULL)
         return false;
     step->n_sums = w->trains ? 0 : step->n_sums;
     memset(w->pending, 0xff, pending * sizeof *w->pending);

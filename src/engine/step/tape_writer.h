@@ -33,7 +33,7 @@ typedef struct orr_step_writer {
     orr_arena *scratch;
     orr_status status;
     orr_error *err;
-    orr_turn turn;        /* that is written now */
+    orr_turn slot;        /* that is written now */
     orr_value **maps;     /* shape (micro-batches, row.n): values of a module's tape in the step's;
                            * NULL: not begun */
     orr_value *ends[2];   /* shape (micro-batches, row.n): what came out of a place, and the
@@ -41,7 +41,7 @@ typedef struct orr_step_writer {
     const char ***labels; /* shape (row.n)(calls of the module) */
     orr_step_message *messages; /* that come, in the order of their senders */
     uint32_t n_messages;
-    uint32_t *last_turn; /* shape (chunks): the last that gives gradients of weights */
+    uint32_t *last_slot; /* shape (chunks): the last that gives gradients of weights */
     orr_value *pending;  /* shape (micro-batches, n_parameters): gradients that are not in a
                           * bucket yet; ORR_NONE */
     orr_value *sums;     /* shape (n_parameters): what is bound to their buffers */
@@ -95,7 +95,7 @@ static inline orr_type orr_step_flat(orr_dtype dtype, int64_t n)
     return (orr_type){.dtype = (uint8_t)dtype, .rank = 1, .dim = {n}};
 }
 
-/* Which calls of a module a phase of a turn runs. */
+/* Which calls of a module a phase of a slot runs. */
 static inline bool orr_step_is_of(uint8_t pass, uint8_t phase)
 {
     switch (phase) {
@@ -122,7 +122,7 @@ void orr_step_weights(orr_step_writer *w, uint32_t place, orr_value *ret);
 
 /* Gradients (step_gradients.c). Output `o` of a call is a gradient of a parameter. */
 void orr_step_gradient(orr_step_writer *w, uint32_t parameter, uint32_t call, uint32_t o);
-/* All gradients of a place are there for this turn; `last`: of this step. */
+/* All gradients of a place are there for this slot; `last`: of this step. */
 void orr_step_gradients_end(orr_step_writer *w, uint32_t place, bool last);
 /* The same of a table, and its update (step_tables.c). */
 void orr_step_table_gradient(orr_step_writer *w, uint32_t call, uint32_t o);
@@ -138,14 +138,14 @@ void orr_step_update(orr_step_writer *w);
 
 /* Between stages (step_messages.c). */
 void orr_step_list_messages(orr_step_writer *w);
-/* Posts what the turn will need. */
-void orr_step_post(orr_step_writer *w, const orr_turn *turn);
+/* Posts what the slot will need. */
+void orr_step_post(orr_step_writer *w, const orr_turn *slot);
 orr_value orr_step_received(orr_step_writer *w, uint32_t boundary, bool back, uint32_t micro_batch);
 void orr_step_send(orr_step_writer *w, uint32_t boundary, bool back, orr_value value);
 
 /* The loss of each token of a module, or what it is of; ORR_NONE: it has none. */
 orr_value orr_step_of_loss(const orr_module *module, bool input);
-/* One turn (step_turns.c). */
+/* One slot (step_turns.c). */
 void orr_step_turns(orr_step_writer *w);
 
 #endif /* ORR_ENGINE_STEP_WRITE_H */

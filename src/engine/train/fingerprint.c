@@ -33,7 +33,7 @@ static uint64_t of_model(uint64_t so_far, const orr_model *m)
     return of_numbers(of_text(so_far, m->name), shape, sizeof shape);
 }
 
-static uint64_t of_schedule(uint64_t so_far, const orr_training *t)
+static uint64_t of_schedule(uint64_t so_far, const orr_train_job *t)
 {
     const orr_train_options *o = t->options;
     const double numbers[] = {t->workload.task,  (double)o->steps,       t->rate.most,
@@ -62,7 +62,7 @@ static uint64_t of_data(uint64_t so_far, const orr_trainer *t)
 
 uint64_t orr_train_fingerprint(const orr_trainer *t)
 {
-    const orr_training *training = t->training;
+    const orr_train_job *training = t->training;
     uint64_t job = of_text(training->options->seed, training->plan_text);
     job = of_model(job, training->model);
     job = of_schedule(job, training);

@@ -23,7 +23,7 @@ static int threads_of(const orr_trainer *t)
 
 static orr_status make_step(orr_trainer *t, orr_error *err)
 {
-    const orr_training *training = t->training;
+    const orr_train_job *training = t->training;
     orr_step_source source = {.model = training->model,
                               .plan = &training->plan,
                               .workload = &training->workload,
@@ -110,21 +110,21 @@ static orr_status begin(orr_trainer *t, orr_error *err)
 }
 
 /* What ranks tell one another before each step. */
-typedef struct word {
+typedef struct rank_status {
     int64_t stop, written;
-} word;
+} rank_status;
 
-static orr_status exchange_words(orr_trainer *t, word *ret, orr_error *err)
+static orr_status exchange_rank_status(orr_trainer *t, rank_status *ret, orr_error *err)
 {
     const uint32_t n = t->transport->ranks;
     const orr_train_options *o = t->training->options;
-    word mine = {.stop = t->transport->rank == 0 && o->stopped != NULL && o->stopped(o->ctx),
+    rank_status mine = {.stop = t->transport->rank == 0 && o->stopped != NULL && o->stopped(o->ctx),
                  .written =
                      t->checkpointer != NULL ? orr_checkpointer_written(t->checkpointer) : 0};
     *ret = mine;
     if (n == 1)
         return ORR_OK;
-    word *all = orr_malloc(n * sizeof *all);
+    rank_status *all = orr_malloc(n * sizeof *all);
     if (all == NULL)
         return orr_fail_memory(err);
     const orr_status status = orr_all_gather(orr_engine_step_world(t->step), &mine, all,
@@ -148,8 +148,8 @@ static orr_status commit(orr_trainer *t, int64_t written, orr_error *err)
 
 orr_status orr_train_between(orr_trainer *t, bool *ret_stop, orr_error *err)
 {
-    word all;
-    ORR_TRY(exchange_words(t, &all, err));
+    rank_status all;
+    ORR_TRY(exchange_rank_status(t, &all, err));
     *ret_stop = all.stop;
     return commit(t, all.written, err);
 }
@@ -180,15 +180,15 @@ orr_update orr_train_update(const orr_trainer *t, int64_t step)
 orr_status orr_train_tell(orr_trainer *t, orr_train_step *told, const orr_step_result *r,
                           orr_error *err)
 {
-    orr_training *training = t->training;
+    orr_train_job *training = t->training;
     const orr_train_options *o = training->options;
     told->loss = r->loss;
     told->gradient_norm = r->gradient_norm;
     told->tokens = r->tokens;
     told->step_ns = r->step_ns;
     told->reward = told->kl = told->auc = NAN;
-    if (training->task->judge != NULL)
-        ORR_TRY(training->task->judge(t, r, told, err));
+    if (training->task->evaluate != NULL)
+        ORR_TRY(training->task->evaluate(t, r, told, err));
     if (training->result.steps < o->steps)
         training->history[training->result.steps++] = *told;
     if (t->transport->rank == 0 && o->told != NULL)
@@ -232,7 +232,7 @@ static orr_status make_one(orr_trainer *t, int64_t step, orr_error *err)
 
 static orr_status make_all(orr_trainer *t, orr_error *err)
 {
-    orr_training *training = t->training;
+    orr_train_job *training = t->training;
     while (t->made < training->options->steps) {
         ORR_TRY(orr_train_between(t, &training->result.stopped, err));
         if (training->result.stopped)
@@ -265,7 +265,7 @@ static int by_size(const void *a_, const void *b_)
     return (a > b) - (a < b);
 }
 
-static int64_t median_ns(const orr_training *training)
+static int64_t median_ns(const orr_train_job *training)
 {
     const int64_t all = training->result.steps, n = all > 1 ? all - 1 : all;
     int64_t *ns = orr_malloc((size_t)n * sizeof *ns + 1);
@@ -307,7 +307,7 @@ static orr_status compare_memory(orr_trainer *t, orr_error *err)
 
 static orr_status finish(orr_trainer *t, orr_error *err)
 {
-    orr_training *training = t->training;
+    orr_train_job *training = t->training;
     orr_train_result *r = &training->result;
     r->history = training->history;
     if (r->steps > 0) {

@@ -40,7 +40,7 @@ static orr_status write_trace(const orr_trainer *t, const orr_graph *graph, orr_
 
 static orr_status list_ops(const orr_trainer *t, orr_error *err)
 {
-    orr_training *training = t->training;
+    orr_train_job *training = t->training;
     const orr_train_options *o = training->options;
     const orr_recorded_op *ops;
     uint32_t n;

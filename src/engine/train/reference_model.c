@@ -5,7 +5,7 @@
 
 /* A second set of the rank's weights, which takes the place of the first to score with. */
 
-orr_status orr_train_exchange(orr_trainer *t, const orr_frozen *frozen, orr_error *err)
+orr_status orr_train_exchange(orr_trainer *t, const orr_reference_weights *frozen, orr_error *err)
 {
     enum { ROOM = 1024 };
     float room[ROOM];
@@ -22,7 +22,7 @@ orr_status orr_train_exchange(orr_trainer *t, const orr_frozen *frozen, orr_erro
     return orr_engine_step_changed(t->step, err);
 }
 
-orr_status orr_train_freeze(orr_trainer *t, const char *reference, orr_frozen *ret, orr_error *err)
+orr_status orr_train_freeze(orr_trainer *t, const char *reference, orr_reference_weights *ret, orr_error *err)
 {
     uint32_t n;
     const orr_parameter *all = orr_engine_step_parameters(t->step, &n);

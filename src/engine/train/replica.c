@@ -10,7 +10,7 @@
 
 enum { HUB_TEXT = 128 };
 
-static orr_status hand_in(void *ctx, uint32_t op, orr_team_dtype dtype, const void *in, void *out,
+static orr_status submit_reduction(void *ctx, uint32_t op, orr_team_dtype dtype, const void *in, void *out,
                           size_t n, orr_error *err)
 {
     const orr_trainer *t = ctx;
@@ -19,8 +19,8 @@ static orr_status hand_in(void *ctx, uint32_t op, orr_team_dtype dtype, const vo
 
 const orr_step_team *orr_train_seat(orr_trainer *t)
 {
-    t->seat = (orr_step_team){hand_in, t};
-    return t->training->options->team != NULL ? &t->seat : NULL;
+    t->reducer = (orr_step_team){submit_reduction, t};
+    return t->training->options->team != NULL ? &t->reducer : NULL;
 }
 
 static bool leads(const orr_trainer *t)
@@ -29,7 +29,7 @@ static bool leads(const orr_trainer *t)
 }
 
 /* What rank 0 knows, to all ranks of the replica. */
-static orr_status hand_on(const orr_trainer *t, void *data, size_t bytes, orr_error *err)
+static orr_status broadcast_from_leader(const orr_trainer *t, void *data, size_t bytes, orr_error *err)
 {
     return t->transport->ranks > 1
                ? orr_broadcast(orr_engine_step_world(t->step), data, bytes, 0, err)
@@ -70,22 +70,22 @@ static orr_status join(orr_trainer *t, orr_error *err)
         const char *at = t->transport->ranks > 1 ? orr_team_hub(t->team) : "";
         strncpy(hub, at, sizeof hub - 1);
     }
-    ORR_TRY(hand_on(t, hub, sizeof hub, err));
+    ORR_TRY(broadcast_from_leader(t, hub, sizeof hub, err));
     o.hub = hub;
     return leads(t) ? ORR_OK : orr_team_join(&o, &t->team, err);
 }
 
-static orr_status next_turn(orr_trainer *t, orr_team_turn *ret, orr_error *err)
+static orr_status next_directive(orr_trainer *t, orr_team_turn *ret, orr_error *err)
 {
     *ret = (orr_team_turn){0};
     if (leads(t))
         ORR_TRY(orr_team_begin(t->team, ret, err));
-    ORR_TRY(hand_on(t, ret, sizeof *ret, err));
+    ORR_TRY(broadcast_from_leader(t, ret, sizeof *ret, err));
     return leads(t) ? ORR_OK : orr_team_follow(t->team, ret, err);
 }
 
 /* Gradients of the slot, or none. */
-static orr_status take_part(orr_trainer *t, const orr_team_turn *turn, orr_error *err)
+static orr_status contribute(orr_trainer *t, const orr_team_turn *turn, orr_error *err)
 {
     t->slot = turn->kind == ORR_TURN_COMPUTE ? (int64_t)turn->slot : -1;
     if (turn->kind == ORR_TURN_ZEROS)
@@ -101,7 +101,7 @@ static orr_status take_part(orr_trainer *t, const orr_team_turn *turn, orr_error
 
 /* Sums that had been put aside are applied when the team is further: no data are known for these.
  */
-static void find_place(orr_trainer *t)
+static void update_position(orr_trainer *t)
 {
     uint64_t committed;
     orr_team_position(t->team, &committed, &t->data);
@@ -125,7 +125,7 @@ static orr_status update(orr_trainer *t, const orr_team_outcome *sums, orr_error
     orr_team_updated(t->team, sums->step);
     if (t->recorder != NULL)
         orr_recorder_end(t->recorder);
-    find_place(t);
+    update_position(t);
     orr_train_step told = {.step = step,
                            .rate = update.rate,
                            .contributors = (int64_t)sums->contributors,
@@ -168,7 +168,7 @@ static orr_status make_step(orr_trainer *t, const orr_team_turn *turn, orr_error
         t->slot = -1;
         return update(t, &outcome, err);
     }
-    ORR_TRY(take_part(t, turn, err));
+    ORR_TRY(contribute(t, turn, err));
     const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
     ORR_TRY(orr_team_vote(t->team, orr_engine_step_sums(t->step), &outcome, err));
     orr_train_note_wait(t, &outcome, begin_ns);
@@ -181,7 +181,7 @@ static orr_status make_step(orr_trainer *t, const orr_team_turn *turn, orr_error
 }
 
 /* Where the step before was not made here, its weights have come from others: copies follow. */
-static orr_status make_whole(orr_trainer *t, const orr_team_turn *turn, orr_error *err)
+static orr_status adopt_state(orr_trainer *t, const orr_team_turn *turn, orr_error *err)
 {
     const bool own = t->whole && t->made + 1 == (int64_t)turn->step;
     t->whole = turn->kind != ORR_TURN_ZEROS;
@@ -194,7 +194,7 @@ static orr_status make_whole(orr_trainer *t, const orr_team_turn *turn, orr_erro
 
 orr_status orr_train_in_team(orr_trainer *t, orr_error *err)
 {
-    orr_training *training = t->training;
+    orr_train_job *training = t->training;
     const int64_t last = training->options->steps;
     ORR_TRY(join(t, err));
     for (orr_team_turn turn;;) {
@@ -202,17 +202,17 @@ orr_status orr_train_in_team(orr_trainer *t, orr_error *err)
         ORR_TRY(orr_train_between(t, &stop, err));
         if ((stop || t->made >= last) && leads(t))
             orr_team_drain(t->team, t->made >= last);
-        ORR_TRY(next_turn(t, &turn, err));
+        ORR_TRY(next_directive(t, &turn, err));
         if (turn.kind == ORR_TURN_LEFT)
             break;
         if ((int64_t)turn.step >= last && turn.kind == ORR_TURN_COMPUTE && leads(t))
             orr_team_drain(t->team, true); /* with this step all is done */
-        ORR_TRY(make_whole(t, &turn, err));
+        ORR_TRY(adopt_state(t, &turn, err));
         ORR_TRY(make_step(t, &turn, err));
         ORR_TRY(orr_train_save(t, false, err));
     }
     training->result.stopped = t->made < last;
-    find_place(t);
+    update_position(t);
     ORR_TRY(orr_train_save(t, true, err));
     /* What rank 0 has heard the others hear from it. */
     return t->transport->ranks > 1 ? orr_barrier(orr_engine_step_world(t->step), err) : ORR_OK;

@@ -45,7 +45,7 @@ static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
                            slot * plan->batch, task->labels, err);
 }
 
-static orr_status judge(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
+static orr_status evaluate(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
                         orr_error *err)
 {
     const clicks_task *task = t->task;
@@ -63,4 +63,4 @@ static orr_status judge(orr_trainer *t, const orr_step_result *r, orr_train_step
     return ORR_OK;
 }
 
-const orr_train_task orr_train_clicks = {.open = open, .feed = feed, .judge = judge};
+const orr_train_task orr_train_clicks = {.open = open, .feed = feed, .evaluate = evaluate};

@@ -89,7 +89,7 @@ static orr_status score_all(orr_trainer *t, orr_error *err)
 static orr_status score_reference(orr_trainer *t, orr_error *err)
 {
     const char *path = t->training->options->reference;
-    orr_frozen frozen;
+    orr_reference_weights frozen;
     if (path == NULL)
         return score_all(t, err);
     ORR_TRY(orr_train_freeze(t, path, &frozen, err));
@@ -105,7 +105,7 @@ static orr_status open(orr_trainer *t, orr_error *err)
     preference_task *task = orr_arena_one(t->arena, preference_task);
     ORR_TRY(orr_train_open_inputs(t, err));
     const size_t rows = (size_t)plan->micro_batches * plan->micro_batch;
-    t->sample = (orr_sample){orr_arena_array(t->arena, int64_t, b->tokens),
+    t->sample = (orr_dataset_sample){orr_arena_array(t->arena, int64_t, b->tokens),
                              orr_arena_array(t->arena, int64_t, b->tokens),
                              orr_arena_array(t->arena, float, b->tokens)};
     if (task == NULL || t->sample.tokens == NULL || t->sample.targets == NULL ||
@@ -173,7 +173,7 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
 }
 
 /* Slices of tensors have the same pairs: they count as often on both sides of the mean. */
-static orr_status judge(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
+static orr_status evaluate(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
                         orr_error *err)
 {
     (void)t;
@@ -184,4 +184,4 @@ static orr_status judge(orr_trainer *t, const orr_step_result *r, orr_train_step
 }
 
 const orr_train_task orr_train_preference = {
-    .objective = objective, .open = open, .feed = feed, .judge = judge};
+    .objective = objective, .open = open, .feed = feed, .evaluate = evaluate};

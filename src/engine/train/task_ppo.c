@@ -25,11 +25,11 @@ typedef struct answer {
 
 typedef struct reward_task {
     orr_reward reward;
-    orr_frozen frozen;
+    orr_reference_weights frozen;
     const void *scored; /* logits, shape (micro-batches) of the type */
     orr_type type;
     float *logits; /* of one token, in fp32: shape (vocab)      */
-    orr_candidate *room;
+    orr_token_candidate *room;
     float *before, *reference; /* shape (rows, tokens): minus log p of each target */
     answer *answers;           /* shape (rows)               */
     double *all;               /* shape (rows of all ranks)  */
@@ -67,7 +67,7 @@ static orr_status make_room(orr_trainer *t, reward_task *task, orr_error *err)
     const orr_plan *plan = &t->training->plan;
     const size_t numbers = (size_t)task->rows * plan->seq, vocab = t->training->model->vocab;
     task->logits = orr_arena_array(t->arena, float, vocab);
-    task->room = orr_arena_array(t->arena, orr_candidate, vocab);
+    task->room = orr_arena_array(t->arena, orr_token_candidate, vocab);
     task->before = orr_arena_array(t->arena, float, numbers);
     task->reference = orr_arena_array(t->arena, float, numbers);
     task->answers = orr_arena_array(t->arena, answer, task->rows);
@@ -105,7 +105,7 @@ static uint64_t put_prompts(orr_trainer *t, uint64_t slot)
         slot * plan->batch + (uint64_t)at.at[ORR_AXIS_DP] * (uint64_t)task->rows;
     for (int64_t row = 0; row < task->rows; row++) {
         answer *a = &task->answers[row];
-        const orr_sample to = {row_tokens(t, row), row_targets(t, row), row_weights(t, row)};
+        const orr_dataset_sample to = {row_tokens(t, row), row_targets(t, row), row_weights(t, row)};
         orr_batches_fill(t->training->batches, first + (uint64_t)row, &to);
         *a = (answer){0};
         for (; a->first < tokens_of(t) && to.weights[a->first] != 0; a->first++)
@@ -184,7 +184,7 @@ static orr_status text_of(const orr_trainer *t, int64_t row, orr_arena *arena, c
                : orr_detokenize(t->training->tokenizer, tokens, n, arena, ret, ret_len, err);
 }
 
-static orr_status judge_answers(orr_trainer *t, orr_error *err)
+static orr_status reward_answers(orr_trainer *t, orr_error *err)
 {
     reward_task *task = t->task;
     orr_arena *arena = orr_arena_new(0, 0);
@@ -205,7 +205,7 @@ static orr_status judge_answers(orr_trainer *t, orr_error *err)
 }
 
 /* Mean and deviation over all answers of the batch, in the order of ranks. */
-static orr_status spread(orr_trainer *t, const double *mine, double *ret_mean,
+static orr_status mean_and_deviation(orr_trainer *t, const double *mine, double *ret_mean,
                          double *ret_deviation, orr_error *err)
 {
     const reward_task *task = t->task;
@@ -226,7 +226,7 @@ static orr_status spread(orr_trainer *t, const double *mine, double *ret_mean,
 }
 
 enum { REWARD, KL, TOTAL, LENGTH_OF };
-static orr_status spread_of(orr_trainer *t, int what, double *ret_mean, double *ret_deviation,
+static orr_status mean_and_deviation_of(orr_trainer *t, int what, double *ret_mean, double *ret_deviation,
                             orr_error *err)
 {
     const reward_task *task = t->task;
@@ -238,7 +238,7 @@ static orr_status spread_of(orr_trainer *t, int what, double *ret_mean, double *
         const double values[] = {a->reward, a->kl, a->total, (double)a->n};
         mine[i] = values[what];
     }
-    const orr_status status = spread(t, mine, ret_mean, ret_deviation, err);
+    const orr_status status = mean_and_deviation(t, mine, ret_mean, ret_deviation, err);
     orr_free(mine);
     return status;
 }
@@ -250,15 +250,15 @@ static orr_status set_advantages(orr_trainer *t, orr_error *err)
     reward_task *task = t->task;
     const double kl = o->kl > 0 ? o->kl : 0.01;
     double mean, deviation;
-    ORR_TRY(spread_of(t, REWARD, &mean, &deviation, err));
+    ORR_TRY(mean_and_deviation_of(t, REWARD, &mean, &deviation, err));
     for (int64_t i = 0; i < task->rows; i++) {
         answer *a = &task->answers[i];
         a->total = (a->reward - mean) / (deviation + pow(10, LEAST)) - kl * a->kl;
     }
-    ORR_TRY(spread_of(t, TOTAL, &mean, &deviation, err));
+    ORR_TRY(mean_and_deviation_of(t, TOTAL, &mean, &deviation, err));
     for (int64_t i = 0; i < task->rows; i++)
         task->answers[i].advantage = task->answers[i].total - mean;
-    ORR_TRY(spread_of(t, LENGTH_OF, &mean, &deviation, err));
+    ORR_TRY(mean_and_deviation_of(t, LENGTH_OF, &mean, &deviation, err));
     task->tokens = mean * t->training->plan.batch;
     return ORR_OK;
 }
@@ -270,7 +270,7 @@ static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
     task->loss = 0;
     task->asked = 0;
     ORR_TRY(answer_all(t, first, err));
-    ORR_TRY(judge_answers(t, err));
+    ORR_TRY(reward_answers(t, err));
     return set_advantages(t, err);
 }
 
@@ -295,7 +295,7 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
     return ORR_OK;
 }
 
-static orr_status judge(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
+static orr_status evaluate(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
                         orr_error *err)
 {
     const reward_task *task = t->task;
@@ -305,9 +305,9 @@ static orr_status judge(orr_trainer *t, const orr_step_result *r, orr_train_step
         ORR_TRY(
             orr_all_reduce(orr_engine_step_world(t->step), &loss, &loss, 1, ORR_DTYPE_FP64, err));
     told->loss = loss;
-    ORR_TRY(spread_of(t, KL, &told->kl, &deviation, err));
-    return spread_of(t, REWARD, &told->reward, &deviation, err);
+    ORR_TRY(mean_and_deviation_of(t, KL, &told->kl, &deviation, err));
+    return mean_and_deviation_of(t, REWARD, &told->reward, &deviation, err);
 }
 
 const orr_train_task orr_train_reward = {
-    .updates = UPDATES, .objective = objective, .open = open, .feed = feed, .judge = judge};
+    .updates = UPDATES, .objective = objective, .open = open, .feed = feed, .evaluate = evaluate};

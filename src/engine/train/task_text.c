@@ -15,7 +15,7 @@ orr_status orr_train_open_inputs(orr_trainer *t, orr_error *err)
     const int64_t tokens = t->training->plan.seq > 0 ? t->training->plan.seq : 1;
     orr_engine_step_window(t->step, &t->window);
     t->inputs = orr_arena_array(t->arena, orr_step_inputs, n);
-    t->sample = (orr_sample){orr_arena_array(t->arena, int64_t, tokens),
+    t->sample = (orr_dataset_sample){orr_arena_array(t->arena, int64_t, tokens),
                              orr_arena_array(t->arena, int64_t, tokens),
                              orr_arena_array(t->arena, float, tokens)};
     if (t->inputs == NULL || t->sample.tokens == NULL || t->sample.targets == NULL ||

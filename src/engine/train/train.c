@@ -69,7 +69,7 @@ static orr_status check(const orr_train_options *o, orr_error *err)
 }
 
 /* A sample of the plan is a pair: two rows. */
-static orr_status settle_pairs(orr_plan *plan, orr_error *err)
+static orr_status complete_pairs(orr_plan *plan, orr_error *err)
 {
     if (plan->cp > 1)
         return orr_fail(err, ORR_UNSUPPORTED,
@@ -79,7 +79,7 @@ static orr_status settle_pairs(orr_plan *plan, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status settle_plan(orr_training *t, orr_error *err)
+static orr_status complete_plan(orr_train_job *t, orr_error *err)
 {
     const orr_plan one = {.dp = 1};
     const orr_plan *asked = t->options->plan != NULL ? t->options->plan : &one;
@@ -101,14 +101,14 @@ static orr_status settle_plan(orr_training *t, orr_error *err)
                         "local_steps=%u: steps that parts of a job take alone are simulated, not "
                         "trained", t->plan.local_steps);
     if (t->workload.task == ORR_TASK_DPO)
-        ORR_TRY(settle_pairs(&t->plan, err));
+        ORR_TRY(complete_pairs(&t->plan, err));
     if (t->workload.task == ORR_TASK_RL && orr_plan_ranks(&t->plan) != t->plan.dp)
         return orr_fail(err, ORR_UNSUPPORTED, "rl is run on replicas (dp, zero) alone");
     t->plan_text = orr_plan_text(&t->plan, arena);
     return t->plan_text == NULL ? orr_fail_memory(err) : ORR_OK;
 }
 
-static void settle_rates(orr_training *t)
+static void set_learning_rate(orr_train_job *t)
 {
     const orr_train_options *o = t->options;
     t->rate = (orr_rate){.most = o->rate,
@@ -126,7 +126,7 @@ static void settle_rates(orr_training *t)
 }
 
 /* Replicas on one file system have folders of their own. */
-static orr_status settle_folder(orr_training *t, orr_error *err)
+static orr_status choose_folder(orr_train_job *t, orr_error *err)
 {
     const orr_train_options *o = t->options;
     t->save = o->save;
@@ -135,7 +135,7 @@ static orr_status settle_folder(orr_training *t, orr_error *err)
     return o->save != NULL && t->save == NULL ? orr_fail_memory(err) : ORR_OK;
 }
 
-static orr_status open_data(orr_training *t, orr_error *err)
+static orr_status open_data(orr_train_job *t, orr_error *err)
 {
     const orr_train_options *o = t->options;
     if (t->model->kind == ORR_MODEL_DLRM) {
@@ -166,21 +166,21 @@ static orr_status open_data(orr_training *t, orr_error *err)
     return orr_batches_text(&options, &t->batches, err);
 }
 
-orr_status orr_train_prepare(const orr_train_options *options, orr_arena *arena, orr_training *ret,
+orr_status orr_train_prepare(const orr_train_options *options, orr_arena *arena, orr_train_job *ret,
                              orr_error *err)
 {
-    *ret = (orr_training){.options = options, .arena = arena};
+    *ret = (orr_train_job){.options = options, .arena = arena};
     ORR_TRY(check(options, err));
-    ORR_TRY(settle_plan(ret, err));
-    settle_rates(ret);
-    ORR_TRY(settle_folder(ret, err));
+    ORR_TRY(complete_plan(ret, err));
+    set_learning_rate(ret);
+    ORR_TRY(choose_folder(ret, err));
     ret->history = orr_arena_array(arena, orr_train_step, (size_t)options->steps);
     if (ret->history == NULL)
         return orr_fail_memory(err);
     return open_data(ret, err);
 }
 
-void orr_train_done(orr_training *t)
+void orr_train_done(orr_train_job *t)
 {
     orr_batches_free(t->batches);
     orr_clicks_free(t->clicks);
@@ -199,7 +199,7 @@ static int64_t deadline_ns(const orr_train_options *o)
 orr_status orr_train(const orr_train_options *options, orr_arena *arena, orr_train_result *ret,
                      orr_error *err)
 {
-    orr_training t;
+    orr_train_job t;
     orr_status status = orr_train_prepare(options, arena, &t, err);
     if (status == ORR_OK)
         status =
@@ -212,7 +212,7 @@ orr_status orr_train(const orr_train_options *options, orr_arena *arena, orr_tra
 }
 
 /* Ranks that do not speak: enough to see what each would hold. */
-static orr_status measure_rank(const orr_training *t, uint32_t rank, int64_t *ret, orr_error *err)
+static orr_status measure_rank(const orr_train_job *t, uint32_t rank, int64_t *ret, orr_error *err)
 {
     orr_transport silent = *orr_transport_self();
     const orr_step_team other = {0}; /* whose sums need room */
@@ -233,11 +233,11 @@ static orr_status measure_rank(const orr_training *t, uint32_t rank, int64_t *re
 /* Stages differ, and first and last ranks of them hardly. */
 orr_status orr_train_measure(const orr_train_options *options, int64_t *ret_bytes, orr_error *err)
 {
-    orr_training t = {.options = options, .arena = orr_arena_new(0, 0)};
+    orr_train_job t = {.options = options, .arena = orr_arena_new(0, 0)};
     orr_status status = t.arena != NULL ? check(options, err) : orr_fail_memory(err);
     int64_t most = 0;
     if (status == ORR_OK)
-        status = settle_plan(&t, err);
+        status = complete_plan(&t, err);
     for (uint32_t stage = 0; status == ORR_OK && stage < t.plan.pp; stage++) {
         orr_coordinates at = {0};
         at.at[ORR_AXIS_PP] = stage;

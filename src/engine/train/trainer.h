@@ -26,14 +26,14 @@ typedef struct orr_train_task {
     orr_status (*open)(orr_trainer *t, orr_error *err);
     orr_status (*feed)(orr_trainer *t, uint64_t slot, orr_error *err); /* before a step: the
                                * batch that it has, counted from 0 */
-    orr_status (*judge)(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
+    orr_status (*evaluate)(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
                         orr_error *err); /* after it, on all ranks; or NULL */
 } orr_train_task;
 extern const orr_train_task orr_train_text, orr_train_clicks, orr_train_preference,
     orr_train_reward;
 
 /* Before there are ranks; read by all of them. */
-typedef struct orr_training {
+typedef struct orr_train_job {
     const orr_train_options *options;
     const orr_model *model;    /* as the plan changes it */
     orr_plan      plan;        /* completed, checked     */
@@ -50,13 +50,13 @@ typedef struct orr_training {
     orr_arena    *arena;       /* of the result     */
     orr_train_result result;   /* of this process's rank */
     orr_train_step  *history;  /* shape (options->steps) */
-} orr_training;
+} orr_train_job;
 
 enum { ORR_TRAIN_EVENTS = ORR_TEAM_REFUSED + 1 };
 
 /* One rank of it. */
 struct orr_trainer {
-    orr_training  *training;
+    orr_train_job  *training;
     orr_transport *transport;
     orr_workers   *workers;
     orr_engine_step  *step;
@@ -66,7 +66,7 @@ struct orr_trainer {
     orr_arena     *arena;
     orr_step_window  window;
     orr_step_inputs *inputs;   /* shape (micro-batches) */
-    orr_sample       sample;   /* one whole            */
+    orr_dataset_sample       sample;   /* one whole            */
     void            *task;     /* the task's own       */
     const char *folder;        /* of checkpoints; NULL: none */
     int64_t  committed;        /* the latest of them         */
@@ -76,16 +76,16 @@ struct orr_trainer {
     atomic_bool fetched;       /* from others, since they were whole (team's thread) */
     orr_team_data data;        /* that are still to be trained, after it     */
     orr_team *team;            /* other replicas; NULL: there are none       */
-    orr_step_team seat;        /* in which the step hands in gradients       */
+    orr_step_team reducer;        /* in which the step hands in gradients       */
     bool     placed;           /* `data` are those after `made`              */
     int64_t  slot;             /* whose gradients were computed last; -1: none */
     orr_note open[ORR_TRAIN_EVENTS]; /* of the team, that lasts; name NULL: none   */
     int64_t  resident_bytes;   /* before anything was made */
 };
 
-orr_status orr_train_prepare(const orr_train_options *options, orr_arena *arena, orr_training *ret,
+orr_status orr_train_prepare(const orr_train_options *options, orr_arena *arena, orr_train_job *ret,
                              orr_error *err) ORR_MUST_CHECK;
-void       orr_train_done(orr_training *training);
+void       orr_train_done(orr_train_job *training);
 orr_ranks_body orr_train_rank; /* ctx: the training */
 
 /* Steps, as loops make them (train_rank.c, and train_team.c in a team). Between two: what all have
@@ -132,12 +132,12 @@ orr_status orr_train_open_inputs(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
 
 /* The weights as they are, or those of a checkpoint, beside those that are trained (train_frozen.c):
  * exchanged they are scored with. All ranks together. */
-typedef struct orr_frozen {
+typedef struct orr_reference_weights {
     float **numbers; /* shape (parameters): of the rank's shard */
-} orr_frozen;
-orr_status orr_train_freeze(orr_trainer *t, const char *reference, orr_frozen *ret,
+} orr_reference_weights;
+orr_status orr_train_freeze(orr_trainer *t, const char *reference, orr_reference_weights *ret,
                             orr_error *err) ORR_MUST_CHECK;
-orr_status orr_train_exchange(orr_trainer *t, const orr_frozen *frozen,
+orr_status orr_train_exchange(orr_trainer *t, const orr_reference_weights *frozen,
                               orr_error *err) ORR_MUST_CHECK;
 
 /* What was recorded (train_record.c). */

@@ -20,7 +20,7 @@ typedef struct cut {
     int64_t begin;
 } cut;
 
-static void take_run(void *ctx, int64_t own, int64_t whole, int64_t n)
+static void copy_run(void *ctx, int64_t own, int64_t whole, int64_t n)
 {
     const cut *c = ctx;
     memcpy(c->to + (own - c->begin), c->whole + whole, (size_t)n * sizeof(float));
@@ -42,7 +42,7 @@ static orr_status read_one(const orr_trainer *t, const orr_weights *weights, con
     const orr_status status = orr_weights_read(weights, model, &key, &type, whole, err);
     cut c = {whole, p->master, p->shard_begin};
     if (status == ORR_OK)
-        orr_owned_runs(&p->own, &p->type, p->shard_begin, p->shard_n, take_run, &c);
+        orr_owned_runs(&p->own, &p->type, p->shard_begin, p->shard_n, copy_run, &c);
     orr_free(whole);
     return status;
 }

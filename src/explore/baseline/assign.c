@@ -6,7 +6,7 @@
 #include "model/plan/plan.h"
 #include "explore/baseline/baseline.h"
 
-/* Plans for rivals: degrees one after another, replicas and stages dealt to sites, offers. */
+/* Plans for planners: degrees one after another, replicas and stages dealt to sites, candidates. */
 
 /* Closed forms of memory are off by less than that: then the simulation has the word. */
 static const double NEARLY = 1.03;
@@ -292,15 +292,15 @@ bool orr_rival_balance(const orr_rival *r, orr_plan *plan, orr_rival_stage *stag
     return true;
 }
 
-/* --- offers ------------------------------------------------------------------------------ */
+/* --- candidates ------------------------------------------------------------------------------ */
 
 orr_status orr_rival_offer_plan(orr_rival *r, const orr_plan *plan, double step_ns, orr_error *err)
 {
-    const orr_rival_offer offer = {
-        .plan = *plan, .step_ns = step_ns, .number = (uint32_t)r->offers.n};
+    const orr_rival_offer candidate = {
+        .plan = *plan, .step_ns = step_ns, .number = (uint32_t)r->candidates.n};
     if (!orr_rival_allows(r, plan))
         return ORR_OK;
-    return orr_array_push(&r->offers, offer) ? ORR_OK : orr_fail_memory(err);
+    return orr_array_push(&r->candidates, candidate) ? ORR_OK : orr_fail_memory(err);
 }
 
 static int by_step(const void *a_, const void *b_)
@@ -313,24 +313,24 @@ static int by_step(const void *a_, const void *b_)
 
 void orr_rival_sort(orr_rival *r)
 {
-    if (r->offers.n > 0)
-        qsort(r->offers.at, r->offers.n, sizeof *r->offers.at, by_step);
+    if (r->candidates.n > 0)
+        qsort(r->candidates.at, r->candidates.n, sizeof *r->candidates.at, by_step);
 }
 
 orr_status orr_rival_refine_offers(orr_rival *r, orr_rival_refine refine, orr_error *err)
 {
     orr_rival_offer best = {.step_ns = INFINITY};
     orr_rival_sort(r);
-    for (size_t i = 0; i < r->offers.n && r->offers.at[i].step_ns < best.step_ns; i++) {
-        orr_rival_offer offer = r->offers.at[i];
-        ORR_TRY(refine(r, &offer.plan, &offer.step_ns, err));
-        if (offer.step_ns < best.step_ns)
-            best = offer;
+    for (size_t i = 0; i < r->candidates.n && r->candidates.at[i].step_ns < best.step_ns; i++) {
+        orr_rival_offer candidate = r->candidates.at[i];
+        ORR_TRY(refine(r, &candidate.plan, &candidate.step_ns, err));
+        if (candidate.step_ns < best.step_ns)
+            best = candidate;
     }
     if (isinf(best.step_ns))
         return ORR_OK;
-    r->offers.at[0] = best;
-    r->offers.n = 1;
+    r->candidates.at[0] = best;
+    r->candidates.n = 1;
     return ORR_OK;
 }
 
@@ -349,9 +349,9 @@ static bool has_room(const orr_explored *e, double times)
 orr_status orr_rival_fits(orr_rival *r, const orr_plan *plan, bool *ret_fits, orr_error *err)
 {
     orr_explored judged;
-    orr_status status = orr_judge_estimate(r->judge, plan, &judged, err);
+    orr_status status = orr_judge_estimate(r->evaluator, plan, &judged, err);
     if (status == ORR_OK && !has_room(&judged, 1) && has_room(&judged, NEARLY))
-        status = orr_judge_simulate(r->judge, plan, &judged, err);
+        status = orr_judge_simulate(r->evaluator, plan, &judged, err);
     *ret_fits = status == ORR_OK && has_room(&judged, 1);
     return of_plan(status);
 }
@@ -362,7 +362,7 @@ orr_status orr_rival_judge(orr_rival *r, const orr_plan *plan, bool *ret_fits, o
     ORR_TRY(orr_rival_fits(r, plan, ret_fits, err));
     if (!*ret_fits)
         return ORR_OK;
-    const orr_status status = orr_judge_simulate(r->judge, plan, ret, err);
+    const orr_status status = orr_judge_simulate(r->evaluator, plan, ret, err);
     *ret_fits = status == ORR_OK && has_room(ret, 1);
     return of_plan(status);
 }

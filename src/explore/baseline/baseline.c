@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "explore/baseline/baseline.h"
 
-/* A rival makes its offers; the one that it takes for the quickest of those that fit is judged. */
+/* A planner makes its candidates; the one that it takes for the quickest of those that fit is judged. */
 
 static const struct {
     const char *name, *about;
-    orr_status (*offers)(orr_rival *r, orr_error *err);
+    orr_status (*candidates)(orr_rival *r, orr_error *err);
 } RIVALS[] = {
 #define RIVAL_OFFERS_PRODUCTION       orr_rival_production
 #define RIVAL_OFFERS_FSDP             orr_rival_fsdp
@@ -33,16 +33,16 @@ const char *orr_baseline_about(orr_baseline baseline)
 static orr_status choose(orr_rival *r, orr_baseline baseline, orr_explored *ret, orr_error *err)
 {
     orr_rival_sort(r);
-    for (size_t i = 0; i < r->offers.n; i++) {
+    for (size_t i = 0; i < r->candidates.n; i++) {
         bool fits;
-        ORR_TRY(orr_rival_judge(r, &r->offers.at[i].plan, &fits, ret, err));
+        ORR_TRY(orr_rival_judge(r, &r->candidates.at[i].plan, &fits, ret, err));
         if (fits)
             return ORR_OK;
     }
-    if (r->offers.n > 0)
+    if (r->candidates.n > 0)
         return orr_fail(err, ORR_INVALID,
                         "%s: none of the %zu plans that it looks at fits into memory",
-                        RIVALS[baseline].name, r->offers.n);
+                        RIVALS[baseline].name, r->candidates.n);
     return orr_fail(err, ORR_INVALID, "%s: no plan that it looks at fits here",
                     RIVALS[baseline].name);
 }
@@ -57,7 +57,7 @@ orr_status orr_baseline_of(orr_baseline baseline, const orr_model *model,
     if ((uint32_t)baseline >= ORR_BASELINES)
         return orr_fail(err, ORR_INVALID, "there is no baseline %d", (int)baseline);
     ORR_TRY_OUT(status, orr_rival_open(&r, model, cluster, options, err));
-    ORR_TRY_OUT(status, RIVALS[baseline].offers(&r, err));
+    ORR_TRY_OUT(status, RIVALS[baseline].candidates(&r, err));
     ORR_TRY_OUT(status, choose(&r, baseline, &made, err));
     *ret = made;
 out:

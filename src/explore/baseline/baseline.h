@@ -6,7 +6,7 @@
 #include "explore/explore.h"
 #include "explore/evaluate/evaluator.h"
 
-/* Other searchers (rivals). Each enumerates plans as its publication describes, gives them a time
+/* Other searchers (planners). Each enumerates plans as its publication describes, gives them a time
  * by a simple cost model of its own, and names the quickest that fits. That time is its opinion:
  * the plan is judged by the simulator. Of our own figures they use memory alone: without it, those
  * whose publications weigh memory by profiles would be compared for a wrong guess of ours. The rule
@@ -34,13 +34,13 @@ typedef struct orr_rival_link { /* of a device, one way */
 
 typedef struct orr_rival_offer {
     orr_plan plan;
-    double step_ns;  /* as the rival has it */
-    uint32_t number; /* in the order of offers: equal ones stay in it */
+    double step_ns;  /* as the planner has it */
+    uint32_t number; /* in the order of candidates: equal ones stay in it */
 } orr_rival_offer;
 
 typedef struct orr_rival {
     orr_arena *arena;
-    orr_judge *judge;
+    orr_judge *evaluator;
     const orr_model *model; /* as the fixed fields change it */
     const orr_cluster *cluster;
     const orr_explore_options *options;
@@ -56,8 +56,8 @@ typedef struct orr_rival {
     double layer_flops, head_flops;               /* forward, of a sample; mean of layers */
     double layer_elements, layer_expert_elements; /* without experts; of all experts */
     double layer_moe_frac;                        /* of layers have experts */
-    orr_array(orr_rival_offer) offers;
-    void *own; /* of the rival that is at work */
+    orr_array(orr_rival_offer) candidates;
+    void *own; /* of the planner that is at work */
 } orr_rival;
 
 /* --- what there is: baseline_facts.c ----------------------------------------------------- */
@@ -74,7 +74,7 @@ bool orr_rival_allows(const orr_rival *r, const orr_plan *plan);
 
 /* --- what it costs, simply: baseline_cost.c ---------------------------------------------- */
 
-/* What a rival's model knows of networks. */
+/* What a planner's model knows of networks. */
 typedef struct orr_rival_view {
     bool cuts;    /* that there are sites: what joins them has another bandwidth                 */
     bool latency; /* that distance takes time                                                   */
@@ -135,7 +135,7 @@ orr_status orr_rival_offer_plan(orr_rival *r, const orr_plan *plan, double step_
 /* Quickest first. */
 void orr_rival_sort(orr_rival *r);
 /* Offers whose times are lower bounds, quickest first, each made exact until no other can be
- * quicker; that one is then the only offer. *ret_ns INFINITY: it does not fit. The plan may be
+ * quicker; that one is then the only candidate. *ret_ns INFINITY: it does not fit. The plan may be
  * changed. */
 typedef orr_status (*orr_rival_refine)(orr_rival *r, orr_plan *plan, double *ret_ns,
                                        orr_error *err);
@@ -155,7 +155,7 @@ orr_status orr_rival_judge(orr_rival *r, const orr_plan *plan, bool *ret_fits, o
 orr_status orr_rival_play(orr_rival *r, const orr_plan *plan, double *ret_ns,
                           orr_error *err) ORR_MUST_CHECK;
 
-/* --- the rivals: each makes its offers --------------------------------------------------- */
+/* --- the planners: each makes its candidates --------------------------------------------------- */
 
 orr_status orr_rival_production(orr_rival *r, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_rival_fsdp(orr_rival *r, orr_error *err) ORR_MUST_CHECK;

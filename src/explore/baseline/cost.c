@@ -4,7 +4,7 @@
 #include "model/plan/plan.h"
 #include "explore/baseline/baseline.h"
 
-/* The simple cost model of rivals. FLOPs over what large products reach; a ring all-reduce of S
+/* The simple cost model of planners. FLOPs over what large products reach; a ring all-reduce of S
  * bytes among n is 2 (n - 1) / n S over the bandwidth (Patarasuk and Yuan, 2009); nothing overlaps,
  * nothing contends. */
 

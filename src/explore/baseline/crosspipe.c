@@ -5,7 +5,7 @@
 #include "model/schedule/schedule.h"
 #include "explore/baseline/baseline.h"
 
-/* CrossPipe: a pipeline over sites whose order of turns is chosen by playing it with the latency
+/* CrossPipe: a pipeline over sites whose order of slots is chosen by playing it with the latency
  * and the bandwidth of each hop. */
 
 static const orr_rival_view CUTS = {.cuts = true, .latency = true};
@@ -22,7 +22,7 @@ typedef struct play {
     double *made;  /* shape (depth, m): when the gradient of activations was */
     double *free_ns; /* shape (pp): a stage is done with what it did */
     double *sent[2]; /* shape (pp): the hop from a stage is free again, by direction */
-    uint32_t *next;  /* shape (pp): turns done */
+    uint32_t *next;  /* shape (pp): slots done */
 } play;
 
 static double *times(orr_arena *arena, size_t n, double value)
@@ -93,7 +93,7 @@ static double length_of(const play *p, const orr_turn *turn, uint32_t stage, uin
 /* The next turn of a stage, if what it needs has come. */
 static bool take_turn(play *p, uint32_t stage)
 {
-    const orr_turn *turn = &p->schedule.turns[p->schedule.first[stage] + p->next[stage]];
+    const orr_turn *turn = &p->schedule.slots[p->schedule.first[stage] + p->next[stage]];
     const uint32_t k = p->number[stage * p->chunks + turn->chunk],
                    forward = turn->phase == ORR_TURN_FORWARD;
     const size_t at = (size_t)k * p->m + turn->micro_batch;
@@ -155,7 +155,7 @@ static orr_status refine(orr_rival *r, orr_plan *plan, double *ret_ns, orr_error
     return fits ? orr_rival_play(r, plan, ret_ns, err) : ORR_OK;
 }
 
-/* No order of turns is quicker than its busiest stage, filled and drained without a wait. */
+/* No order of slots is quicker than its busiest stage, filled and drained without a wait. */
 static double least_ns(const orr_rival *r, const orr_plan *plan)
 {
     const orr_rival_turn layer = orr_rival_layer(r, 0, plan);
@@ -203,8 +203,8 @@ static orr_status visit_crosspipe(orr_rival *r, const orr_plan *visited, orr_err
 }
 
 /* CrossPipe (ATC 2025, arXiv 2507.00217): stages cross the sites, replicas do not; the order of
- * turns is chosen with the latency and the bandwidth of every hop and what fits into memory,
- * gradients beside the turns of other stages. What is chosen from here are the orders that a plan
+ * slots is chosen with the latency and the bandwidth of every hop and what fits into memory,
+ * gradients beside the slots of other stages. What is chosen from here are the orders that a plan
  * can name, with zero bubble and deeper interleaving among them; the publication writes an order of
  * its own, turn by turn, by a solver or greedily. Degrees, which it takes as given, are enumerated.
  * Left out: chunks of a transfer. */

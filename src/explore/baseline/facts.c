@@ -7,7 +7,7 @@
 #include "model/plan/plan.h"
 #include "explore/baseline/baseline.h"
 
-/* What rivals know of a job and of a machine. */
+/* What planners know of a job and of a machine. */
 
 enum { LONGEST_USUAL = 8192 }; /* tokens of a sample where nobody says: as orr_workload has it */
 
@@ -206,12 +206,12 @@ orr_status orr_rival_open(orr_rival *r, const orr_model *model, const orr_cluste
     ORR_TRY(read_sites(r, err));
     read_levels(r);
     read_cuts(r);
-    return orr_judge_new(model, cluster, options, &r->judge, err);
+    return orr_judge_new(model, cluster, options, &r->evaluator, err);
 }
 
 void orr_rival_close(orr_rival *r)
 {
-    orr_array_done(&r->offers);
-    orr_judge_free(r->judge);
+    orr_array_done(&r->candidates);
+    orr_judge_free(r->evaluator);
     orr_arena_free(r->arena);
 }

@@ -71,7 +71,7 @@ static orr_status offer_projected(orr_rival *r, const orr_plan *plan, orr_error 
     ORR_TRY(orr_rival_fits(r, plan, &fits, err));
     if (!fits || !orr_rival_allows(r, plan))
         return ORR_OK;
-    ORR_TRY(orr_judge_estimate(r->judge, plan, &projected, err));
+    ORR_TRY(orr_judge_estimate(r->evaluator, plan, &projected, err));
     return orr_rival_offer_plan(r, plan, (double)projected.estimate_ns, err);
 }
 
@@ -110,18 +110,18 @@ static orr_status offer_knobs(orr_rival *r, orr_plan plan, uint32_t most_eighths
 static orr_status offer_pipelines(orr_rival *r, orr_plan plan, orr_error *err)
 {
     const uint32_t given = r->given.pp, most = r->layers < USUAL_STAGES ? r->layers : USUAL_STAGES;
-    const size_t before = r->offers.n;
+    const size_t before = r->candidates.n;
     uint32_t stages = given > 0 ? given : 1;
     for (; given == 0 && stages < most; stages *= 2) {
         plan.pp = stages;
         ORR_TRY(offer_knobs(r, plan, 0, err));
-        if (r->offers.n > before)
+        if (r->candidates.n > before)
             break;
     }
-    r->offers.n = before; /* again with all of the knobs */
+    r->candidates.n = before; /* again with all of the knobs */
     for (plan.pp = stages; plan.pp <= r->layers; plan.pp *= 2) {
         ORR_TRY(offer_knobs(r, plan, PARTS, err));
-        if (r->offers.n > before || given > 0)
+        if (r->candidates.n > before || given > 0)
             break;
     }
     return ORR_OK;
@@ -132,13 +132,13 @@ static orr_status try_few(orr_rival *r, orr_error *err)
 {
     uint32_t tried = 0;
     orr_rival_sort(r);
-    for (size_t i = 0; i < r->offers.n; i++) {
-        orr_rival_offer *offer = &r->offers.at[i];
+    for (size_t i = 0; i < r->candidates.n; i++) {
+        orr_rival_offer *candidate = &r->candidates.at[i];
         orr_explored judged;
         bool fits = false;
         if (tried < TRIED)
-            ORR_TRY(orr_rival_judge(r, &offer->plan, &fits, &judged, err));
-        offer->step_ns = fits ? (double)judged.step_ns : INFINITY;
+            ORR_TRY(orr_rival_judge(r, &candidate->plan, &fits, &judged, err));
+        candidate->step_ns = fits ? (double)judged.step_ns : INFINITY;
         tried += fits;
     }
     return ORR_OK;

@@ -17,7 +17,7 @@ struct orr_judge {
     orr_job_options job;
     orr_estimator *estimator;
     orr_effective *effective; /* NULL: failures are not asked about */
-    bool borrowed;            /* that one is another judge's */
+    bool borrowed;            /* that one is another evaluator's */
 };
 
 orr_status orr_judge_new(const orr_model *model, const orr_cluster *cluster,

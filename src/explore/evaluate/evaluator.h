@@ -4,7 +4,7 @@
 
 #include <orrery/explore.h>
 
-/* The one judge of plans: the search, the baselines and the sensitivity all ask it, so that figures
+/* The one evaluator of plans: the search, the baselines and the sensitivity all ask it, so that figures
  * compare.
  *
  * A plan on a cluster with sites lies on as many devices of each as its `sites` say. What a closed
@@ -15,28 +15,28 @@ typedef struct orr_judge orr_judge;
 orr_status orr_judge_new(const orr_model *model, const orr_cluster *cluster,
                          const orr_explore_options *options, orr_judge **ret,
                          orr_error *err) ORR_MUST_CHECK;
-void orr_judge_free(orr_judge *judge); /* NULL is allowed */
-/* Shares what `from` knows of failures, which costs most: for judges of one search. `from` must outlive it. */
-void orr_judge_borrow(orr_judge *judge, const orr_judge *from);
+void orr_judge_free(orr_judge *evaluator); /* NULL is allowed */
+/* Shares what `from` knows of failures, which costs most: for evaluators of one search. `from` must outlive it. */
+void orr_judge_borrow(orr_judge *evaluator, const orr_judge *from);
 
 /* Bound, estimate, memory. Values of objectives are lower bounds, from bound_ns. INVALID: a plan
  * that cannot be on this cluster; it does not fit: OK, with peak above usable. */
-orr_status orr_judge_estimate(orr_judge *judge, const orr_plan *plan, orr_explored *ret,
+orr_status orr_judge_estimate(orr_judge *evaluator, const orr_plan *plan, orr_explored *ret,
                               orr_error *err) ORR_MUST_CHECK;
 /* A bound for all plans with the same degrees, layout and schedule, whatever they shard and send:
  * no step is shorter. `anywhere`: whatever layout, if that of the plan has its slices next to one
  * another and all devices are alike. In a microsecond, where the estimate would have to find the
  * order of turns first. 0: nothing is known. Errors as orr_judge_estimate(). */
-orr_status orr_judge_quick(orr_judge *judge, const orr_plan *plan, bool anywhere, double *ret_ns,
+orr_status orr_judge_quick(orr_judge *evaluator, const orr_plan *plan, bool anywhere, double *ret_ns,
                            orr_error *err) ORR_MUST_CHECK;
 /* All of it, simulated; values of objectives from step_ns. */
-orr_status orr_judge_simulate(orr_judge *judge, const orr_plan *plan, orr_explored *ret,
+orr_status orr_judge_simulate(orr_judge *evaluator, const orr_plan *plan, orr_explored *ret,
                               orr_error *err) ORR_MUST_CHECK;
 /* The least that any plan with these modules can take (tp, cp, ep, etp, micro_batch, seq,
  * precision, recompute, sp, cp_kind, overlap_tp, overlap_ep, flash, fusion, graphs of `plan`; the
  * rest of it is not looked at), whatever its stages, replicas and schedule, on all devices that it
  * may have: computation spread evenly. */
-orr_status orr_judge_floor(orr_judge *judge, const orr_plan *plan, double *ret_ns,
+orr_status orr_judge_floor(orr_judge *evaluator, const orr_plan *plan, double *ret_ns,
                            orr_error *err) ORR_MUST_CHECK;
 /* Values of objectives for a step of so long on so many devices of each site (NULL: n_devices of
  * the one there is) with so many replicas, the unit of failure: `step_ns` may be a bound, and then
@@ -46,7 +46,7 @@ typedef struct orr_judged_use {
     uint32_t n_devices, replicas;
     double step_ns, energy_j; /* of a step; NAN: not known */
 } orr_judged_use;
-orr_status orr_judge_values(orr_judge *judge, const orr_plan *plan, const orr_judged_use *use,
+orr_status orr_judge_values(orr_judge *evaluator, const orr_plan *plan, const orr_judged_use *use,
                             double ret[ORR_OBJECTIVES], double *ret_effective,
                             orr_error *err) ORR_MUST_CHECK;
 

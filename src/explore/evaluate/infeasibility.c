@@ -15,7 +15,7 @@ typedef struct relaxer {
     const orr_model *model;
     const orr_cluster *cluster;
     const orr_explore_options *options;
-    const orr_tightest *tightest;
+    const orr_tightest *binding;
     orr_arena *arena;
     orr_error *err;
     orr_array(orr_relaxation) found;
@@ -170,27 +170,27 @@ static orr_status whole_batch(const relaxer *r, orr_plan *plan, double *ret_step
 {
     orr_plan fixed = {0};
     orr_explored judged;
-    orr_judge *judge;
+    orr_judge *evaluator;
     *ret_step_ns = NAN;
     if (r->options->fix == NULL || orr_plan_parse(r->options->fix, &fixed, NULL) != ORR_OK ||
         fixed.batch == 0)
         return ORR_OK;
     plan->batch = fixed.batch;
     plan->micro_batches = plan->group = 0;
-    ORR_TRY(orr_judge_new(r->model, r->cluster, r->options, &judge, r->err));
-    if (orr_judge_estimate(judge, plan, &judged, NULL) == ORR_OK)
+    ORR_TRY(orr_judge_new(r->model, r->cluster, r->options, &evaluator, r->err));
+    if (orr_judge_estimate(evaluator, plan, &judged, NULL) == ORR_OK)
         *ret_step_ns = (double)judged.estimate_ns;
-    orr_judge_free(judge);
+    orr_judge_free(evaluator);
     return ORR_OK;
 }
 
 static orr_status take_more_memory(relaxer *r)
 {
-    const orr_explored *least = &r->tightest->least;
+    const orr_explored *least = &r->binding->least;
     orr_plan plan = least->plan;
     double step_ns;
     char what[128];
-    if (!r->tightest->has_least)
+    if (!r->binding->has_least)
         return ORR_OK;
     ORR_TRY(whole_batch(r, &plan, &step_ns));
     snprintf(what, sizeof what, "with %.1f GiB of device memory to use instead of %.1f GiB",
@@ -200,9 +200,9 @@ static orr_status take_more_memory(relaxer *r)
 
 /* --- the sentence ---------------------------------------------------------------------------- */
 
-static orr_status tell_tightest(const relaxer *r, const char **ret)
+static orr_status report_binding(const relaxer *r, const char **ret)
 {
-    const orr_tightest *t = r->tightest;
+    const orr_tightest *t = r->binding;
     char text[256];
     if (t->has_least) {
         snprintf(text, sizeof text,
@@ -222,13 +222,13 @@ static orr_status tell_tightest(const relaxer *r, const char **ret)
 }
 
 orr_status orr_explore_relax(const orr_model *model, const orr_cluster *cluster,
-                             const orr_explore_options *options, const orr_tightest *tightest,
+                             const orr_explore_options *options, const orr_tightest *binding,
                              orr_arena *arena, orr_exploration *ret, orr_error *err)
 {
     relaxer r = {.model = model,
                  .cluster = cluster,
                  .options = options,
-                 .tightest = tightest,
+                 .binding = binding,
                  .arena = arena,
                  .err = err};
     orr_status status = ORR_OK;
@@ -236,7 +236,7 @@ orr_status orr_explore_relax(const orr_model *model, const orr_cluster *cluster,
     ORR_TRY_OUT(status, change_batch(&r));
     ORR_TRY_OUT(status, take_more_devices(&r));
     ORR_TRY_OUT(status, take_more_memory(&r));
-    ORR_TRY_OUT(status, tell_tightest(&r, &ret->infeasible));
+    ORR_TRY_OUT(status, report_binding(&r, &ret->infeasible));
     orr_relaxation *kept = orr_arena_array(arena, orr_relaxation, r.found.n);
     if (kept == NULL) {
         status = orr_fail_memory(err);

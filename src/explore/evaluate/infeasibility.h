@@ -15,7 +15,7 @@ typedef struct orr_tightest {
  * bound, what was left out, what was fixed; another batch; more devices; more memory. In the arena.
  * Errors: NO_MEMORY, IO. */
 orr_status orr_explore_relax(const orr_model *model, const orr_cluster *cluster,
-                             const orr_explore_options *options, const orr_tightest *tightest,
+                             const orr_explore_options *options, const orr_tightest *binding,
                              orr_arena *arena, orr_exploration *ret, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_PLAN_RELAX_H */

@@ -38,8 +38,8 @@ static orr_cluster_factors factors_of(orr_factor factor, double by)
     return f;
 }
 
-/* A judge of the changed machine, which lives in the scratch arena until the next one. */
-static orr_status open_judge(const question *q, orr_factor factor, double by, orr_judge **ret)
+/* A evaluator of the changed machine, which lives in the scratch arena until the next one. */
+static orr_status open_evaluator(const question *q, orr_factor factor, double by, orr_judge **ret)
 {
     const orr_cluster_factors factors = factors_of(factor, by);
     const orr_cluster *cluster;
@@ -49,13 +49,13 @@ static orr_status open_judge(const question *q, orr_factor factor, double by, or
 }
 
 /* NAN: it cannot be there. Out of memory is the only error. */
-static orr_status value_of(const question *q, orr_judge *judge, uint32_t plan, bool simulated,
+static orr_status value_of(const question *q, orr_judge *evaluator, uint32_t plan, bool simulated,
                            double *ret)
 {
     orr_explored judged;
     const orr_status status = simulated
-                                  ? orr_judge_simulate(judge, &q->plans[plan].plan, &judged, NULL)
-                                  : orr_judge_estimate(judge, &q->plans[plan].plan, &judged, NULL);
+                                  ? orr_judge_simulate(evaluator, &q->plans[plan].plan, &judged, NULL)
+                                  : orr_judge_estimate(evaluator, &q->plans[plan].plan, &judged, NULL);
     *ret = NAN;
     if (status == ORR_NO_MEMORY)
         return orr_fail_memory(q->err);
@@ -70,13 +70,13 @@ static orr_status value_of(const question *q, orr_judge *judge, uint32_t plan, b
 static orr_status values_at(const question *q, orr_factor factor, double by, bool simulated,
                             double *ret)
 {
-    orr_judge *judge;
-    orr_status status = open_judge(q, factor, by, &judge);
+    orr_judge *evaluator;
+    orr_status status = open_evaluator(q, factor, by, &evaluator);
     if (status != ORR_OK)
         return status;
     for (uint32_t i = 0; i < q->n && status == ORR_OK; i++)
-        status = value_of(q, judge, i, simulated, &ret[i]);
-    orr_judge_free(judge);
+        status = value_of(q, evaluator, i, simulated, &ret[i]);
+    orr_judge_free(evaluator);
     return status;
 }
 

@@ -7,7 +7,7 @@
 /* The best plans that are unlike one another, and the front of two objectives. */
 
 typedef struct sorter {
-    const orr_standard *standard;
+    const orr_standard *incumbent;
     uint8_t by; /* objective */
     bool estimated;
 } sorter;
@@ -21,12 +21,12 @@ static int by_value(const void *a, const void *b, void *ctx)
         if (u != v)
             return u < v ? -1 : 1;
     }
-    return orr_is_better(s->standard, x, y) ? -1 : orr_is_better(s->standard, y, x);
+    return orr_is_better(s->incumbent, x, y) ? -1 : orr_is_better(s->incumbent, y, x);
 }
 
 static void sort(const orr_search *s, orr_explored_list *list, bool estimated)
 {
-    sorter how = {&s->standard, s->standard.objective, estimated};
+    sorter how = {&s->incumbent, s->incumbent.objective, estimated};
     if (list->n > 1)
         qsort_r(list->at, list->n, sizeof *list->at, by_value, &how);
 }
@@ -114,11 +114,11 @@ orr_status orr_search_tell_front(orr_search *s, orr_exploration *ret, orr_error 
     orr_explored_list front = {0};
     orr_status status = ORR_OK;
     double least = INFINITY;
-    if (s->standard.second >= ORR_OBJECTIVES)
+    if (s->incumbent.second >= ORR_OBJECTIVES)
         return ORR_OK;
     sort(s, &s->done, false);
     for (size_t i = 0; i < s->done.n && status == ORR_OK; i++) {
-        const double second = s->done.at[i].value[s->standard.second];
+        const double second = s->done.at[i].value[s->incumbent.second];
         if (!(second < least))
             continue;
         least = second;

@@ -21,9 +21,9 @@ bool orr_search_stops(void *ctx)
 
 /* --- what is known --------------------------------------------------------------------------- */
 
-static double bound_of(const orr_standard *standard, const orr_explored *e)
+static double bound_of(const orr_standard *incumbent, const orr_explored *e)
 {
-    const double bound = e->value[standard->objective];
+    const double bound = e->value[incumbent->objective];
     return isnan(bound) ? 0 : bound;
 }
 
@@ -62,7 +62,7 @@ static orr_status learn(orr_search *s, const orr_explored *e, orr_error *err)
         return orr_fail_memory(err);
     if (e->step_ns <= 0 || !orr_fits(e, 0))
         return ORR_OK;
-    if (!orr_array_push(&s->done, *e) || !orr_standard_add(&s->standard, e->value))
+    if (!orr_array_push(&s->done, *e) || !orr_standard_add(&s->incumbent, e->value))
         return orr_fail_memory(err);
     return ORR_OK;
 }
@@ -72,8 +72,8 @@ static orr_status remember_seen(orr_search *s, const orr_explored *e, orr_error 
     for (size_t i = 0; i < s->seen.n; i++) {
         if (!orr_arranged_alike(&s->seen.at[i].plan, &e->plan))
             continue;
-        if (orr_estimated_value(e, s->standard.objective) <
-            orr_estimated_value(&s->seen.at[i], s->standard.objective))
+        if (orr_estimated_value(e, s->incumbent.objective) <
+            orr_estimated_value(&s->seen.at[i], s->incumbent.objective))
             s->seen.at[i] = *e;
         return ORR_OK;
     }
@@ -82,16 +82,16 @@ static orr_status remember_seen(orr_search *s, const orr_explored *e, orr_error 
 
 /* --- candidates ------------------------------------------------------------------------------ */
 
-static bool is_before(const orr_standard *standard, const orr_explored *a, const orr_explored *b)
+static bool is_before(const orr_standard *incumbent, const orr_explored *a, const orr_explored *b)
 {
-    return orr_is_better(standard, a, b); /* their values are bounds */
+    return orr_is_better(incumbent, a, b); /* their values are bounds */
 }
 
-bool orr_heap_push(const orr_standard *standard, orr_explored_list *heap, const orr_explored *e)
+bool orr_heap_push(const orr_standard *incumbent, orr_explored_list *heap, const orr_explored *e)
 {
     if (!orr_array_push(heap, *e))
         return false;
-    for (size_t i = heap->n - 1; i > 0 && is_before(standard, e, &heap->at[(i - 1) / 2]);
+    for (size_t i = heap->n - 1; i > 0 && is_before(incumbent, e, &heap->at[(i - 1) / 2]);
          i = (i - 1) / 2) {
         heap->at[i] = heap->at[(i - 1) / 2];
         heap->at[(i - 1) / 2] = *e;
@@ -99,14 +99,14 @@ bool orr_heap_push(const orr_standard *standard, orr_explored_list *heap, const 
     return true;
 }
 
-orr_explored orr_heap_pop(const orr_standard *standard, orr_explored_list *heap)
+orr_explored orr_heap_pop(const orr_standard *incumbent, orr_explored_list *heap)
 {
     const orr_explored least = heap->at[0], last = heap->at[--heap->n];
     size_t i = 0;
     for (size_t child; (child = 2 * i + 1) < heap->n; i = child) {
-        if (child + 1 < heap->n && is_before(standard, &heap->at[child + 1], &heap->at[child]))
+        if (child + 1 < heap->n && is_before(incumbent, &heap->at[child + 1], &heap->at[child]))
             child++;
-        if (!is_before(standard, &heap->at[child], &last))
+        if (!is_before(incumbent, &heap->at[child], &last))
             break;
         heap->at[i] = heap->at[child];
     }
@@ -121,7 +121,7 @@ static void make_room(orr_search *s, orr_explored_list *heap)
 {
     const size_t keep = heap->n / 2;
     for (size_t i = keep; i < heap->n; i++)
-        s->behind = fmin(s->behind, bound_of(&s->standard, &heap->at[i]));
+        s->behind = fmin(s->behind, bound_of(&s->incumbent, &heap->at[i]));
     heap->n = keep;
 }
 
@@ -130,11 +130,11 @@ static orr_explored_list *least_heap(orr_search *s)
 {
     if (s->open.n == 0 || s->candidates.n == 0)
         return s->open.n > 0 ? &s->open : s->candidates.n > 0 ? &s->candidates : NULL;
-    return is_before(&s->standard, &s->open.at[0], &s->candidates.at[0]) ? &s->open
+    return is_before(&s->incumbent, &s->open.at[0], &s->candidates.at[0]) ? &s->open
                                                                          : &s->candidates;
 }
 
-/* --- what came of an errand ------------------------------------------------------------------ */
+/* --- what came of an item ------------------------------------------------------------------ */
 
 static void add_counts(orr_search *s, const orr_errand *e)
 {
@@ -152,9 +152,9 @@ static void add_counts(orr_search *s, const orr_errand *e)
         s->pruned[i] += e->result.pruned[i];
 }
 
-static void take_tightest(orr_search *s, const orr_tightest *t)
+static void take_binding(orr_search *s, const orr_tightest *t)
 {
-    orr_tightest *best = &s->tightest;
+    orr_tightest *best = &s->binding;
     if (!t->has_least)
         return;
     if (!best->has_least || (double)t->least.peak_bytes / (double)t->least.usable_bytes <
@@ -165,7 +165,7 @@ static void take_tightest(orr_search *s, const orr_tightest *t)
 static orr_status take_over(orr_search *s, const orr_errand *e, orr_error *err)
 {
     const orr_explored *likely = NULL;
-    const bool opens = s->space.wired && e->family != NULL;
+    const bool opens = s->space.chooses_transport && e->family != NULL;
     ORR_TRY(orr_search_store(s, e, err));
     for (size_t i = 0; i < e->simulated.n; i++)
         ORR_TRY(learn(s, &e->simulated.at[i], err));
@@ -176,17 +176,17 @@ static orr_status take_over(orr_search *s, const orr_errand *e, orr_error *err)
                    ? ORR_OK
                    : orr_fail_memory(err);
     for (size_t i = 0; i < e->left.n; i++) {
-        if (!orr_heap_push(&s->standard, opens ? &s->open : &s->candidates, &e->left.at[i]))
+        if (!orr_heap_push(&s->incumbent, opens ? &s->open : &s->candidates, &e->left.at[i]))
             return orr_fail_memory(err);
-        if (likely == NULL || orr_estimated_value(&e->left.at[i], s->standard.objective) <
-                                  orr_estimated_value(likely, s->standard.objective))
+        if (likely == NULL || orr_estimated_value(&e->left.at[i], s->incumbent.objective) <
+                                  orr_estimated_value(likely, s->incumbent.objective))
             likely = &e->left.at[i];
     }
     if (likely != NULL && !orr_array_push(&s->promising, *likely))
         return orr_fail_memory(err);
     for (size_t i = 0; i < e->seen.n; i++)
         ORR_TRY(remember_seen(s, &e->seen.at[i], err));
-    take_tightest(s, &e->tightest);
+    take_binding(s, &e->binding);
     add_counts(s, e);
     if (s->candidates.n > MOST_CANDIDATES)
         make_room(s, &s->candidates);
@@ -203,7 +203,7 @@ static void take_bound(const orr_search *s, orr_explored *e)
     for (int i = 0; i < ORR_OBJECTIVES; i++)
         e->value[i] *= i == ORR_OBJECTIVE_DEVICES ? 1 : (double)e->bound_ns / (double)e->step_ns;
     e->value[ORR_OBJECTIVE_ENERGY] =
-        s->standard.objective == ORR_OBJECTIVE_ENERGY ? 0 : e->value[ORR_OBJECTIVE_ENERGY];
+        s->incumbent.objective == ORR_OBJECTIVE_ENERGY ? 0 : e->value[ORR_OBJECTIVE_ENERGY];
     e->step_ns = 0;
 }
 
@@ -216,10 +216,10 @@ orr_status orr_search_take_candidate(orr_search *s, const orr_explored *e, orr_e
         s->resumed++;
         ORR_TRY(learn(s, e, err));
     }
-    if (fits && !s->space.wired)
+    if (fits && !s->space.chooses_transport)
         return ORR_OK;
     take_bound(s, &left);
-    return orr_heap_push(&s->standard, s->space.wired ? &s->open : &s->candidates, &left)
+    return orr_heap_push(&s->incumbent, s->space.chooses_transport ? &s->open : &s->candidates, &left)
                ? ORR_OK
                : orr_fail_memory(err);
 }
@@ -228,16 +228,16 @@ orr_status orr_search_take_candidate(orr_search *s, const orr_explored *e, orr_e
 
 typedef struct round {
     orr_search *search;
-    orr_errand *errands;
+    orr_errand *items;
 } round_of;
 
-static void run_errand(void *ctx, size_t i, int thread)
+static void run_item(void *ctx, size_t i, int thread)
 {
     const round_of *r = ctx;
     orr_search *s = r->search;
-    const orr_scout scout = {.space = &s->space,
-                             .standard = &s->standard,
-                             .judge = s->judges[thread],
+    const orr_scout search_thread = {.space = &s->space,
+                             .incumbent = &s->incumbent,
+                             .evaluator = s->evaluators[thread],
                              .least = s->least[thread],
                              .flat = s->flat[thread],
                              .counts = &s->counts[thread],
@@ -246,48 +246,48 @@ static void run_errand(void *ctx, size_t i, int thread)
                              .stops = orr_search_stops,
                              .stops_ctx = s,
                              .slack = s->options->exact ? 0.10 : 0.02};
-    orr_errand *e = &r->errands[i];
+    orr_errand *e = &r->items[i];
     e->result.bound = INFINITY;
     if (!orr_search_is_mine(s, (uint32_t)i))
         return;
     if (orr_search_stops(s))
         e->stopped = true;
     else if (e->scan)
-        orr_scout_scan(&scout, e);
+        orr_scout_scan(&search_thread, e);
     else if (e->family != NULL)
-        orr_scout_family(&scout, e);
-    else if (e->wires)
-        orr_scout_wires(&scout, e);
+        orr_scout_family(&search_thread, e);
+    else if (e->transports)
+        orr_scout_wires(&search_thread, e);
     else
-        orr_scout_candidate(&scout, e);
+        orr_scout_candidate(&search_thread, e);
 }
 
-static void tell_progress(const orr_search *s)
+static void report_progress(const orr_search *s)
 {
     const orr_explore_progress at = {.families = s->families.n,
                                      .families_done = s->next_family,
                                      .plans = s->plans,
                                      .simulated = s->simulated,
-                                     .best = isinf(s->standard.best) ? NAN : s->standard.best,
+                                     .best = isinf(s->incumbent.best) ? NAN : s->incumbent.best,
                                      .bound = orr_search_bound(s)};
     if (s->options->progress != NULL)
         s->options->progress(s->options->progress_ctx, &at);
 }
 
-orr_status orr_search_run(orr_search *s, orr_errand *errands, uint32_t n, orr_error *err)
+orr_status orr_search_run(orr_search *s, orr_errand *items, uint32_t n, orr_error *err)
 {
-    round_of r = {s, errands};
+    round_of r = {s, items};
     orr_status status = ORR_OK;
-    orr_workers_run(s->workers, n, run_errand, &r);
-    status = orr_search_meet(s, errands, n, err);
+    orr_workers_run(s->workers, n, run_item, &r);
+    status = orr_search_meet(s, items, n, err);
     for (uint32_t i = 0; i < n && status == ORR_OK; i++) {
-        if (errands[i].status != ORR_OK && err != NULL)
-            *err = errands[i].err;
-        status = errands[i].status != ORR_OK ? errands[i].status : take_over(s, &errands[i], err);
+        if (items[i].status != ORR_OK && err != NULL)
+            *err = items[i].err;
+        status = items[i].status != ORR_OK ? items[i].status : take_over(s, &items[i], err);
     }
     for (uint32_t i = 0; i < n; i++)
-        orr_errand_done(&errands[i]);
-    tell_progress(s);
+        orr_errand_done(&items[i]);
+    report_progress(s);
     return status;
 }
 
@@ -296,7 +296,7 @@ orr_status orr_search_run(orr_search *s, orr_errand *errands, uint32_t n, orr_er
 /* Of the scanned families so far the best estimates, best first. */
 static void keep_promising(orr_search *s, uint32_t most)
 {
-    const uint8_t objective = s->standard.objective;
+    const uint8_t objective = s->incumbent.objective;
     for (size_t i = 1; i < s->promising.n; i++) {
         const orr_explored e = s->promising.at[i];
         size_t at = i;
@@ -311,25 +311,25 @@ static void keep_promising(orr_search *s, uint32_t most)
         s->promising.n = most;
 }
 
-/* The standard is set by estimates while families are scanned: what it keeps out is not lost, for
+/* The incumbent is set by estimates while families are scanned: what it keeps out is not lost, for
  * all of them are gone through afterwards. */
 orr_status orr_search_scan(orr_search *s, orr_error *err)
 {
     enum { MOST_SCANNED = 4096, AT_ONCE = 64 };
-    const uint8_t objective = s->standard.objective;
-    orr_errand errands[AT_ONCE];
+    const uint8_t objective = s->incumbent.objective;
+    orr_errand items[AT_ONCE];
     for (uint32_t i = 0; i < s->families.n && i < MOST_SCANNED && !s->stopped;) {
         uint32_t n = 0;
         for (; n < AT_ONCE && i < s->families.n; i++)
-            if (!orr_standard_beats(&s->standard, s->families.at[i].floor))
-                errands[n++] = (orr_errand){.family = &s->families.at[i], .scan = true};
-        ORR_TRY(orr_search_run(s, errands, n, err));
+            if (!orr_standard_beats(&s->incumbent, s->families.at[i].floor))
+                items[n++] = (orr_errand){.family = &s->families.at[i], .scan = true};
+        ORR_TRY(orr_search_run(s, items, n, err));
         keep_promising(s, ROUND);
         if (s->promising.n > 0)
-            s->standard.best =
-                fmin(s->standard.best, orr_estimated_value(&s->promising.at[0], objective));
+            s->incumbent.best =
+                fmin(s->incumbent.best, orr_estimated_value(&s->promising.at[0], objective));
     }
-    s->standard.best = INFINITY;
+    s->incumbent.best = INFINITY;
     return ORR_OK;
 }
 
@@ -337,31 +337,31 @@ orr_status orr_search_scan(orr_search *s, orr_error *err)
 
 static bool family_is_beaten(const orr_search *s, uint32_t i)
 {
-    return orr_standard_beats(&s->standard, s->families.at[i].floor);
+    return orr_standard_beats(&s->incumbent, s->families.at[i].floor);
 }
 
-static void add_candidate(orr_search *s, orr_errand *errands, uint32_t *n, const orr_explored *e)
+static void add_candidate(orr_search *s, orr_errand *items, uint32_t *n, const orr_explored *e)
 {
     if (orr_search_knows(s, &e->plan))
         return;
     for (uint32_t i = 0; i < *n; i++)
-        if (errands[i].family == NULL && !errands[i].wires &&
-            orr_plan_same(&errands[i].candidate.plan, &e->plan))
+        if (items[i].family == NULL && !items[i].transports &&
+            orr_plan_same(&items[i].candidate.plan, &e->plan))
             return;
-    errands[(*n)++] = (orr_errand){.candidate = *e};
+    items[(*n)++] = (orr_errand){.candidate = *e};
 }
 
 /* What was promising in the last round, before it is known whether it has to be looked at. */
-static void add_promising(orr_search *s, orr_errand *errands, uint32_t *n)
+static void add_promising(orr_search *s, orr_errand *items, uint32_t *n)
 {
     for (size_t i = 0; i < s->promising.n && *n < 2 * ROUND; i++)
-        if (orr_estimated_value(&s->promising.at[i], s->standard.objective) < s->standard.best)
-            add_candidate(s, errands, n, &s->promising.at[i]);
+        if (orr_estimated_value(&s->promising.at[i], s->incumbent.objective) < s->incumbent.best)
+            add_candidate(s, items, n, &s->promising.at[i]);
     s->promising.n = 0;
 }
 
 /* So many families; how many of the list are then behind. */
-static uint32_t add_families(orr_search *s, orr_errand *errands, uint32_t *n, uint32_t most)
+static uint32_t add_families(orr_search *s, orr_errand *items, uint32_t *n, uint32_t most)
 {
     uint32_t passed = 0;
     for (uint32_t added = 0; added < most && s->next_family + passed < s->families.n; passed++) {
@@ -370,61 +370,61 @@ static uint32_t add_families(orr_search *s, orr_errand *errands, uint32_t *n, ui
             continue;
         if (family_is_beaten(s, next))
             break;
-        errands[(*n)++] = (orr_errand){.family = &s->families.at[next]};
+        items[(*n)++] = (orr_errand){.family = &s->families.at[next]};
         added++;
     }
     return passed;
 }
 
-static void add_candidates(orr_search *s, orr_errand *errands, uint32_t *n)
+static void add_candidates(orr_search *s, orr_errand *items, uint32_t *n)
 {
-    const bool one = s->standard.second >= ORR_OBJECTIVES;
+    const bool one = s->incumbent.second >= ORR_OBJECTIVES;
     for (orr_explored_list *heap; *n < ROUND && (heap = least_heap(s)) != NULL;) {
-        const bool beaten = orr_standard_beats(&s->standard, heap->at[0].value),
+        const bool beaten = orr_standard_beats(&s->incumbent, heap->at[0].value),
                    open = heap == &s->open;
         if (beaten && one)
             return;
-        const orr_explored e = orr_heap_pop(&s->standard, heap);
+        const orr_explored e = orr_heap_pop(&s->incumbent, heap);
         if (beaten)
-            s->behind = fmin(s->behind, bound_of(&s->standard, &e));
+            s->behind = fmin(s->behind, bound_of(&s->incumbent, &e));
         else if (open)
-            errands[(*n)++] = (orr_errand){.candidate = e, .wires = true};
+            items[(*n)++] = (orr_errand){.candidate = e, .transports = true};
         else
-            add_candidate(s, errands, n, &e);
+            add_candidate(s, items, n, &e);
     }
 }
 
 /* A stopped round is as if it had not been, but for what was simulated. */
-static orr_status undo(orr_search *s, const orr_errand *errands, uint32_t n, orr_error *err)
+static orr_status undo(orr_search *s, const orr_errand *items, uint32_t n, orr_error *err)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (errands[i].family == NULL &&
-            (errands[i].wires || !orr_search_knows(s, &errands[i].candidate.plan)) &&
-            !orr_heap_push(&s->standard, errands[i].wires ? &s->open : &s->candidates,
-                           &errands[i].candidate))
+        if (items[i].family == NULL &&
+            (items[i].transports || !orr_search_knows(s, &items[i].candidate.plan)) &&
+            !orr_heap_push(&s->incumbent, items[i].transports ? &s->open : &s->candidates,
+                           &items[i].candidate))
             return orr_fail_memory(err);
     return ORR_OK;
 }
 
 orr_status orr_search_follow(orr_search *s, orr_error *err)
 {
-    orr_errand errands[3 * ROUND];
+    orr_errand items[3 * ROUND];
     while (!s->stopped) {
         uint32_t n = 0;
-        add_promising(s, errands, &n);
+        add_promising(s, items, &n);
         const uint32_t families =
-            n > 0 && isinf(s->standard.best) ? 0 : ROUND; /* first a standard */
-        const uint32_t promising = n, passed = add_families(s, errands, &n, families),
+            n > 0 && isinf(s->incumbent.best) ? 0 : ROUND; /* first a incumbent */
+        const uint32_t promising = n, passed = add_families(s, items, &n, families),
                        added = n - promising;
         if (n == 0)
-            add_candidates(s, errands, &n);
+            add_candidates(s, items, &n);
         if (n == 0) {
             s->next_family += passed;
             break;
         }
-        ORR_TRY(orr_search_run(s, errands, n, err));
+        ORR_TRY(orr_search_run(s, items, n, err));
         if (s->stopped) {
-            ORR_TRY(undo(s, errands, n, err));
+            ORR_TRY(undo(s, items, n, err));
             break;
         }
         s->next_family += passed;
@@ -435,27 +435,27 @@ orr_status orr_search_follow(orr_search *s, orr_error *err)
 
 double orr_search_bound(const orr_search *s)
 {
-    double bound = fmin(s->behind, s->standard.best);
+    double bound = fmin(s->behind, s->incumbent.best);
     if (s->candidates.n > 0)
-        bound = fmin(bound, bound_of(&s->standard, &s->candidates.at[0]));
+        bound = fmin(bound, bound_of(&s->incumbent, &s->candidates.at[0]));
     if (s->open.n > 0)
-        bound = fmin(bound, bound_of(&s->standard, &s->open.at[0]));
+        bound = fmin(bound, bound_of(&s->incumbent, &s->open.at[0]));
     if (s->next_family < s->families.n)
-        bound = fmin(bound, fmax(s->families.at[s->next_family].floor[s->standard.objective], 0));
+        bound = fmin(bound, fmax(s->families.at[s->next_family].floor[s->incumbent.objective], 0));
     return isinf(bound) ? NAN : bound;
 }
 
 orr_status orr_search_simulate(orr_search *s, const orr_explored *candidates, size_t n,
                                bool alternatives, orr_error *err)
 {
-    orr_errand errands[ROUND];
+    orr_errand items[ROUND];
     for (size_t at = 0; at < n && !s->stopped;) {
         uint32_t some = 0;
         while (at < n && some < ROUND)
-            add_candidate(s, errands, &some, &candidates[at++]);
+            add_candidate(s, items, &some, &candidates[at++]);
         for (uint32_t i = 0; i < some; i++)
-            errands[i].alternative = alternatives;
-        ORR_TRY(orr_search_run(s, errands, some, err));
+            items[i].alternative = alternatives;
+        ORR_TRY(orr_search_run(s, items, some, err));
     }
     return ORR_OK;
 }

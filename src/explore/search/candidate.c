@@ -8,74 +8,74 @@
 
 /* --- what turns out not to fit --------------------------------------------------------------- */
 
-static orr_status leave_if_worth_it(const orr_scout *scout, orr_errand *errand,
+static orr_status leave_if_worth_it(const orr_scout *search_thread, orr_errand *item,
                                     const orr_explored *e, orr_error *err)
 {
-    const double bound = e->value[scout->standard->objective];
-    if (orr_standard_beats(scout->standard, e->value)) {
-        errand->result.bound = fmin(errand->result.bound, isnan(bound) ? 0 : bound);
+    const double bound = e->value[search_thread->incumbent->objective];
+    if (orr_standard_beats(search_thread->incumbent, e->value)) {
+        item->result.bound = fmin(item->result.bound, isnan(bound) ? 0 : bound);
         return ORR_OK;
     }
-    return orr_array_push(&errand->left, *e) ? ORR_OK : orr_fail_memory(err);
+    return orr_array_push(&item->left, *e) ? ORR_OK : orr_fail_memory(err);
 }
 
-static orr_status leave(const orr_scout *scout, orr_judge *judge, orr_errand *errand,
+static orr_status leave(const orr_scout *search_thread, orr_judge *evaluator, orr_errand *item,
                         const orr_plan *plan, uint32_t again, uint8_t offload, orr_error *err)
 {
     const orr_plan p = orr_relieved(plan, again, offload);
     orr_explored e;
-    const orr_status status = orr_judge_estimate(judge, &p, &e, err);
+    const orr_status status = orr_judge_estimate(evaluator, &p, &e, err);
     if (status == ORR_NO_MEMORY || status == ORR_IO)
         return status;
     e.plan = p;
-    return status == ORR_OK ? leave_if_worth_it(scout, errand, &e, err) : ORR_OK;
+    return status == ORR_OK ? leave_if_worth_it(search_thread, item, &e, err) : ORR_OK;
 }
 
-static orr_status leave_all(const orr_scout *scout, orr_judge *judge, orr_errand *errand,
+static orr_status leave_all(const orr_scout *search_thread, orr_judge *evaluator, orr_errand *item,
                             const orr_plan *plan, const orr_reliefs *r, uint8_t offload,
                             orr_error *err)
 {
     const uint32_t most = orr_moves_activations(offload) ? r->most_again : r->least_again;
     for (uint32_t again = r->least_again; again <= most; again++)
-        ORR_TRY(leave(scout, judge, errand, plan, again, offload, err));
+        ORR_TRY(leave(search_thread, evaluator, item, plan, again, offload, err));
     return ORR_OK;
 }
 
 /* What the next smaller plans are: those that were passed over because this one seemed to fit. */
-orr_status orr_scout_smaller(const orr_scout *scout, orr_judge *judge, orr_errand *errand,
+orr_status orr_scout_smaller(const orr_scout *search_thread, orr_judge *evaluator, orr_errand *item,
                              const orr_plan *plan, orr_error *err)
 {
     const orr_plan whole = orr_plan_completed(plan);
     const uint8_t offload = whole.offload;
     orr_reliefs r;
-    if (!orr_space_reliefs(scout->space, &whole, &r))
+    if (!orr_space_reliefs(search_thread->space, &whole, &r))
         return ORR_OK;
     if (plan->recompute_layers < r.most_again && !orr_moves_activations(offload))
-        ORR_TRY(leave(scout, judge, errand, plan, plan->recompute_layers + 1, offload, err));
+        ORR_TRY(leave(search_thread, evaluator, item, plan, plan->recompute_layers + 1, offload, err));
     if (plan->recompute_layers > r.least_again)
         return ORR_OK;
     for (uint32_t i = 0; i < r.n_offloads; i++) {
         const bool both = r.offload[i] == ORR_OFFLOAD_BOTH;
         if (r.offload[i] != offload &&
             (both ? offload != ORR_OFFLOAD_NONE || r.n_offloads == 2 : offload == ORR_OFFLOAD_NONE))
-            ORR_TRY(leave_all(scout, judge, errand, plan, &r, r.offload[i], err));
+            ORR_TRY(leave_all(search_thread, evaluator, item, plan, &r, r.offload[i], err));
     }
     return ORR_OK;
 }
 
 /* --- a candidate ----------------------------------------------------------------------------- */
 
-orr_status orr_scout_simulate(const orr_scout *scout, const orr_explored *candidate,
-                              orr_errand *errand, orr_explored *ret, orr_error *err)
+orr_status orr_scout_simulate(const orr_scout *search_thread, const orr_explored *candidate,
+                              orr_errand *item, orr_explored *ret, orr_error *err)
 {
     const orr_plan plan = orr_plan_tidy(&candidate->plan);
     orr_arena *arena = orr_arena_new(1024, 0);
     const char *text = arena != NULL ? orr_plan_text(&plan, arena) : NULL;
     orr_status status = text != NULL ? ORR_OK : orr_fail_memory(err);
-    if (status == ORR_OK && scout->results != NULL && orr_results_plan(scout->results, text, ret)) {
-        errand->resumed++;
+    if (status == ORR_OK && search_thread->results != NULL && orr_results_plan(search_thread->results, text, ret)) {
+        item->resumed++;
     } else if (status == ORR_OK) {
-        status = orr_judge_simulate(scout->judge, &plan, ret, err);
+        status = orr_judge_simulate(search_thread->evaluator, &plan, ret, err);
     }
     orr_arena_free(arena);
     if (status != ORR_OK && status != ORR_NO_MEMORY && status != ORR_IO) {
@@ -85,65 +85,65 @@ orr_status orr_scout_simulate(const orr_scout *scout, const orr_explored *candid
     }
     ORR_TRY(status);
     ret->plan = plan;
-    return orr_array_push(&errand->simulated, *ret) ? ORR_OK : orr_fail_memory(err);
+    return orr_array_push(&item->simulated, *ret) ? ORR_OK : orr_fail_memory(err);
 }
 
-void orr_scout_candidate(const orr_scout *scout, orr_errand *errand)
+void orr_scout_candidate(const orr_scout *search_thread, orr_errand *item)
 {
     orr_explored simulated;
-    errand->status =
-        orr_scout_simulate(scout, &errand->candidate, errand, &simulated, &errand->err);
-    if (errand->status == ORR_OK && simulated.step_ns > 0 && !orr_fits(&simulated, 0))
-        errand->status =
-            orr_scout_smaller(scout, scout->judge, errand, &errand->candidate.plan, &errand->err);
+    item->status =
+        orr_scout_simulate(search_thread, &item->candidate, item, &simulated, &item->err);
+    if (item->status == ORR_OK && simulated.step_ns > 0 && !orr_fits(&simulated, 0))
+        item->status =
+            orr_scout_smaller(search_thread, search_thread->evaluator, item, &item->candidate.plan, &item->err);
 }
 
 /* --- a candidate with all settings of the network -------------------------------------------- */
 
 typedef struct wiring {
-    const orr_scout *scout;
-    orr_errand *errand;
+    const orr_scout *search_thread;
+    orr_errand *item;
 } wiring;
 
 static orr_status on_wire(void *ctx, const orr_plan *plan, orr_error *err)
 {
     const wiring *w = ctx;
     orr_explored e;
-    const orr_status status = orr_judge_estimate(w->scout->judge, plan, &e, err);
+    const orr_status status = orr_judge_estimate(w->search_thread->evaluator, plan, &e, err);
     if (status == ORR_NO_MEMORY || status == ORR_IO)
         return status;
     if (status != ORR_OK)
         return ORR_OK;
     e.plan = *plan;
-    return leave_if_worth_it(w->scout, w->errand, &e, err);
+    return leave_if_worth_it(w->search_thread, w->item, &e, err);
 }
 
-void orr_scout_wires(const orr_scout *scout, orr_errand *errand)
+void orr_scout_wires(const orr_scout *search_thread, orr_errand *item)
 {
-    wiring w = {scout, errand};
+    wiring w = {search_thread, item};
     orr_explored simulated;
     size_t likely = 0;
-    errand->status =
-        orr_space_each_wire(scout->space, &errand->candidate.plan, on_wire, &w, &errand->err);
-    for (size_t i = 1; i < errand->left.n; i++)
-        if (errand->left.at[i].estimate_ns < errand->left.at[likely].estimate_ns)
+    item->status =
+        orr_space_each_wire(search_thread->space, &item->candidate.plan, on_wire, &w, &item->err);
+    for (size_t i = 1; i < item->left.n; i++)
+        if (item->left.at[i].estimate_ns < item->left.at[likely].estimate_ns)
             likely = i;
-    if (errand->status == ORR_OK && errand->left.n > 0 &&
-        orr_estimated_value(&errand->left.at[likely], scout->standard->objective) <
-            scout->standard->best)
-        errand->status =
-            orr_scout_simulate(scout, &errand->left.at[likely], errand, &simulated, &errand->err);
+    if (item->status == ORR_OK && item->left.n > 0 &&
+        orr_estimated_value(&item->left.at[likely], search_thread->incumbent->objective) <
+            search_thread->incumbent->best)
+        item->status =
+            orr_scout_simulate(search_thread, &item->left.at[likely], item, &simulated, &item->err);
     else
         return;
-    if (errand->status == ORR_OK && simulated.step_ns > 0 && !orr_fits(&simulated, 0)) {
-        const orr_plan plan = errand->left.at[likely].plan;
-        errand->status = orr_scout_smaller(scout, scout->judge, errand, &plan, &errand->err);
+    if (item->status == ORR_OK && simulated.step_ns > 0 && !orr_fits(&simulated, 0)) {
+        const orr_plan plan = item->left.at[likely].plan;
+        item->status = orr_scout_smaller(search_thread, search_thread->evaluator, item, &plan, &item->err);
     }
 }
 
-void orr_errand_done(orr_errand *errand)
+void orr_errand_done(orr_errand *item)
 {
-    orr_array_done(&errand->left);
-    orr_array_done(&errand->simulated);
-    orr_array_done(&errand->seen);
+    orr_array_done(&item->left);
+    orr_array_done(&item->simulated);
+    orr_array_done(&item->seen);
 }

@@ -7,15 +7,15 @@
 /* Errands of a round over several processes: each runs every n-th, and tells the others what came
  * of it. */
 
-typedef struct told { /* before the lists of an errand */
-    uint32_t errand;
+typedef struct item_header { /* before the lists of an item */
+    uint32_t item;
     int32_t status;
     uint32_t stopped, n_left, n_simulated, n_seen;
     uint64_t resumed;
     orr_family_result result;
-    orr_tightest tightest;
+    orr_tightest binding;
     char why[128];
-} told;
+} item_header;
 typedef orr_array(char) bytes_list;
 
 static bool put(bytes_list *bytes, const void *at, size_t n)
@@ -33,11 +33,11 @@ static bool put_list(bytes_list *bytes, const orr_explored_list *list)
     return put(bytes, list->at, list->n * sizeof *list->at);
 }
 
-static bool put_errand(bytes_list *bytes, const orr_errand *e, uint32_t i)
+static bool put_item(bytes_list *bytes, const orr_errand *e, uint32_t i)
 {
-    told t;
+    item_header t;
     memset(&t, 0, sizeof t);
-    t.errand = i;
+    t.item = i;
     t.status = (int32_t)e->status;
     t.stopped = e->stopped;
     t.n_left = (uint32_t)e->left.n;
@@ -45,7 +45,7 @@ static bool put_errand(bytes_list *bytes, const orr_errand *e, uint32_t i)
     t.n_seen = (uint32_t)e->seen.n;
     t.resumed = e->resumed;
     t.result = e->result;
-    t.tightest = e->tightest;
+    t.binding = e->binding;
     if (e->status != ORR_OK)
         memcpy(t.why, e->err.text, sizeof t.why - 1);
     return put(bytes, &t, sizeof t) && put_list(bytes, &e->left) &&
@@ -64,30 +64,30 @@ static bool take_list(orr_explored_list *list, uint32_t n, const char **at)
     return true;
 }
 
-static bool take_errand(orr_errand *errands, const char **at)
+static bool take_item(orr_errand *items, const char **at)
 {
-    told t;
+    item_header t;
     memcpy(&t, *at, sizeof t);
     *at += sizeof t;
-    orr_errand *e = &errands[t.errand];
+    orr_errand *e = &items[t.item];
     e->status = (orr_status)t.status;
     e->stopped = t.stopped != 0;
     e->resumed = t.resumed;
     e->result = t.result;
-    e->tightest = t.tightest;
+    e->binding = t.binding;
     if (e->status != ORR_OK)
         (void)orr_fail(&e->err, e->status, "%s", t.why);
     return take_list(&e->left, t.n_left, at) && take_list(&e->simulated, t.n_simulated, at) &&
            take_list(&e->seen, t.n_seen, at);
 }
 
-bool orr_search_is_mine(const orr_search *s, uint32_t errand)
+bool orr_search_is_mine(const orr_search *s, uint32_t item)
 {
-    return errand % orr_share_ranks(s->share) == orr_share_rank(s->share);
+    return item % orr_share_ranks(s->share) == orr_share_rank(s->share);
 }
 
 /* Whoever is asked to stop stops all. */
-orr_status orr_search_meet(orr_search *s, orr_errand *errands, uint32_t n, orr_error *err)
+orr_status orr_search_meet(orr_search *s, orr_errand *items, uint32_t n, orr_error *err)
 {
     bytes_list mine = {0};
     orr_status status = ORR_OK;
@@ -100,7 +100,7 @@ orr_status orr_search_meet(orr_search *s, orr_errand *errands, uint32_t n, orr_e
         return ORR_OK;
     }
     for (uint32_t i = 0; i < n && room; i++)
-        room = !orr_search_is_mine(s, i) || put_errand(&mine, &errands[i], i);
+        room = !orr_search_is_mine(s, i) || put_item(&mine, &items[i], i);
     orr_arena *arena = orr_arena_new(0, 0);
     if (!room || arena == NULL) {
         orr_share_give_up(s->share);
@@ -110,7 +110,7 @@ orr_status orr_search_meet(orr_search *s, orr_errand *errands, uint32_t n, orr_e
     ORR_TRY_OUT(status, orr_share_gather(s->share, mine.at, mine.n, arena, &all, &n_bytes, err));
     s->stopped = stops;
     for (const char *at = all, *end = at + n_bytes; at < end && room;)
-        room = take_errand(errands, &at);
+        room = take_item(items, &at);
     if (!room) {
         orr_share_give_up(s->share);
         status = orr_fail_memory(err);

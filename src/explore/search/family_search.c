@@ -9,22 +9,22 @@
  * are simulated at once, so that the others are held against them. */
 
 enum { SEEN = 64, ASK_EVERY = 256 };
-static const double WORTH_DIVING = 0.95, WORTH_KEEPING = 1.5; /* share of the best: assumed */
+static const double WORTH_PROBING = 0.95, WORTH_KEEPING = 1.5; /* share of the best: assumed */
 
-typedef struct scouting {
-    const orr_scout *scout;
-    orr_errand *errand;
-    orr_standard standard; /* with what this errand found itself; the front is the search's */
+typedef struct family_search {
+    const orr_scout *search_thread;
+    orr_errand *item;
+    orr_standard incumbent; /* with what this item found itself; the front is the search's */
     bool scanning;         /* only for the best estimate */
     orr_explored likely;   /* that one; estimate_ns 0: none yet */
     orr_plan last;         /* the first of its kind that was scanned */
     uint32_t last_seen, asked, layouts;
     bool weighing, weighed, too_big; /* the degrees at hand */
-} scouting;
+} family_search;
 
-static double least_of(const scouting *g, const orr_explored *e)
+static double least_of(const family_search *g, const orr_explored *e)
 {
-    const double bound = e->value[g->standard.objective];
+    const double bound = e->value[g->incumbent.objective];
     return isnan(bound) ? 0 : bound;
 }
 
@@ -35,9 +35,9 @@ typedef struct verdict {
     orr_explored explored;
 } verdict;
 
-static void note_nearest(scouting *g, const orr_explored *e)
+static void note_nearest(family_search *g, const orr_explored *e)
 {
-    orr_tightest *t = &g->errand->tightest;
+    orr_tightest *t = &g->item->binding;
     const bool nearer =
         !t->has_least || (double)e->peak_bytes / (double)e->usable_bytes <
                              (double)t->least.peak_bytes / (double)t->least.usable_bytes;
@@ -47,38 +47,38 @@ static void note_nearest(scouting *g, const orr_explored *e)
     t->least = *e;
 }
 
-static orr_status look_at(scouting *g, const orr_plan *plan, verdict *ret, orr_error *err)
+static orr_status evaluate(family_search *g, const orr_plan *plan, verdict *ret, orr_error *err)
 {
     *ret = (verdict){.can_be = false};
-    orr_judge *judge = g->weighing ? g->scout->flat : g->scout->least;
-    const orr_status status = orr_judge_estimate(judge, plan, &ret->explored, err);
-    g->errand->result.estimated += !g->scanning;
+    orr_judge *evaluator = g->weighing ? g->search_thread->flat : g->search_thread->least;
+    const orr_status status = orr_judge_estimate(evaluator, plan, &ret->explored, err);
+    g->item->result.estimated += !g->scanning;
     if (status == ORR_NO_MEMORY || status == ORR_IO)
         return status;
     if (status != ORR_OK)
         return ORR_OK;
     ret->explored.plan = *plan;
     ret->can_be = true;
-    ret->worse = orr_standard_beats(&g->standard, ret->explored.value);
-    ret->fits = orr_fits(&ret->explored, g->scout->slack);
+    ret->worse = orr_standard_beats(&g->incumbent, ret->explored.value);
+    ret->fits = orr_fits(&ret->explored, g->search_thread->slack);
     if (!ret->fits)
         note_nearest(g, &ret->explored);
     return ORR_OK;
 }
 
-static void prune(scouting *g, orr_prune why, double n)
+static void prune(family_search *g, orr_prune why, double n)
 {
     if (!g->scanning)
-        g->errand->result.pruned[why] += n;
+        g->item->result.pruned[why] += n;
 }
 
 /* The best of each arrangement, for alternatives. */
-static orr_status remember(scouting *g, const orr_explored *e, orr_error *err)
+static orr_status remember(family_search *g, const orr_explored *e, orr_error *err)
 {
-    orr_explored_list *seen = &g->errand->seen;
-    const uint8_t objective = g->standard.objective;
+    orr_explored_list *seen = &g->item->seen;
+    const uint8_t objective = g->incumbent.objective;
     const double value = orr_estimated_value(e, objective);
-    if (value > g->standard.best * WORTH_KEEPING || !orr_fits(e, 0))
+    if (value > g->incumbent.best * WORTH_KEEPING || !orr_fits(e, 0))
         return ORR_OK;
     if (g->last_seen >= seen->n || !orr_arranged_alike(&seen->at[g->last_seen].plan, &e->plan)) {
         g->last_seen = 0;
@@ -96,30 +96,30 @@ static orr_status remember(scouting *g, const orr_explored *e, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status dive(scouting *g, const orr_explored *e, orr_error *err)
+static orr_status probe_by_simulation(family_search *g, const orr_explored *e, orr_error *err)
 {
     orr_explored simulated;
-    const double value = orr_estimated_value(e, g->standard.objective);
-    if (!(value < g->standard.best * WORTH_DIVING) || !orr_fits(e, 0))
+    const double value = orr_estimated_value(e, g->incumbent.objective);
+    if (!(value < g->incumbent.best * WORTH_PROBING) || !orr_fits(e, 0))
         return ORR_OK;
-    ORR_TRY(orr_scout_simulate(g->scout, e, g->errand, &simulated, err));
+    ORR_TRY(orr_scout_simulate(g->search_thread, e, g->item, &simulated, err));
     if (simulated.step_ns > 0 && orr_fits(&simulated, 0))
-        g->standard.best = fmin(g->standard.best, simulated.value[g->standard.objective]);
+        g->incumbent.best = fmin(g->incumbent.best, simulated.value[g->incumbent.objective]);
     else if (simulated.step_ns > 0)
-        return orr_scout_smaller(g->scout, g->scout->least, g->errand, &e->plan, err);
+        return orr_scout_smaller(g->search_thread, g->search_thread->least, g->item, &e->plan, err);
     return ORR_OK;
 }
 
-static orr_status settle(scouting *g, const verdict *v, orr_error *err)
+static orr_status record(family_search *g, const verdict *v, orr_error *err)
 {
     ORR_TRY(remember(g, &v->explored, err));
     if (v->worse) {
         prune(g, ORR_PRUNE_BOUND, 1);
-        g->errand->result.bound = fmin(g->errand->result.bound, least_of(g, &v->explored));
+        g->item->result.bound = fmin(g->item->result.bound, least_of(g, &v->explored));
         return ORR_OK;
     }
-    ORR_TRY(dive(g, &v->explored, err));
-    if (!g->scanning && !orr_array_push(&g->errand->left, v->explored))
+    ORR_TRY(probe_by_simulation(g, &v->explored, err));
+    if (!g->scanning && !orr_array_push(&g->item->left, v->explored))
         return orr_fail_memory(err);
     return ORR_OK;
 }
@@ -127,17 +127,17 @@ static orr_status settle(scouting *g, const verdict *v, orr_error *err)
 /* --- a plan, and what makes it smaller ------------------------------------------------------- */
 
 /* The fewest layers that have to be computed again for it to fit: more take longer. */
-static orr_status fewest_again(scouting *g, const orr_plan *plan, const orr_reliefs *r,
+static orr_status least_recompute(family_search *g, const orr_plan *plan, const orr_reliefs *r,
                                uint8_t offload, verdict *ret, orr_error *err)
 {
     uint32_t low = r->least_again, high = r->most_again;
     orr_plan p = orr_relieved(plan, high, offload);
-    ORR_TRY(look_at(g, &p, ret, err));
+    ORR_TRY(evaluate(g, &p, ret, err));
     while (ret->can_be && ret->fits && low < high) {
         verdict v;
         const uint32_t middle = (low + high) / 2;
         p = orr_relieved(plan, middle, offload);
-        ORR_TRY(look_at(g, &p, &v, err));
+        ORR_TRY(evaluate(g, &p, &v, err));
         if (v.can_be && v.fits) {
             high = middle;
             *ret = v;
@@ -148,22 +148,22 @@ static orr_status fewest_again(scouting *g, const orr_plan *plan, const orr_reli
     return ORR_OK;
 }
 
-static orr_status settle_more(scouting *g, const orr_plan *plan, const orr_reliefs *r,
+static orr_status record_with_more_recompute(family_search *g, const orr_plan *plan, const orr_reliefs *r,
                               const orr_plan *fits, orr_error *err)
 {
     for (uint32_t again = fits->recompute_layers + 1; again <= r->most_again; again++) {
         const orr_plan p = orr_relieved(plan, again, fits->offload);
         verdict v;
-        ORR_TRY(look_at(g, &p, &v, err));
+        ORR_TRY(evaluate(g, &p, &v, err));
         if (v.can_be && v.fits)
-            ORR_TRY(settle(g, &v, err));
+            ORR_TRY(record(g, &v, err));
         else
             prune(g, v.can_be ? ORR_PRUNE_MEMORY : ORR_PRUNE_INVALID, 1);
     }
     return ORR_OK;
 }
 
-static orr_status relieve(scouting *g, const orr_plan *plan, const orr_reliefs *r, orr_error *err)
+static orr_status apply_memory_options(family_search *g, const orr_plan *plan, const orr_reliefs *r, orr_error *err)
 {
     const double n = (double)(r->most_again - r->least_again + 1);
     bool done = false; /* an offload that takes nothing else makes it fit */
@@ -173,7 +173,7 @@ static orr_status relieve(scouting *g, const orr_plan *plan, const orr_reliefs *
             prune(g, ORR_PRUNE_DOMINATED, n);
             continue;
         }
-        ORR_TRY(fewest_again(g, plan, r, r->offload[i], &v, err));
+        ORR_TRY(least_recompute(g, plan, r, r->offload[i], &v, err));
         if (!v.can_be || !v.fits) {
             prune(g, v.can_be ? ORR_PRUNE_MEMORY : ORR_PRUNE_INVALID, n);
             continue;
@@ -181,28 +181,28 @@ static orr_status relieve(scouting *g, const orr_plan *plan, const orr_reliefs *
         const uint32_t again = v.explored.plan.recompute_layers;
         prune(g, ORR_PRUNE_MEMORY, again - r->least_again);
         done |= again == r->least_again;
-        ORR_TRY(settle(g, &v, err));
+        ORR_TRY(record(g, &v, err));
         if (orr_moves_activations(r->offload[i]))
-            ORR_TRY(settle_more(g, plan, r, &v.explored.plan, err));
+            ORR_TRY(record_with_more_recompute(g, plan, r, &v.explored.plan, err));
         else
             prune(g, ORR_PRUNE_DOMINATED, r->most_again - again);
     }
     return ORR_OK;
 }
 
-static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *reliefs,
+static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *memory_options,
                           orr_error *err)
 {
-    scouting *g = ctx;
-    const orr_plan first = orr_relieved(plan, reliefs->least_again, reliefs->offload[0]);
-    const double n = orr_reliefs_count(reliefs);
+    family_search *g = ctx;
+    const orr_plan first = orr_relieved(plan, memory_options->least_again, memory_options->offload[0]);
+    const double n = orr_reliefs_count(memory_options);
     verdict v;
-    if (++g->asked % ASK_EVERY == 0 && g->scout->stops != NULL &&
-        g->scout->stops(g->scout->stops_ctx)) {
-        g->errand->stopped = true;
+    if (++g->asked % ASK_EVERY == 0 && g->search_thread->stops != NULL &&
+        g->search_thread->stops(g->search_thread->stops_ctx)) {
+        g->item->stopped = true;
         return orr_fail(err, ORR_CANCELED, "stopped");
     }
-    ORR_TRY(look_at(g, &first, &v, err));
+    ORR_TRY(evaluate(g, &first, &v, err));
     if (!v.can_be) {
         prune(g, ORR_PRUNE_INVALID, n);
         return ORR_OK;
@@ -211,13 +211,13 @@ static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *re
         ORR_TRY(remember(g, &v.explored, err));
     if (v.worse) {
         prune(g, ORR_PRUNE_BOUND, n);
-        g->errand->result.bound = fmin(g->errand->result.bound, least_of(g, &v.explored));
+        g->item->result.bound = fmin(g->item->result.bound, least_of(g, &v.explored));
         return ORR_OK;
     }
     if (!v.fits)
-        return relieve(g, plan, reliefs, err);
+        return apply_memory_options(g, plan, memory_options, err);
     prune(g, ORR_PRUNE_DOMINATED, n - 1);
-    return settle(g, &v, err);
+    return record(g, &v, err);
 }
 
 /* --- many plans at once ---------------------------------------------------------------------- */
@@ -233,7 +233,7 @@ static double floor_on(const orr_scout *s, const orr_plan_family *f, uint32_t de
 
 /* The leanest of all plans with these degrees: one micro-batch under way, everything sharded, and
  * moved out of the way. Schedules cut a little differently, so that it has to miss by a quarter. */
-static orr_status is_too_big(scouting *g, const orr_plan *degrees, bool *ret, orr_error *err)
+static orr_status is_too_big(family_search *g, const orr_plan *degrees, bool *ret, orr_error *err)
 {
     const double MISS = 0.25;
     verdict v;
@@ -249,8 +249,8 @@ static orr_status is_too_big(scouting *g, const orr_plan *degrees, bool *ret, or
         p.batch = p.dp * p.micro_batch;
         if (p.recompute == ORR_RECOMPUTE_BLOCK)
             p.recompute = ORR_RECOMPUTE_FULL;
-        status = look_at(g, &p, &v, err);
-        g->errand->result.estimated -= !g->scanning;
+        status = evaluate(g, &p, &v, err);
+        g->item->result.estimated -= !g->scanning;
         fits = status == ORR_OK && (!v.can_be || orr_fits(&v.explored, MISS));
     }
     g->weighing = false;
@@ -259,13 +259,13 @@ static orr_status is_too_big(scouting *g, const orr_plan *degrees, bool *ret, or
 }
 
 /* A scan looks at plans on most of the devices, of the usual kinds. */
-static bool is_scanned(scouting *g, orr_walk_depth depth, const orr_plan *plan)
+static bool is_scanned(family_search *g, orr_walk_depth depth, const orr_plan *plan)
 {
     enum { LAYOUTS = 6 };
     switch (depth) {
     case ORR_WALK_DEGREES:
         g->layouts = 0;
-        return (double)orr_plan_ranks(plan) >= 0.75 * g->scout->space->most_devices;
+        return (double)orr_plan_ranks(plan) >= 0.75 * g->search_thread->space->most_devices;
     case ORR_WALK_LAYOUT:
         return g->layouts++ < LAYOUTS;
     case ORR_WALK_SCHEDULE:
@@ -278,33 +278,33 @@ static bool is_scanned(scouting *g, orr_walk_depth depth, const orr_plan *plan)
 
 /* All plans that begin so are left behind when not even the least that they could come to is worth
  * it. */
-static bool leave_behind(scouting *g, double least_ns, uint32_t devices, double n)
+static bool leave_behind(family_search *g, double least_ns, uint32_t devices, double n)
 {
     double least[ORR_OBJECTIVES];
-    orr_space_least(g->scout->space, least_ns, devices, least);
-    if (!orr_standard_beats(&g->standard, least))
+    orr_space_least(g->search_thread->space, least_ns, devices, least);
+    if (!orr_standard_beats(&g->incumbent, least))
         return false;
     prune(g, ORR_PRUNE_BOUND, n);
-    g->errand->result.bound = fmin(g->errand->result.bound, fmax(least[g->standard.objective], 0));
+    g->item->result.bound = fmin(g->item->result.bound, fmax(least[g->incumbent.objective], 0));
     return true;
 }
 
-static bool fail(scouting *g, orr_status status)
+static bool fail(family_search *g, orr_status status)
 {
     if (status == ORR_NO_MEMORY || status == ORR_IO)
-        g->errand->status = status;
-    return g->errand->status != ORR_OK;
+        g->item->status = status;
+    return g->item->status != ORR_OK;
 }
 
-static bool enter_degrees(scouting *g, uint32_t devices, double n)
+static bool enter_degrees(family_search *g, uint32_t devices, double n)
 {
-    g->errand->result.plans += g->scanning ? 0 : (uint64_t)n;
+    g->item->result.plans += g->scanning ? 0 : (uint64_t)n;
     g->weighed = false;
-    return !leave_behind(g, floor_on(g->scout, g->errand->family, devices), devices, n);
+    return !leave_behind(g, floor_on(g->search_thread, g->item->family, devices), devices, n);
 }
 
 /* Degrees are weighed where the first layout of them is looked at. */
-static bool enter_layout(scouting *g, const orr_plan *plan, double n)
+static bool enter_layout(family_search *g, const orr_plan *plan, double n)
 {
     orr_plan degrees = *plan;
     memset(degrees.sites, 0, sizeof degrees.sites);
@@ -313,8 +313,8 @@ static bool enter_layout(scouting *g, const orr_plan *plan, double n)
     degrees.dp_outer = 0;
     memset(degrees.section_stages, 0, sizeof degrees.section_stages);
     memset(degrees.section_layers, 0, sizeof degrees.section_layers);
-    if (!g->weighed && g->scout->space->alike &&
-        fail(g, is_too_big(g, &degrees, &g->too_big, &g->errand->err)))
+    if (!g->weighed && g->search_thread->space->alike &&
+        fail(g, is_too_big(g, &degrees, &g->too_big, &g->item->err)))
         return false;
     g->weighed = true;
     if (g->too_big)
@@ -322,14 +322,14 @@ static bool enter_layout(scouting *g, const orr_plan *plan, double n)
     return !g->too_big;
 }
 
-static bool enter_schedule(scouting *g, const orr_plan *plan, bool anywhere, uint32_t devices,
+static bool enter_schedule(family_search *g, const orr_plan *plan, bool anywhere, uint32_t devices,
                            double n)
 {
     double quick_ns = 0;
     orr_plan p = *plan;
     p.recompute_layers = p.recompute == ORR_RECOMPUTE_BLOCK; /* at least */
-    const orr_status status = orr_judge_quick(anywhere ? g->scout->flat : g->scout->least, &p,
-                                              anywhere, &quick_ns, &g->errand->err);
+    const orr_status status = orr_judge_quick(anywhere ? g->search_thread->flat : g->search_thread->least, &p,
+                                              anywhere, &quick_ns, &g->item->err);
     if (fail(g, status))
         return false;
     return status != ORR_OK || !leave_behind(g, quick_ns, devices, n);
@@ -337,15 +337,15 @@ static bool enter_schedule(scouting *g, const orr_plan *plan, bool anywhere, uin
 
 static bool on_enter(void *ctx, orr_walk_depth depth, const orr_plan *plan, double n)
 {
-    scouting *g = ctx;
+    family_search *g = ctx;
     const uint32_t devices = (uint32_t)orr_plan_ranks(plan);
-    if (g->errand->status != ORR_OK || (g->scanning && !is_scanned(g, depth, plan)))
+    if (g->item->status != ORR_OK || (g->scanning && !is_scanned(g, depth, plan)))
         return false;
     switch (depth) {
     case ORR_WALK_DEGREES:
         return enter_degrees(g, devices, n);
     case ORR_WALK_ANYWHERE:
-        return !g->scout->space->alike || enter_schedule(g, plan, true, devices, n);
+        return !g->search_thread->space->alike || enter_schedule(g, plan, true, devices, n);
     case ORR_WALK_SCHEDULE:
         return enter_schedule(g, plan, false, devices, n);
     default:
@@ -353,25 +353,25 @@ static bool on_enter(void *ctx, orr_walk_depth depth, const orr_plan *plan, doub
     }
 }
 
-void orr_scout_family(const orr_scout *scout, orr_errand *errand)
+void orr_scout_family(const orr_scout *search_thread, orr_errand *item)
 {
-    scouting g = {.scout = scout, .errand = errand, .standard = *scout->standard};
-    const orr_walk walk = {on_enter, on_leaf, &g, scout->space->wired, scout->counts, scout->arena};
+    family_search g = {.search_thread = search_thread, .item = item, .incumbent = *search_thread->incumbent};
+    const orr_plan_walk walk = {on_enter, on_leaf, &g, search_thread->space->chooses_transport, search_thread->counts, search_thread->arena};
     const orr_status status =
-        orr_space_walk(scout->space, &errand->family->plan, &walk, &errand->err);
-    if (errand->status == ORR_OK && !errand->stopped)
-        errand->status = status;
-    errand->result.bounded = (uint64_t)errand->result.pruned[ORR_PRUNE_BOUND];
+        orr_space_walk(search_thread->space, &item->family->plan, &walk, &item->err);
+    if (item->status == ORR_OK && !item->stopped)
+        item->status = status;
+    item->result.bounded = (uint64_t)item->result.pruned[ORR_PRUNE_BOUND];
 }
 
 /* --- a family, looked at in passing ---------------------------------------------------------- */
 
 /* The first way to shard alone: of these the best estimate. */
-static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *reliefs,
+static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *memory_options,
                                   orr_error *err)
 {
-    scouting *g = ctx;
-    const uint8_t objective = g->standard.objective;
+    family_search *g = ctx;
+    const uint8_t objective = g->incumbent.objective;
     const orr_plan degrees = *plan;
     const bool same = plan->dp == g->last.dp && plan->pp == g->last.pp &&
                       plan->schedule == g->last.schedule && plan->vp == g->last.vp &&
@@ -381,10 +381,10 @@ static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_rel
                  plan->reshard != g->last.reshard))
         return ORR_OK;
     g->last = degrees;
-    for (uint32_t i = 0; i < reliefs->n_offloads && i < 3; i++) {
-        const orr_plan p = orr_relieved(plan, reliefs->most_again, reliefs->offload[i]);
+    for (uint32_t i = 0; i < memory_options->n_offloads && i < 3; i++) {
+        const orr_plan p = orr_relieved(plan, memory_options->most_again, memory_options->offload[i]);
         verdict v;
-        ORR_TRY(look_at(g, &p, &v, err));
+        ORR_TRY(evaluate(g, &p, &v, err));
         if (!v.can_be || (v.worse && g->likely.estimate_ns > 0))
             return ORR_OK;
         if (!orr_fits(&v.explored, 0))
@@ -392,22 +392,22 @@ static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_rel
         if (g->likely.estimate_ns == 0 || orr_estimated_value(&v.explored, objective) <
                                               orr_estimated_value(&g->likely, objective))
             g->likely = v.explored;
-        g->standard.best = fmin(g->standard.best, orr_estimated_value(&g->likely, objective));
+        g->incumbent.best = fmin(g->incumbent.best, orr_estimated_value(&g->likely, objective));
         return ORR_OK;
     }
     return ORR_OK;
 }
 
-void orr_scout_scan(const orr_scout *scout, orr_errand *errand)
+void orr_scout_scan(const orr_scout *search_thread, orr_errand *item)
 {
-    scouting g = {.scout = scout, .errand = errand, .standard = *scout->standard, .scanning = true};
-    const orr_walk walk = {on_enter,      on_scanned_leaf, &g, scout->space->wired,
-                           scout->counts, scout->arena};
+    family_search g = {.search_thread = search_thread, .item = item, .incumbent = *search_thread->incumbent, .scanning = true};
+    const orr_plan_walk walk = {on_enter,      on_scanned_leaf, &g, search_thread->space->chooses_transport,
+                           search_thread->counts, search_thread->arena};
     const orr_status status =
-        orr_space_walk(scout->space, &errand->family->plan, &walk, &errand->err);
-    if (errand->status == ORR_OK)
-        errand->status = status;
-    if (errand->status == ORR_OK && g.likely.estimate_ns > 0 &&
-        !orr_array_push(&errand->left, g.likely))
-        errand->status = orr_fail_memory(&errand->err);
+        orr_space_walk(search_thread->space, &item->family->plan, &walk, &item->err);
+    if (item->status == ORR_OK)
+        item->status = status;
+    if (item->status == ORR_OK && g.likely.estimate_ns > 0 &&
+        !orr_array_push(&item->left, g.likely))
+        item->status = orr_fail_memory(&item->err);
 }

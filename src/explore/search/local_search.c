@@ -74,7 +74,7 @@ static const orr_explored *best_like(const orr_search *s, const orr_plan *plan)
     const orr_explored *best = NULL;
     for (size_t i = 0; i < s->done.n; i++)
         if (orr_arranged_alike(&s->done.at[i].plan, plan) &&
-            (best == NULL || orr_is_better(&s->standard, &s->done.at[i], best)))
+            (best == NULL || orr_is_better(&s->incumbent, &s->done.at[i], best)))
             best = &s->done.at[i];
     return best;
 }
@@ -90,7 +90,7 @@ orr_status orr_search_refine(orr_search *s, const orr_plan *arrangement, orr_err
         try_all(&t);
         ORR_TRY(orr_search_simulate(s, t.at, t.n, false, err));
         const orr_explored *now = best_like(s, arrangement);
-        if (now->value[s->standard.objective] >= from.value[s->standard.objective])
+        if (now->value[s->incumbent.objective] >= from.value[s->incumbent.objective])
             return ORR_OK;
     }
     return ORR_OK;

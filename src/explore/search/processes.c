@@ -10,14 +10,14 @@
 
 /* Meetings are rare and what is said is short: everybody tells everybody, and works out the same.
  */
-struct orr_share {
+struct orr_processes {
     orr_transport *transport;
     bool is_ours; /* to be closed */
 };
 
-orr_status orr_share_over(orr_transport *transport, orr_share **ret, orr_error *err)
+orr_status orr_share_over(orr_transport *transport, orr_processes **ret, orr_error *err)
 {
-    orr_share *share = orr_calloc(1, sizeof *share);
+    orr_processes *share = orr_calloc(1, sizeof *share);
     if (share == NULL)
         return orr_fail_memory(err);
     share->transport = transport;
@@ -25,7 +25,7 @@ orr_status orr_share_over(orr_transport *transport, orr_share **ret, orr_error *
     return ORR_OK;
 }
 
-orr_status orr_share_open(orr_share **ret, orr_error *err)
+orr_status orr_share_open(orr_processes **ret, orr_error *err)
 {
     uint32_t rank = 0, ranks = 1;
     orr_transport *transport = orr_transport_self();
@@ -40,7 +40,7 @@ orr_status orr_share_open(orr_share **ret, orr_error *err)
     return status;
 }
 
-void orr_share_close(orr_share *share)
+void orr_share_close(orr_processes *share)
 {
     if (share == NULL)
         return;
@@ -49,32 +49,32 @@ void orr_share_close(orr_share *share)
     orr_free(share);
 }
 
-void orr_share_give_up(orr_share *share)
+void orr_share_give_up(orr_processes *share)
 {
     share->transport->abort(share->transport);
 }
 
-uint32_t orr_share_rank(const orr_share *share)
+uint32_t orr_share_rank(const orr_processes *share)
 {
     return share->transport->rank;
 }
 
-uint32_t orr_share_ranks(const orr_share *share)
+uint32_t orr_share_ranks(const orr_processes *share)
 {
     return share->transport->ranks;
 }
 
 /* Nobody waits for a process that cannot take part. */
-static orr_status no_memory(orr_share *share, orr_error *err)
+static orr_status no_memory(orr_processes *share, orr_error *err)
 {
     orr_share_give_up(share);
     return orr_fail_memory(err);
 }
 
-/* --- meetings -------------------------------------------------------------------------------- */
+/* --- rendezvous -------------------------------------------------------------------------------- */
 
 /* Rank r's part of `all` is [first[r], first[r + 1]). */
-static orr_status tell_all(orr_share *share, const void *mine, const size_t *first, uint8_t *all,
+static orr_status exchange_all(orr_processes *share, const void *mine, const size_t *first, uint8_t *all,
                            orr_error *err)
 {
     orr_transport *t = share->transport;
@@ -95,7 +95,7 @@ static orr_status tell_all(orr_share *share, const void *mine, const size_t *fir
 }
 
 /* So many bytes of each, in memory to be freed. */
-static orr_status tell_same(orr_share *share, const void *mine, size_t n_bytes, void **ret,
+static orr_status exchange_same(orr_processes *share, const void *mine, size_t n_bytes, void **ret,
                             orr_error *err)
 {
     const uint32_t ranks = share->transport->ranks;
@@ -106,7 +106,7 @@ static orr_status tell_same(orr_share *share, const void *mine, size_t n_bytes, 
         all = orr_malloc(all_bytes);
     for (uint32_t r = 0; first != NULL && r < ranks; r++)
         first[r + 1] = (r + 1) * n_bytes;
-    const orr_status status = first != NULL && all != NULL ? tell_all(share, mine, first, all, err)
+    const orr_status status = first != NULL && all != NULL ? exchange_all(share, mine, first, all, err)
                                                            : no_memory(share, err);
     orr_free(first);
     if (status == ORR_OK)
@@ -116,7 +116,7 @@ static orr_status tell_same(orr_share *share, const void *mine, size_t n_bytes, 
     return status;
 }
 
-orr_status orr_share_least(orr_share *share, double *value, bool *more, orr_error *err)
+orr_status orr_share_least(orr_processes *share, double *value, bool *more, orr_error *err)
 {
     typedef struct word {
         double value;
@@ -124,7 +124,7 @@ orr_status orr_share_least(orr_share *share, double *value, bool *more, orr_erro
     } word;
     const word mine = {.value = *value, .more = *more};
     void *all = NULL;
-    ORR_TRY(tell_same(share, &mine, sizeof mine, &all, err));
+    ORR_TRY(exchange_same(share, &mine, sizeof mine, &all, err));
     const word *words = all;
     double least = INFINITY;
     bool any = false;
@@ -150,18 +150,18 @@ static size_t *places(const uint64_t *sizes, uint32_t ranks)
     return first;
 }
 
-orr_status orr_share_gather(orr_share *share, const void *mine, size_t n_bytes, orr_arena *arena,
+orr_status orr_share_gather(orr_processes *share, const void *mine, size_t n_bytes, orr_arena *arena,
                             const void **ret, size_t *ret_bytes, orr_error *err)
 {
     const uint32_t ranks = share->transport->ranks;
     const uint64_t size = n_bytes;
     void *sizes = NULL;
-    ORR_TRY(tell_same(share, &size, sizeof size, &sizes, err));
+    ORR_TRY(exchange_same(share, &size, sizeof size, &sizes, err));
     size_t *first = places(sizes, ranks);
     uint8_t *all =
         first != NULL ? orr_arena_alloc(arena, first[ranks], 1, _Alignof(max_align_t)) : NULL;
     const orr_status status =
-        all != NULL ? tell_all(share, mine, first, all, err) : no_memory(share, err);
+        all != NULL ? exchange_all(share, mine, first, all, err) : no_memory(share, err);
     if (status == ORR_OK) {
         *ret = all;
         *ret_bytes = first[ranks];

@@ -62,7 +62,7 @@ static void put_level(const digest *d, const orr_level *level)
                               level->in_network_reduction};
     put_text(d, level->technology);
     put_bytes(d, numbers, sizeof numbers);
-    put_wire(d, level->wire);
+    put_wire(d, level->transport);
 }
 
 static void put_cluster(const digest *d, const orr_cluster *c)
@@ -85,7 +85,7 @@ static void put_cluster(const digest *d, const orr_cluster *c)
                                   cut->oversubscription.value,
                                   cut->price_per_gb.value};
         put_bytes(d, numbers, sizeof numbers);
-        put_wire(d, cut->wire);
+        put_wire(d, cut->transport);
     }
 }
 
@@ -100,7 +100,7 @@ static orr_status put_what_follows(const digest *d, const orr_search *s, orr_err
         put_text(d, s->families.at[i].key);
         put_number(d, s->families.at[i].floor_ns);
     }
-    ORR_TRY(orr_judge_values(s->judges[0], &s->space.common, &use, values, &effective, err));
+    ORR_TRY(orr_judge_values(s->evaluators[0], &s->space.common, &use, values, &effective, err));
     put_bytes(d, values, sizeof values);
     return ORR_OK;
 }
@@ -110,7 +110,7 @@ static void put_options(const digest *d, const orr_search *s, const char *base)
     const orr_explore_options *o = s->options;
     const double numbers[] = {o->objective,        o->second,          o->max_sites,
                               o->max_devices,      o->min_devices,     o->tokens,
-                              o->price_per_hour,   s->standard.gap,    o->workload.task,
+                              o->price_per_hour,   s->incumbent.gap,    o->workload.task,
                               o->workload.seq,     o->workload.images, o->workload.lora_rank,
                               o->workload.lora_all};
     const char *const texts[] = {o->fix, o->limit, o->exclude, o->allow, o->dimensions, base};
@@ -207,7 +207,7 @@ static orr_status read_families(orr_search *s, resumed_families *ret, orr_error 
 }
 
 /* The process that has the store tells the others. */
-static orr_status tell_all(orr_search *s, const void *mine, size_t n_bytes, const void **ret,
+static orr_status gather_all(orr_search *s, const void *mine, size_t n_bytes, const void **ret,
                            size_t *ret_bytes, orr_error *err)
 {
     const bool tells = orr_share_rank(s->share) == 0;
@@ -230,11 +230,11 @@ static orr_status take_all(orr_search *s, const resumed_families *families,
 {
     const void *bytes;
     size_t n_bytes;
-    ORR_TRY(tell_all(s, families->at, families->n * sizeof *families->at, &bytes, &n_bytes, err));
+    ORR_TRY(gather_all(s, families->at, families->n * sizeof *families->at, &bytes, &n_bytes, err));
     const resumed_family *f = bytes;
     for (size_t i = 0; i < n_bytes / sizeof *f; i++)
         take_family(s, &f[i]);
-    ORR_TRY(tell_all(s, candidates, n * sizeof *candidates, &bytes, &n_bytes, err));
+    ORR_TRY(gather_all(s, candidates, n * sizeof *candidates, &bytes, &n_bytes, err));
     const orr_explored *e = bytes;
     for (size_t i = 0; i < n_bytes / sizeof *e; i++)
         ORR_TRY(orr_search_take_candidate(s, &e[i], err));

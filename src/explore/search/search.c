@@ -76,7 +76,7 @@ orr_status orr_search_open(orr_search *s, orr_error *err)
     s->began_ns = orr_clock_now_ns(&orr_clock_monotonic);
     s->deadline_ns = s->options->limit_ns > 0 ? s->began_ns + s->options->limit_ns : 0;
     s->behind = INFINITY;
-    s->standard = (orr_standard){.objective = s->options->objective,
+    s->incumbent = (orr_standard){.objective = s->options->objective,
                                  .second = s->options->second,
                                  .best = INFINITY,
                                  .gap = s->options->exact ? 0 : s->options->gap_frac};
@@ -87,42 +87,42 @@ orr_status orr_search_open(orr_search *s, orr_error *err)
     ORR_TRY(orr_space_families(&s->space, s->arena, &s->families, err));
     ORR_TRY(open_share(s, err));
     ORR_TRY(orr_workers_new((int)s->options->threads, &s->workers, err));
-    s->n_judges = (uint32_t)orr_workers_count(s->workers);
-    s->judges = orr_calloc(s->n_judges, sizeof *s->judges);
-    s->least = s->space.wired ? orr_calloc(s->n_judges, sizeof *s->least) : s->judges;
-    s->flat = s->cluster->n_sites > 1 ? orr_calloc(s->n_judges, sizeof *s->flat) : s->least;
-    s->counts = orr_calloc(s->n_judges, sizeof *s->counts);
-    s->arenas = orr_calloc(s->n_judges, sizeof *s->arenas);
-    if (s->judges == NULL || s->least == NULL || s->flat == NULL || s->counts == NULL ||
+    s->n_evaluators = (uint32_t)orr_workers_count(s->workers);
+    s->evaluators = orr_calloc(s->n_evaluators, sizeof *s->evaluators);
+    s->least = s->space.chooses_transport ? orr_calloc(s->n_evaluators, sizeof *s->least) : s->evaluators;
+    s->flat = s->cluster->n_sites > 1 ? orr_calloc(s->n_evaluators, sizeof *s->flat) : s->least;
+    s->counts = orr_calloc(s->n_evaluators, sizeof *s->counts);
+    s->arenas = orr_calloc(s->n_evaluators, sizeof *s->arenas);
+    if (s->evaluators == NULL || s->least == NULL || s->flat == NULL || s->counts == NULL ||
         s->arenas == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < s->n_judges; i++)
+    for (uint32_t i = 0; i < s->n_evaluators; i++)
         if ((s->arenas[i] = orr_arena_new(0, 0)) == NULL)
             return orr_fail_memory(err);
-    for (uint32_t i = 0; i < s->n_judges; i++) {
-        ORR_TRY(orr_judge_new(s->model, s->cluster, s->options, &s->judges[i], err));
-        if (s->least != s->judges)
+    for (uint32_t i = 0; i < s->n_evaluators; i++) {
+        ORR_TRY(orr_judge_new(s->model, s->cluster, s->options, &s->evaluators[i], err));
+        if (s->least != s->evaluators)
             ORR_TRY(orr_judge_new(s->model, &s->space.bare, s->options, &s->least[i], err));
         if (s->flat != s->least)
             ORR_TRY(orr_judge_new(s->model, &s->space.flat, s->options, &s->flat[i], err));
-        orr_judge_borrow(s->judges[i], s->judges[0]);
-        orr_judge_borrow(s->least[i], s->judges[0]);
-        orr_judge_borrow(s->flat[i], s->judges[0]);
+        orr_judge_borrow(s->evaluators[i], s->evaluators[0]);
+        orr_judge_borrow(s->least[i], s->evaluators[0]);
+        orr_judge_borrow(s->flat[i], s->evaluators[0]);
     }
     return ORR_OK;
 }
 
-static void free_judges(orr_judge **judges, uint32_t n)
+static void free_evaluators(orr_judge **evaluators, uint32_t n)
 {
-    for (uint32_t i = 0; i < n && judges != NULL; i++)
-        orr_judge_free(judges[i]);
-    orr_free(judges);
+    for (uint32_t i = 0; i < n && evaluators != NULL; i++)
+        orr_judge_free(evaluators[i]);
+    orr_free(evaluators);
 }
 
 void orr_search_close(orr_search *s)
 {
     orr_share_close(s->share);
-    for (uint32_t i = 0; i < s->n_judges; i++) {
+    for (uint32_t i = 0; i < s->n_evaluators; i++) {
         if (s->counts != NULL)
             orr_memo_done(&s->counts[i]);
         if (s->arenas != NULL)
@@ -131,13 +131,13 @@ void orr_search_close(orr_search *s)
     orr_free(s->counts);
     orr_free(s->arenas);
     if (s->flat != s->least)
-        free_judges(s->flat, s->n_judges);
-    if (s->least != s->judges)
-        free_judges(s->least, s->n_judges);
-    free_judges(s->judges, s->n_judges);
+        free_evaluators(s->flat, s->n_evaluators);
+    if (s->least != s->evaluators)
+        free_evaluators(s->least, s->n_evaluators);
+    free_evaluators(s->evaluators, s->n_evaluators);
     orr_array_done(&s->open);
     orr_workers_free(s->workers);
-    orr_array_done(&s->standard.front);
+    orr_array_done(&s->incumbent.front);
     orr_array_done(&s->candidates);
     orr_array_done(&s->promising);
     orr_array_done(&s->done);
@@ -189,7 +189,7 @@ static void find_floors(orr_search *s)
             s->families.at[n++] = s->families.at[i];
     s->families.n = n;
     if (n > 1)
-        qsort_r(s->families.at, n, sizeof *s->families.at, by_floor, &s->standard.objective);
+        qsort_r(s->families.at, n, sizeof *s->families.at, by_floor, &s->incumbent.objective);
 }
 
 /* --- ending ---------------------------------------------------------------------------------- */
@@ -208,14 +208,14 @@ static void count_pruned(const orr_search *s, orr_exploration *ret)
     ret->pruned[ORR_PRUNE_DOMINATED] += s->space_plans - searched;
 }
 
-static orr_status tell(orr_search *s, bool stopped, orr_exploration *ret, orr_error *err)
+static orr_status fill_result(orr_search *s, bool stopped, orr_exploration *ret, orr_error *err)
 {
     ORR_TRY(orr_search_tell_best(s, ret, err));
     ORR_TRY(orr_search_tell_front(s, ret, err));
-    const double best = ret->n > 0 ? ret->best[0].value[s->standard.objective] : NAN;
+    const double best = ret->n > 0 ? ret->best[0].value[s->incumbent.objective] : NAN;
     ret->bound = fmin(ret->bound, best);
     ret->gap_frac = best > 0 ? (best - ret->bound) / best : 0;
-    ret->complete = !stopped && (ret->n == 0 || ret->gap_frac <= s->standard.gap + 1e-12);
+    ret->complete = !stopped && (ret->n == 0 || ret->gap_frac <= s->incumbent.gap + 1e-12);
     ret->space = s->space_plans;
     ret->families = s->families.n;
     ret->families_built = s->families_built;
@@ -236,7 +236,7 @@ static orr_status search(orr_search *s, orr_exploration *ret, orr_error *err)
     find_floors(s);
     ORR_TRY(orr_search_open_store(s, err));
     ORR_TRY(orr_search_resume(s, err));
-    if (isinf(s->standard.best))
+    if (isinf(s->incumbent.best))
         ORR_TRY(orr_search_scan(s, err));
     ORR_TRY(orr_search_follow(s, err));
     const bool stopped = s->stopped;
@@ -245,11 +245,11 @@ static orr_status search(orr_search *s, orr_exploration *ret, orr_error *err)
     ret->bound = orr_search_bound(s);
     if (!stopped && !s->options->exact)
         ORR_TRY(orr_search_refine_best(s, err));
-    ORR_TRY(tell(s, stopped, ret, err));
+    ORR_TRY(fill_result(s, stopped, ret, err));
     if (ret->n > 0 || s->options->relaxed)
         return ORR_OK;
-    memcpy(s->tightest.pruned, ret->pruned, sizeof ret->pruned);
-    return orr_explore_relax(s->model, s->cluster, s->options, &s->tightest, s->arena, ret, err);
+    memcpy(s->binding.pruned, ret->pruned, sizeof ret->pruned);
+    return orr_explore_relax(s->model, s->cluster, s->options, &s->binding, s->arena, ret, err);
 }
 
 orr_status orr_explore(const orr_model *model, const orr_cluster *cluster,

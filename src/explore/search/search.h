@@ -7,7 +7,7 @@
 #include "estimate/memo.h"
 #include "explore/search/processes.h"
 
-/* A search under way: what is known, and what is left to do. One thread, but for errands. */
+/* A search under way: what is known, and what is left to do. One thread, but for items. */
 typedef struct orr_search {
     const orr_model *model;
     const orr_cluster *cluster;
@@ -17,15 +17,15 @@ typedef struct orr_search {
     orr_families families; /* least floor first */
     uint32_t next_family;  /* those before it were gone through */
     orr_workers *workers;
-    orr_judge **judges, **least,
+    orr_judge **evaluators, **least,
         **flat;         /* shape (workers); least: the same where no settings are chosen;
                          * flat: the same as `least` where there are no sites */
-    orr_memo *counts;   /* shape (n_judges) */
+    orr_memo *counts;   /* shape (n_evaluators) */
     orr_arena **arenas; /* likewise: what counts are in */
-    uint32_t n_judges;
+    uint32_t n_evaluators;
     orr_results *results; /* or NULL */
-    orr_share *share;
-    orr_standard standard;
+    orr_processes *share;
+    orr_standard incumbent;
     orr_explored_list candidates; /* a heap, least bound first */
     orr_explored_list
         open; /* the same, of those whose settings of the network are not chosen yet */
@@ -33,7 +33,7 @@ typedef struct orr_search {
     orr_explored_list done;      /* simulated to the end, and they fit */
     orr_explored_list seen;      /* the best of each arrangement, by estimate */
     orr_memo known;              /* simulated, by hash of text */
-    orr_tightest tightest;
+    orr_tightest binding;
     double behind;      /* least bound of what was left behind */
     double space_plans; /* of the space, with what is dominated */
     double pruned[ORR_PRUNES];
@@ -47,7 +47,7 @@ void orr_search_close(orr_search *search);
 /* Asked to stop, or out of time. */
 bool orr_search_stops(void *search);
 /* Errands, by all threads of all processes, and what came of them taken over, in their order. */
-orr_status orr_search_run(orr_search *search, orr_errand *errands, uint32_t n,
+orr_status orr_search_run(orr_search *search, orr_errand *items, uint32_t n,
                           orr_error *err) ORR_MUST_CHECK;
 /* All families in passing, for a first good plan. */
 orr_status orr_search_scan(orr_search *search, orr_error *err) ORR_MUST_CHECK;
@@ -66,12 +66,12 @@ orr_status orr_search_take_candidate(orr_search *search, const orr_explored *can
 
 /* What is kept for a search that goes on: explore_store.c. */
 orr_status orr_search_open_store(orr_search *search, orr_error *err) ORR_MUST_CHECK;
-orr_status orr_search_store(orr_search *search, const orr_errand *errand,
+orr_status orr_search_store(orr_search *search, const orr_errand *item,
                             orr_error *err) ORR_MUST_CHECK;
 orr_status orr_search_resume(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 /* Several processes: explore_meet.c. */
-bool orr_search_is_mine(const orr_search *search, uint32_t errand);
-orr_status orr_search_meet(orr_search *search, orr_errand *errands, uint32_t n,
+bool orr_search_is_mine(const orr_search *search, uint32_t item);
+orr_status orr_search_meet(orr_search *search, orr_errand *items, uint32_t n,
                            orr_error *err) ORR_MUST_CHECK;
 
 /* Arrangements that are unlike the best, simulated. */
@@ -88,7 +88,7 @@ orr_status orr_search_refine(orr_search *search, const orr_plan *arrangement,
                              orr_error *err) ORR_MUST_CHECK;
 
 /* A heap by bound. False: out of memory. */
-bool orr_heap_push(const orr_standard *standard, orr_explored_list *heap, const orr_explored *e);
-orr_explored orr_heap_pop(const orr_standard *standard, orr_explored_list *heap);
+bool orr_heap_push(const orr_standard *incumbent, orr_explored_list *heap, const orr_explored *e);
+orr_explored orr_heap_pop(const orr_standard *incumbent, orr_explored_list *heap);
 
 #endif /* ORR_PLAN_EXPLORE_SEARCH_H */

@@ -6,7 +6,7 @@
 /* How ranks lie on the machine: the order of axes, and which sites have how much of what crosses
  * the cuts. */
 
-orr_plan orr_laid_out(const orr_plan *plan, const orr_plan_layout *layout)
+orr_plan orr_laid_out(const orr_plan *plan, const orr_space_layout *layout)
 {
     orr_plan p = *plan;
     memcpy(p.order, layout->order, sizeof p.order);
@@ -58,16 +58,16 @@ static bool is_first_of_its_kind(const orr_space *s, const orr_plan *p, uint32_t
     return true;
 }
 
-static orr_plan_layout plain(const orr_space *s, const uint8_t *order)
+static orr_space_layout plain(const orr_space *s, const uint8_t *order)
 {
-    orr_plan_layout l = {.dp_outer = orr_plan_degree(s->words.fixed.dp_outer)};
+    orr_space_layout l = {.dp_outer = orr_plan_degree(s->words.fixed.dp_outer)};
     memcpy(l.order, order, sizeof l.order);
     memcpy(l.section_stages, s->words.fixed.section_stages, sizeof l.section_stages);
     memcpy(l.section_layers, s->words.fixed.section_layers, sizeof l.section_layers);
     return l;
 }
 
-uint32_t orr_space_layouts(const orr_space *s, const orr_plan *degrees, orr_plan_layout *ret)
+uint32_t orr_space_layouts(const orr_space *s, const orr_plan *degrees, orr_space_layout *ret)
 {
     uint32_t n = 0;
     const uint32_t outer = orr_plan_degree(s->words.fixed.dp_outer);

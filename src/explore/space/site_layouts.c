@@ -13,7 +13,7 @@ typedef struct dealer {
     const orr_space *space;
     const orr_plan *degrees;
     const uint8_t *order;
-    orr_plan_layout *at;
+    orr_space_layout *at;
     uint32_t n, room;
 } dealer;
 
@@ -150,7 +150,7 @@ static bool is_said(const uint16_t *parts)
     return false;
 }
 
-static void add(dealer *d, const orr_plan_layout *layout)
+static void add(dealer *d, const orr_space_layout *layout)
 {
     const orr_plan *fixed = &d->space->words.fixed;
     if (d->n == d->room || !orr_space_allows(&d->space->words, ORR_AT_dp_outer, layout->dp_outer) ||
@@ -162,10 +162,10 @@ static void add(dealer *d, const orr_plan_layout *layout)
     d->at[d->n++] = *layout;
 }
 
-static orr_plan_layout begin(const dealer *d, orr_cross cross, const uint16_t *sites,
+static orr_space_layout begin(const dealer *d, orr_cross cross, const uint16_t *sites,
                              uint32_t dp_outer)
 {
-    orr_plan_layout l;
+    orr_space_layout l;
     memset(&l, 0, sizeof l); /* layouts are compared whole */
     memcpy(l.order, d->order, sizeof l.order);
     l.cross = (uint8_t)cross;
@@ -199,7 +199,7 @@ static void add_replicas(dealer *d, uint32_t set)
     const bool outermost = d->order[ORR_BASE_AXES - 1] == ORR_AXIS_DP + 1;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t part = common_part(sites[i]);
-        orr_plan_layout l = begin(d, ORR_CROSS_DP, sites[i], 1);
+        orr_space_layout l = begin(d, ORR_CROSS_DP, sites[i], 1);
         l.dp_crosses = r.n > 1;
         if (outermost || r.n == 1)
             add(d, &l);
@@ -215,7 +215,7 @@ static void add_replicas(dealer *d, uint32_t set)
 
 /* Layers of a site's stages, as sections: those with one more stand away from the ends of the
  * model. */
-static bool add_section(orr_plan_layout *l, uint32_t *n, uint32_t stages, uint32_t layers)
+static bool add_section(orr_space_layout *l, uint32_t *n, uint32_t stages, uint32_t layers)
 {
     if (stages == 0)
         return true;
@@ -231,7 +231,7 @@ static bool add_section(orr_plan_layout *l, uint32_t *n, uint32_t stages, uint32
 }
 
 /* Layers by the speed of devices: all stages then take about as long. */
-static bool balance(const dealer *d, orr_plan_layout *l)
+static bool balance(const dealer *d, orr_space_layout *l)
 {
     const orr_cluster *c = d->space->cluster;
     const uint32_t layers = d->space->model->layers;
@@ -270,9 +270,9 @@ static bool balance(const dealer *d, orr_plan_layout *l)
     return true;
 }
 
-static void add_with_sections(dealer *d, const orr_plan_layout *layout)
+static void add_with_sections(dealer *d, const orr_space_layout *layout)
 {
-    orr_plan_layout balanced = *layout;
+    orr_space_layout balanced = *layout;
     add(d, layout);
     const bool may = !is_said(layout->section_stages) && layout->dp_outer == 1 &&
                      !d->space->alike && (d->space->words.searched & ORR_SEARCH_PLACEMENT);
@@ -312,7 +312,7 @@ static void add_stages(dealer *d, uint32_t set, uint32_t outer)
         left &= ~part;
     }
     for (uint32_t i = 0; i < n; i++) {
-        orr_plan_layout l = begin(d, ORR_CROSS_PP, all[i], outer);
+        orr_space_layout l = begin(d, ORR_CROSS_PP, all[i], outer);
         l.pp_crosses = true;
         l.dp_crosses = outer > 1;
         add_with_sections(d, &l);
@@ -340,7 +340,7 @@ static bool crosses(const orr_space *s, orr_cross cross)
 }
 
 uint32_t orr_space_site_layouts(const orr_space *space, const orr_plan *degrees,
-                                const uint8_t *order, orr_plan_layout *ret, uint32_t room)
+                                const uint8_t *order, orr_space_layout *ret, uint32_t room)
 {
     dealer d = {space, degrees, order, ret, 0, room};
     const uint32_t n_sites = space->cluster->n_sites;

@@ -110,9 +110,9 @@ static void list_wires(orr_space *s)
                                       ORR_AT_wire_ep};
     bool said = false; /* of any level or cut what its network is */
     for (uint32_t l = 0; l < s->cluster->n_levels; l++)
-        said |= s->cluster->levels[l].wire != NULL;
+        said |= s->cluster->levels[l].transport != NULL;
     for (uint32_t c = 0; c < s->cluster->n_cuts; c++)
-        said |= s->cluster->cuts[c].wire != NULL;
+        said |= s->cluster->cuts[c].transport != NULL;
     for (uint32_t i = 0; i < sizeof FIELDS / sizeof *FIELDS; i++) {
         add(&s->list[FIELDS[i]], 0);
         for (uint32_t w = 1; said && w < ORR_WIRES; w++)

@@ -84,18 +84,18 @@ orr_status orr_space_make_bare(orr_space *s, orr_arena *arena, orr_error *err)
 {
     const orr_cluster *c = s->cluster;
     for (uint32_t field = ORR_AT_wire_dp; field <= ORR_AT_wire_ep; field++)
-        s->wired |= s->list[field].n > 1 || s->list[field].at[0] != 0;
+        s->chooses_transport |= s->list[field].n > 1 || s->list[field].at[0] != 0;
     orr_level *levels = orr_arena_array(arena, orr_level, c->n_levels);
     orr_cut *cuts = orr_arena_array(arena, orr_cut, c->n_cuts);
     if (levels == NULL || cuts == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < c->n_levels; i++) {
         levels[i] = c->levels[i];
-        levels[i].wire = NULL;
+        levels[i].transport = NULL;
     }
     for (uint32_t i = 0; i < c->n_cuts; i++) {
         cuts[i] = c->cuts[i];
-        cuts[i].wire = NULL;
+        cuts[i].transport = NULL;
     }
     s->bare = *c;
     s->bare.levels = levels;

@@ -13,7 +13,7 @@ enum { SCHEDULES = 96, SHARDINGS = 96, PARTS = 256 };
 typedef struct way_to_run {
     uint8_t schedule;
     uint32_t vp, group;
-    orr_reliefs reliefs;
+    orr_reliefs memory_options;
 } way_to_run;
 typedef struct way_to_shard {
     uint8_t zero, reshard, gradients;
@@ -22,10 +22,10 @@ typedef struct way_to_shard {
 
 typedef struct walker {
     const orr_space *space;
-    const orr_walk *walk;
+    const orr_plan_walk *walk;
     way_to_run schedules[SCHEDULES];
     uint32_t n_schedules;
-    orr_plan_layout layouts[ORR_SPACE_LAYOUTS];
+    orr_space_layout layouts[ORR_SPACE_LAYOUTS];
     uint32_t n_layouts;
     way_to_shard shardings[SHARDINGS];
     uint32_t n_shardings;
@@ -75,7 +75,7 @@ static void add_schedule(walker *w, const orr_plan *p, uint8_t name, uint32_t vp
         (p->pp > 1 && s->model->layers + 2 < chunks) ||
         !orr_space_allows(&s->words, ORR_AT_vp, vp) ||
         !orr_space_allows(&s->words, ORR_AT_group, group) ||
-        !orr_space_reliefs(s, &scheduled, &made.reliefs))
+        !orr_space_reliefs(s, &scheduled, &made.memory_options))
         return;
     w->schedules[w->n_schedules++] = made;
 }
@@ -252,7 +252,7 @@ static const uint8_t NETWORK[NETWORK_FIELDS] = {
     ORR_AT_wire_dp,      ORR_AT_wire_pp,   ORR_AT_wire_cp,  ORR_AT_wire_ep};
 
 /* A setting of what does not travel has its first value alone. */
-static uint32_t network_values(const orr_space *s, const orr_plan *p, const orr_plan_layout *layout,
+static uint32_t network_values(const orr_space *s, const orr_plan *p, const orr_space_layout *layout,
                                uint32_t field)
 {
     const uint32_t n = s->list[field].n;
@@ -278,7 +278,7 @@ static uint32_t network_values(const orr_space *s, const orr_plan *p, const orr_
     }
 }
 
-static double count_network(const orr_space *s, const orr_plan *p, const orr_plan_layout *layout)
+static double count_network(const orr_space *s, const orr_plan *p, const orr_space_layout *layout)
 {
     double n = 1;
     for (uint32_t i = 0; i < NETWORK_FIELDS; i++)
@@ -286,18 +286,18 @@ static double count_network(const orr_space *s, const orr_plan *p, const orr_pla
     return n;
 }
 
-static orr_status walk_network(const walker *w, orr_plan *p, const orr_plan_layout *layout,
-                               const orr_reliefs *reliefs, uint32_t at)
+static orr_status walk_network(const walker *w, orr_plan *p, const orr_space_layout *layout,
+                               const orr_reliefs *memory_options, uint32_t at)
 {
     if (at == NETWORK_FIELDS)
-        return w->walk->leaf(w->walk->ctx, p, reliefs, w->err);
+        return w->walk->leaf(w->walk->ctx, p, memory_options, w->err);
     const orr_space_list *list = &w->space->list[NETWORK[at]];
     const uint32_t n = network_values(w->space, p, layout, NETWORK[at]);
     if (w->walk->without_wires && NETWORK[at] >= ORR_AT_wire_dp)
-        return w->walk->leaf(w->walk->ctx, p, reliefs, w->err);
+        return w->walk->leaf(w->walk->ctx, p, memory_options, w->err);
     for (uint32_t i = 0; i < n; i++) {
         orr_plan_put(p, NETWORK[at], list->at[i]);
-        ORR_TRY(walk_network(w, p, layout, reliefs, at + 1));
+        ORR_TRY(walk_network(w, p, layout, memory_options, at + 1));
     }
     return ORR_OK;
 }
@@ -306,7 +306,7 @@ orr_status orr_space_each_wire(const orr_space *s, const orr_plan *plan,
                                orr_status (*visit)(void *ctx, const orr_plan *plan, orr_error *err),
                                void *ctx, orr_error *err)
 {
-    static const orr_plan_layout none = {0};
+    static const orr_space_layout none = {0};
     uint32_t n[4], all = 1;
     for (uint32_t i = 0; i < 4; i++)
         all *= n[i] = network_values(s, plan, &none, ORR_AT_wire_dp + i);
@@ -330,11 +330,11 @@ static double count_reliefs(const walker *w)
 {
     double n = 0;
     for (uint32_t i = 0; i < w->n_schedules; i++)
-        n += orr_reliefs_count(&w->schedules[i].reliefs);
+        n += orr_reliefs_count(&w->schedules[i].memory_options);
     return n;
 }
 
-static orr_status walk_schedule(walker *w, const orr_plan *laid, const orr_plan_layout *layout,
+static orr_status walk_schedule(walker *w, const orr_plan *laid, const orr_space_layout *layout,
                                 const way_to_run *schedule)
 {
     orr_plan p = *laid;
@@ -342,7 +342,7 @@ static orr_status walk_schedule(walker *w, const orr_plan *laid, const orr_plan_
     p.vp = schedule->vp;
     p.group = schedule->group;
     const double n = w->n_shardings * count_network(w->space, &p, layout) *
-                     orr_reliefs_count(&schedule->reliefs);
+                     orr_reliefs_count(&schedule->memory_options);
     if (w->walk->leaf == NULL || !enters(w, ORR_WALK_SCHEDULE, &p, n))
         return ORR_OK;
     for (uint32_t i = 0; i < w->n_shardings; i++) {
@@ -352,18 +352,18 @@ static orr_status walk_schedule(walker *w, const orr_plan *laid, const orr_plan_
         p.prefetch = sharding->prefetch;
         p.reshard = sharding->reshard;
         p.gradients = sharding->gradients;
-        ORR_TRY(walk_network(w, &p, layout, &schedule->reliefs, 0));
+        ORR_TRY(walk_network(w, &p, layout, &schedule->memory_options, 0));
     }
     return ORR_OK;
 }
 
 static orr_status walk_layouts(walker *w, const orr_plan *p)
 {
-    const double reliefs = count_reliefs(w);
+    const double memory_options = count_reliefs(w);
     for (uint32_t l = 0; l < w->n_layouts; l++) {
         const orr_plan laid = orr_laid_out(p, &w->layouts[l]);
         list_shardings(w, &laid);
-        const double n = w->n_shardings * count_network(w->space, &laid, &w->layouts[l]) * reliefs;
+        const double n = w->n_shardings * count_network(w->space, &laid, &w->layouts[l]) * memory_options;
         if (!enters(w, ORR_WALK_LAYOUT, &laid, n))
             continue;
         for (uint32_t i = 0; i < w->n_schedules; i++)
@@ -413,7 +413,7 @@ static void sift_schedules(walker *w, const orr_plan *degrees, double layouts)
         p.schedule = run->schedule;
         p.vp = run->vp;
         p.group = run->group;
-        if (enters(w, ORR_WALK_ANYWHERE, &p, layouts * orr_reliefs_count(&run->reliefs)))
+        if (enters(w, ORR_WALK_ANYWHERE, &p, layouts * orr_reliefs_count(&run->memory_options)))
             w->schedules[n++] = *run;
     }
     w->n_schedules = n;
@@ -453,7 +453,7 @@ static orr_status walk_replicas(walker *w, const orr_plan *stages)
     return ORR_OK;
 }
 
-orr_status orr_space_walk(const orr_space *space, const orr_plan *family, const orr_walk *walk,
+orr_status orr_space_walk(const orr_space *space, const orr_plan *family, const orr_plan_walk *walk,
                           orr_error *err)
 {
     walker w = {.space = space, .walk = walk, .err = err};
@@ -494,7 +494,7 @@ double orr_space_count(const orr_space *space, const orr_families *families)
         const orr_plan **of = is_block ? &block_of : &other_of;
         double *n = is_block ? &block : &other;
         if (*of == NULL || !counts_alike(*of, plan)) {
-            const orr_walk walk = {.enter = add_up, .ctx = n};
+            const orr_plan_walk walk = {.enter = add_up, .ctx = n};
             *n = 0;
             *of = plan;
             if (orr_space_walk(space, plan, &walk, NULL) != ORR_OK)

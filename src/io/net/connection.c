@@ -162,7 +162,7 @@ void orr_net_link_pushed(orr_net_system *net, orr_net_link *link, bool moved)
     }
 }
 
-bool orr_net_link_frame(orr_net_system *net, orr_net_link *link, const orr_frame *frame,
+bool orr_net_link_frame(orr_net_system *net, orr_net_link *link, const orr_net_frame *frame,
                         const void *payload)
 {
     (void)net;
@@ -171,7 +171,7 @@ bool orr_net_link_frame(orr_net_system *net, orr_net_link *link, const orr_frame
     return !link->dead;
 }
 
-bool orr_net_link_place(orr_net_system *net, orr_net_link *link, const orr_frame *frame, bool reads)
+bool orr_net_link_place(orr_net_system *net, orr_net_link *link, const orr_net_frame *frame, bool reads)
 {
     const orr_net_user *user = link->user;
     void *to = NULL;

@@ -23,7 +23,7 @@ static int64_t now_ns(void)
     return orr_clock_now_ns(&orr_clock_monotonic);
 }
 
-static void tell(orr_net_system *net, orr_net_link *link, unsigned what)
+static void dispatch(orr_net_system *net, orr_net_link *link, unsigned what)
 {
     if ((what & ORR_TODO_CONNECTED) != 0)
         orr_net_link_connected(net, link);
@@ -37,7 +37,7 @@ static void tell(orr_net_system *net, orr_net_link *link, unsigned what)
 }
 
 /* Those that stand there now; what comes of telling them is for the next poll. */
-static bool tell_all(orr_net_system *net)
+static bool dispatch_deferred(orr_net_system *net)
 {
     orr_net_link *last = net->todo_last, *link = NULL;
     if (last == NULL)
@@ -51,12 +51,12 @@ static bool tell_all(orr_net_system *net)
         link->in_todo = false;
         link->todo = 0;
         if (!link->dead)
-            tell(net, link, what);
+            dispatch(net, link, what);
     }
     return true;
 }
 
-static int64_t first_alarm_ns(const orr_net_system *net)
+static int64_t next_timer_ns(const orr_net_system *net)
 {
     int64_t first_ns = net->flushing > 0 ? net->flush_check_ns : INT64_MAX;
     for (size_t i = 0; i < net->alarms.n; i++)
@@ -81,7 +81,7 @@ static void check_flushes(orr_net_system *net, int64_t at_ns)
     }
 }
 
-static bool ring_alarms(orr_net_system *net)
+static bool fire_timers(orr_net_system *net)
 {
     const int64_t at_ns = now_ns();
     bool rang = false;
@@ -102,7 +102,7 @@ static bool ring_alarms(orr_net_system *net)
     return rang;
 }
 
-static bool look_at_shms(orr_net_system *net)
+static bool progress_shared_memory(orr_net_system *net)
 {
     bool moved = false;
     for (size_t i = 0; i < net->shms.n; i++)
@@ -123,7 +123,7 @@ static void refuse_one(orr_net_system *net, int listener)
     net->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void welcome(orr_net_system *net, const orr_net_listener *from, int fd)
+static void add_accepted(orr_net_system *net, const orr_net_listener *from, int fd)
 {
     orr_net_link *link;
     const orr_net_user *user = from->user;
@@ -156,7 +156,7 @@ static void accept_some(orr_net_system *net, uint64_t id)
         if (fd < 0)
             return;
         const orr_net_listener copy = *from;
-        welcome(net, &copy, fd);
+        add_accepted(net, &copy, fd);
     }
 }
 
@@ -200,15 +200,15 @@ static bool handle_events(orr_net_system *net, int64_t for_ns)
 
 static bool turn(orr_net_system *net)
 {
-    bool did = tell_all(net);
-    did |= ring_alarms(net);
-    did |= look_at_shms(net);
+    bool did = dispatch_deferred(net);
+    did |= fire_timers(net);
+    did |= progress_shared_memory(net);
     if (!did || ++net->unlooked >= UNLOOKED_MOST)
         did |= handle_events(net, 0);
     return did;
 }
 
-static void relax(void)
+static void cpu_relax(void)
 {
 #if defined __x86_64__ || defined __i386__
     __builtin_ia32_pause();
@@ -222,8 +222,8 @@ static bool spin(orr_net_system *net, int64_t until_ns)
     if (__builtin_add_overflow(begin_ns, net->options.spin_ns, &end_ns) || end_ns > until_ns)
         end_ns = until_ns;
     while (now_ns() < end_ns) {
-        for (int i = 0; i < LOOKS && net->shms.n > 0; i++, relax())
-            if (look_at_shms(net))
+        for (int i = 0; i < LOOKS && net->shms.n > 0; i++, cpu_relax())
+            if (progress_shared_memory(net))
                 return true;
         if (turn(net))
             return true;
@@ -238,8 +238,8 @@ static void sleep_until(orr_net_system *net, int64_t until_ns)
     for (size_t i = 0; i < net->shms.n; i++)
         if (net->shms.at[i] != NULL)
             orr_net_shm_sleeps(net->shms.at[i], true);
-    if (!look_at_shms(net) && net->todo_first == NULL) {
-        const int64_t first_ns = first_alarm_ns(net);
+    if (!progress_shared_memory(net) && net->todo_first == NULL) {
+        const int64_t first_ns = next_timer_ns(net);
         if (first_ns < until_ns)
             until_ns = first_ns;
         const int64_t at_ns = now_ns();
@@ -248,8 +248,8 @@ static void sleep_until(orr_net_system *net, int64_t until_ns)
     for (size_t i = 0; i < net->shms.n; i++)
         if (net->shms.at[i] != NULL)
             orr_net_shm_sleeps(net->shms.at[i], false);
-    look_at_shms(net);
-    ring_alarms(net);
+    progress_shared_memory(net);
+    fire_timers(net);
 }
 
 void orr_net_poll(orr_net *self, int64_t until_ns)

@@ -21,14 +21,14 @@ uint64_t orr_frame_hash(const void *payload, size_t bytes)
     return hash == 0 ? 1 : hash;
 }
 
-static uint32_t header_hash(const orr_frame *frame)
+static uint32_t header_hash(const orr_net_frame *frame)
 {
-    orr_frame copy = *frame;
+    orr_net_frame copy = *frame;
     copy.header_hash = 0;
     return XXH32(&copy, sizeof copy, 0);
 }
 
-void orr_frame_seal(orr_frame *frame, const void *payload, bool unchecked)
+void orr_frame_seal(orr_net_frame *frame, const void *payload, bool unchecked)
 {
     frame->magic = magic;
     if (frame->payload_hash == 0)
@@ -36,13 +36,13 @@ void orr_frame_seal(orr_frame *frame, const void *payload, bool unchecked)
     frame->header_hash = header_hash(frame);
 }
 
-bool orr_frame_holds(const orr_frame *frame)
+bool orr_frame_holds(const orr_net_frame *frame)
 {
     return frame->magic == magic && frame->payload_hash != 0 &&
            frame->header_hash == header_hash(frame);
 }
 
-bool orr_frame_payload_holds(const orr_frame *frame, const void *payload)
+bool orr_frame_payload_holds(const orr_net_frame *frame, const void *payload)
 {
     return frame->payload_hash == orr_frame_hash(payload, frame->bytes);
 }
@@ -106,7 +106,7 @@ orr_frame_got orr_frame_reader_next(orr_frame_reader *reader, bool unchecked)
     if (!reader->inside) {
         if (reader->end - reader->begin < ORR_FRAME_BYTES)
             return ORR_GOT_NOTHING;
-        orr_frame frame;
+        orr_net_frame frame;
         memcpy(&frame, reader->ahead + reader->begin, sizeof frame);
         if (!orr_frame_holds(&frame))
             return ORR_GOT_CORRUPT;
@@ -121,7 +121,7 @@ orr_frame_got orr_frame_reader_next(orr_frame_reader *reader, bool unchecked)
     return judged(reader, unchecked);
 }
 
-void orr_frame_reader_begin(orr_frame_reader *reader, const orr_frame *frame)
+void orr_frame_reader_begin(orr_frame_reader *reader, const orr_net_frame *frame)
 {
     reader->frame = *frame;
     reader->to = NULL;

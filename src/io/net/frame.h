@@ -11,15 +11,15 @@
 /* XXH3, 64 bits; never 0, which in a header says "not hashed yet". */
 uint64_t orr_frame_hash(const void *payload, size_t bytes);
 /* Fills in magic, header_hash and, where it is 0, payload_hash. `unchecked`: the payload's is 1. */
-void orr_frame_seal(orr_frame *frame, const void *payload, bool unchecked);
-bool orr_frame_holds(const orr_frame *frame); /* its magic and its hash */
-bool orr_frame_payload_holds(const orr_frame *frame, const void *payload);
+void orr_frame_seal(orr_net_frame *frame, const void *payload, bool unchecked);
+bool orr_frame_holds(const orr_net_frame *frame); /* its magic and its hash */
+bool orr_frame_payload_holds(const orr_net_frame *frame, const void *payload);
 
 /* Takes frames out of a stream. Bytes of a payload go straight to where they are wanted; headers
  * and what is small are read ahead. Nothing is allocated but the room, when it is first needed. */
 enum { ORR_READER_AHEAD = 4096 };
 typedef struct orr_frame_reader {
-    orr_frame frame;   /* whose payload is being read, when inside    */
+    orr_net_frame frame;   /* whose payload is being read, when inside    */
     uint8_t *to;       /* of its payload; NULL: dropped               */
     size_t had;        /* of its payload                              */
     bool inside;       /* a frame, between its header and its end     */
@@ -45,7 +45,7 @@ orr_frame_got orr_frame_reader_next(orr_frame_reader *reader, bool unchecked);
  * memory. */
 bool orr_frame_reader_place(orr_frame_reader *reader, void *to);
 /* Begins a frame whose header came by another way. */
-void orr_frame_reader_begin(orr_frame_reader *reader, const orr_frame *frame);
+void orr_frame_reader_begin(orr_frame_reader *reader, const orr_net_frame *frame);
 void orr_frame_reader_done(orr_frame_reader *reader);
 
 #endif /* ORR_IO_NET_FRAME_H */

@@ -25,7 +25,7 @@ enum { ORR_FRAME_BYTES = 64, ORR_NET_ADDRESS = 160, ORR_NET_ROOM = 1 << 16 };
  * header_hash and, where it is 0, payload_hash (XXH3, 64 bits, of the payload; never 0); the rest is
  * the sender's. Headers are always checked; payloads are where they pass a network. Through shared
  * memory they are not, nor hashed: a payload_hash that the sender left 0 is 1 there. */
-typedef struct orr_frame {
+typedef struct orr_net_frame {
     uint32_t magic;
     uint16_t kind;          /* of message                                              */
     uint16_t lane;          /* ring: direction and stream; else the rank in the replica */
@@ -35,8 +35,8 @@ typedef struct orr_frame {
     uint32_t header_hash;   /* XXH32 of the header with this field 0                   */
     uint64_t payload_hash;
     uint64_t from;          /* the sender's number, as the protocol has it             */
-} orr_frame;
-_Static_assert(sizeof(orr_frame) == ORR_FRAME_BYTES, "a frame's header is on the wire as it is");
+} orr_net_frame;
+_Static_assert(sizeof(orr_net_frame) == ORR_FRAME_BYTES, "a frame's header is on the wire as it is");
 
 typedef enum orr_net_end {
     ORR_NET_GONE,    /* the peer closed, or its process died          */
@@ -54,10 +54,10 @@ typedef struct orr_net_user {
     /* Where the payload is to be read to, at least frame->bytes. NULL, or no function: up to
      * ORR_NET_ROOM bytes in the net's own room; of more, the payload is dropped and frame() gets NULL.
      * May be called, and the memory written to, though the frame then turns out to be corrupt. */
-    void *(*place)(void *ctx, orr_conn conn, const orr_frame *frame);
+    void *(*place)(void *ctx, orr_conn conn, const orr_net_frame *frame);
     /* A whole frame, checked. `payload`: where place() said, or memory of the net's (its own room, or the
      * ring of shared memory, also where place() said something) that lasts until this returns. */
-    void (*frame)(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload);
+    void (*frame)(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload);
     void (*drained)(void *ctx, orr_conn conn); /* all that was sent has been handed over; or NULL */
     void (*closed)(void *ctx, orr_conn conn, orr_net_end why); /* not by close(); conn is no more */
     void (*woken)(void *ctx);                  /* wake_at() has come; or NULL */
@@ -79,7 +79,7 @@ struct orr_net {
     /* In order, on a connection. `payload`: frame->bytes; if `keep`, the caller leaves it as it is until
      * drained() or until the connection is no more, else it is copied. To a connection that is no more:
      * nothing. */
-    void (*send)(orr_net *net, orr_conn conn, const orr_frame *frame, const void *payload, bool keep);
+    void (*send)(orr_net *net, orr_conn conn, const orr_net_frame *frame, const void *payload, bool keep);
     size_t (*queued)(orr_net *net, orr_conn conn); /* bytes not handed over yet */
     /* What is queued is lost, unless `flush`: then it is handed over first. No callback follows. */
     void (*close)(orr_net *net, orr_conn conn, bool flush);

@@ -11,7 +11,7 @@
 
 /* Frames to be sent, oldest first. */
 typedef struct orr_net_out {
-    orr_frame frame;
+    orr_net_frame frame;
     const uint8_t *payload; /* the caller keeps it; NULL: copied */
     uint64_t copy;          /* where, in all that was ever copied */
 } orr_net_out;
@@ -30,7 +30,7 @@ enum { ORR_NET_BATCH = 16 }; /* frames to one system call */
 
 /* `frame` is sealed; `moved` bytes of it have gone already. False: out of memory, nothing changed.
  */
-bool orr_net_queue_add(orr_net_queue *queue, const orr_frame *frame, const void *payload, bool keep,
+bool orr_net_queue_add(orr_net_queue *queue, const orr_net_frame *frame, const void *payload, bool keep,
                        size_t moved) ORR_MUST_CHECK;
 const uint8_t *orr_net_queue_payload(const orr_net_queue *queue, const orr_net_out *out);
 static inline orr_net_out *orr_net_queue_nth(const orr_net_queue *queue, uint32_t i)
@@ -55,7 +55,7 @@ typedef struct orr_net_wire {
     void (*ready)(orr_net_system *net, orr_net_link *link, uint32_t events); /* of epoll */
     void (*push)(orr_net_system *net, orr_net_link *link); /* sends of the queue what goes */
     /* Sends a frame at once as far as it goes: how much of header and payload. */
-    size_t (*write)(orr_net_system *net, orr_net_link *link, const orr_frame *frame,
+    size_t (*write)(orr_net_system *net, orr_net_link *link, const orr_net_frame *frame,
                     const void *payload);
     void (*waits)(orr_net_system *net, orr_net_link *link); /* something was queued; or NULL */
     bool unhashed;                    /* payloads are not checked on it, and so not hashed for it */
@@ -154,10 +154,10 @@ void orr_net_link_broken(orr_net_system *net, orr_net_link *link);
 void orr_net_link_pushed(orr_net_system *net, orr_net_link *link, bool moved);
 /* The user is asked and told; false: the link is dead. place(): and the reader reads there, if it
  * `reads`. */
-bool orr_net_link_place(orr_net_system *net, orr_net_link *link, const orr_frame *frame,
+bool orr_net_link_place(orr_net_system *net, orr_net_link *link, const orr_net_frame *frame,
                         bool reads);
 bool orr_net_link_frames(orr_net_system *net, orr_net_link *link, uint32_t *count);
-bool orr_net_link_frame(orr_net_system *net, orr_net_link *link, const orr_frame *frame,
+bool orr_net_link_frame(orr_net_system *net, orr_net_link *link, const orr_net_frame *frame,
                         const void *payload);
 /* How long a flush may stand still. Assumed: longer than any pause of a peer that lives. */
 enum { ORR_NET_FLUSH_S = 5 };

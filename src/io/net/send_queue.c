@@ -71,7 +71,7 @@ static void copy_in(orr_net_queue *queue, const void *payload, size_t bytes)
     queue->copies_end += bytes;
 }
 
-bool orr_net_queue_add(orr_net_queue *queue, const orr_frame *frame, const void *payload, bool keep,
+bool orr_net_queue_add(orr_net_queue *queue, const orr_net_frame *frame, const void *payload, bool keep,
                        size_t moved)
 {
     const size_t bytes = frame->bytes;

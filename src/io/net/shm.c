@@ -69,12 +69,12 @@ static uint8_t *write_at(const orr_net_shm *shm)
     return shm->out_bytes + (shm->written & (shm->ring_bytes - 1));
 }
 
-static bool is_whole(const orr_net_shm *shm, const orr_frame *frame)
+static bool is_whole(const orr_net_shm *shm, const orr_net_frame *frame)
 {
     return LINE + lines(frame->bytes) <= shm->ring_bytes / 2;
 }
 
-static size_t write_frame(orr_net_system *net, orr_net_link *link, const orr_frame *frame,
+static size_t write_frame(orr_net_system *net, orr_net_link *link, const orr_net_frame *frame,
                           const void *payload)
 {
     orr_net_shm *shm = link->shm;
@@ -141,7 +141,7 @@ static void consume(orr_net_link *link, size_t bytes)
  * the end. */
 static size_t take_frame(orr_net_system *net, orr_net_link *link, const uint8_t *at, size_t here)
 {
-    orr_frame frame;
+    orr_net_frame frame;
     memcpy(&frame, at, sizeof frame);
     if (!orr_frame_holds(&frame)) {
         orr_net_link_end(net, link, ORR_NET_CORRUPT);

@@ -87,7 +87,7 @@ static bool join(orr_net_system *net, orr_net_link *link, int memory, size_t rin
 }
 
 /* Somebody else of this machine may know the name. */
-static bool is_ours(int fd)
+static bool is_same_user(int fd)
 {
     struct ucred peer;
     socklen_t n = sizeof peer;
@@ -125,7 +125,7 @@ static bool send_memory(int fd, int memory, size_t ring_bytes)
 bool orr_net_shm_accept(orr_net_system *net, orr_net_link *link)
 {
     const size_t ring_bytes = ring_bytes_of(net);
-    if (!is_ours(link->fd))
+    if (!is_same_user(link->fd))
         return false;
     const int memory = make_memory(HEAD + 2 * ring_bytes);
     if (memory < 0)
@@ -233,7 +233,7 @@ orr_status orr_net_shm_connect(orr_net_system *net, const orr_net_user *user,
         return status;
     }
     link->calling = true;
-    if (connect(fd, (struct sockaddr *)&at, n) != 0 || !is_ours(fd) ||
+    if (connect(fd, (struct sockaddr *)&at, n) != 0 || !is_same_user(fd) ||
         !orr_net_link_watch(net, link, true, false))
         orr_net_link_fail(net, link, ORR_NET_REFUSED);
     *ret = link->conn;

@@ -92,14 +92,14 @@ static orr_status connect_to(orr_net *self, const orr_net_user *user, const char
     return orr_net_tcp_connect(net, user, &address, ret, err);
 }
 
-static void send_frame(orr_net *self, orr_conn conn, const orr_frame *frame, const void *payload,
+static void send_frame(orr_net *self, orr_conn conn, const orr_net_frame *frame, const void *payload,
                        bool keep)
 {
     orr_net_system *net = system_of(self);
     orr_net_link *link = link_of(net, conn);
     if (link == NULL || link->broken)
         return;
-    orr_frame sealed = *frame;
+    orr_net_frame sealed = *frame;
     orr_frame_seal(&sealed, payload, net->options.unchecked || link->wire->unhashed);
     size_t moved = 0;
     if (!link->calling && link->queue.n == 0)

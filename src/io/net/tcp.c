@@ -93,7 +93,7 @@ orr_status orr_net_tcp_listen(orr_net_system *net, orr_net_address *address, int
 }
 
 /* The next address that can be called: -1, none is left. */
-static int call_next(const orr_net_system *net, orr_net_link *link)
+static int connect_next(const orr_net_system *net, orr_net_link *link)
 {
     while (link->calls.next < link->calls.n) {
         const int i = link->calls.next++;
@@ -125,7 +125,7 @@ orr_status orr_net_tcp_connect(orr_net_system *net, const orr_net_user *user,
     freeaddrinfo(found);
     ORR_TRY(status);
     link->calling = true;
-    link->fd = call_next(net, link);
+    link->fd = connect_next(net, link);
     if (link->fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS)) {
         orr_net_link_kill(net, link);
         return orr_fail(err, ORR_IO, "calling %s:%s: %s", address->host, address->port,
@@ -138,7 +138,7 @@ orr_status orr_net_tcp_connect(orr_net_system *net, const orr_net_user *user,
 }
 
 /* A call of a free port of this machine from that very port reaches itself. */
-static bool is_own_echo(int fd)
+static bool is_self_connection(int fd)
 {
     struct sockaddr_storage here, there;
     socklen_t here_n = sizeof here, there_n = sizeof there;
@@ -149,19 +149,19 @@ static bool is_own_echo(int fd)
            memcmp(&here, &there, here_n) == 0;
 }
 
-static void answered(orr_net_system *net, orr_net_link *link)
+static void on_connected(orr_net_system *net, orr_net_link *link)
 {
     int error = 0;
     socklen_t n = sizeof error;
     getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &n);
-    if (error == 0 && !is_own_echo(link->fd)) {
+    if (error == 0 && !is_self_connection(link->fd)) {
         orr_net_link_connected(net, link);
         if (!link->dead && link->queue.n == 0)
             orr_net_link_watch(net, link, false, false);
         return;
     }
     close(link->fd);
-    link->fd = call_next(net, link);
+    link->fd = connect_next(net, link);
     if (link->fd < 0 || !orr_net_link_watch(net, link, true, true))
         orr_net_link_end(net, link, ORR_NET_REFUSED);
 }
@@ -179,7 +179,7 @@ static ssize_t send_rest(int fd, struct iovec *rest, int n)
     return sent >= 0 ? sent : is_later(errno) ? 0 : -1;
 }
 
-static size_t write_frame(orr_net_system *net, orr_net_link *link, const orr_frame *frame,
+static size_t write_frame(orr_net_system *net, orr_net_link *link, const orr_net_frame *frame,
                           const void *payload)
 {
     struct iovec rest[2] = {{(void *)frame, sizeof *frame}, {(void *)payload, frame->bytes}};
@@ -240,7 +240,7 @@ static void ready(orr_net_system *net, orr_net_link *link, uint32_t events)
 {
     if (link->calling) {
         if ((events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0)
-            answered(net, link);
+            on_connected(net, link);
         return;
     }
     if ((events & EPOLLOUT) != 0 && !link->broken)

@@ -13,7 +13,7 @@
 
 /* The bytes of the file as they lie there: read() in steps, or memory. A decoder takes
  * from the front of at[0..n) and asks for more when it is empty. */
-typedef struct orr_source {
+typedef struct orr_raw_input {
     const uint8_t *at;
     size_t         n;
     uint64_t       offset; /* in the file, of `at` */
@@ -22,11 +22,11 @@ typedef struct orr_source {
     bool           owns_fd;
     uint8_t       *buffer; /* of fd */
     size_t         buffer_bytes;
-} orr_source;
+} orr_raw_input;
 
 /* Read more behind at[0..n), which may move; sets `ended` when there is none. */
-orr_status orr_source_fill(orr_source *source, orr_error *err) ORR_MUST_CHECK;
-static inline void orr_source_take(orr_source *source, size_t n)
+orr_status orr_source_fill(orr_raw_input *source, orr_error *err) ORR_MUST_CHECK;
+static inline void orr_source_take(orr_raw_input *source, size_t n)
 {
     source->at += n;
     source->n -= n;
@@ -37,7 +37,7 @@ typedef struct orr_decoder_ops {
     orr_status (*open)(void **ret_state, orr_error *err);
     /* Decode some into buffer[0..room), room > 0. *ret_n == 0 is the end. *ret_truncated:
      * the input ended where the format does not. */
-    orr_status (*read)(void *state, orr_source *source, uint8_t *buffer, size_t room,
+    orr_status (*read)(void *state, orr_raw_input *source, uint8_t *buffer, size_t room,
                        size_t *ret_n, bool *ret_truncated, orr_error *err);
     void (*close)(void *state); /* NULL is allowed */
 } orr_decoder_ops;

@@ -63,7 +63,7 @@ static void decoder_close(void *state)
 }
 
 /* Another member may follow at once; anything else behind the last one is not gzip. */
-static orr_status begin_member(decoder *d, const orr_source *source, orr_error *err)
+static orr_status begin_member(decoder *d, const orr_raw_input *source, orr_error *err)
 {
     static const uint8_t magic[2] = {0x1f, 0x8b};
     if (source->at[0] != magic[0] || (source->n > 1 && source->at[1] != magic[1]))
@@ -75,7 +75,7 @@ static orr_status begin_member(decoder *d, const orr_source *source, orr_error *
     return ORR_OK;
 }
 
-static orr_status inflate_failed(const decoder *d, int code, const orr_source *source,
+static orr_status inflate_failed(const decoder *d, int code, const orr_raw_input *source,
                                  orr_error *err)
 {
     if (code == Z_MEM_ERROR)
@@ -85,7 +85,7 @@ static orr_status inflate_failed(const decoder *d, int code, const orr_source *s
         (unsigned long long)source->offset, d->z.msg != NULL ? d->z.msg : "not a gzip stream");
 }
 
-static orr_status decoder_read(void *state, orr_source *source, uint8_t *buffer, size_t room,
+static orr_status decoder_read(void *state, orr_raw_input *source, uint8_t *buffer, size_t room,
                                size_t *ret_n, bool *ret_truncated, orr_error *err)
 {
     decoder *d = state;

@@ -19,7 +19,7 @@ enum {
 static const size_t default_limit_bytes = (size_t)1 << 30;
 
 struct orr_stream {
-    orr_source source;
+    orr_raw_input source;
     const orr_decoder_ops *decoder; /* NULL: plain */
     void *decoder_state;
     bool tolerant, truncated, ended;
@@ -53,7 +53,7 @@ static orr_status read_some(int fd, uint8_t *to, size_t room, size_t *ret_n, orr
     }
 }
 
-orr_status orr_source_fill(orr_source *source, orr_error *err)
+orr_status orr_source_fill(orr_raw_input *source, orr_error *err)
 {
     if (source->fd < 0 || source->ended) {
         source->ended = true;
@@ -110,7 +110,7 @@ static orr_status check_limit(const orr_stream *stream, size_t window_n, orr_err
 /* The last bytes of plain memory are copied, so that more can be read behind them. */
 static orr_status copy_tail(orr_stream *stream, orr_error *err)
 {
-    orr_source *source = &stream->source;
+    orr_raw_input *source = &stream->source;
     const size_t n = stream->window.n + source->n;
     ORR_TRY(check_limit(stream, n, err));
     if (!grow_buffer(stream, n > 0 ? n : 1))
@@ -127,7 +127,7 @@ static orr_status copy_tail(orr_stream *stream, orr_error *err)
 /* Plain memory is its own window, all but the tail. */
 static orr_status open_plain_memory(orr_stream *stream, orr_error *err)
 {
-    orr_source *source = &stream->source;
+    orr_raw_input *source = &stream->source;
     if (source->n <= TAIL_BYTES)
         return copy_tail(stream, err);
     stream->window = (orr_window){.bytes = source->at, .n = source->n - TAIL_BYTES};
@@ -140,7 +140,7 @@ static bool window_is_memory(const orr_stream *stream)
     return stream->source.fd < 0 && stream->decoder == NULL && stream->step_bytes == SIZE_MAX;
 }
 
-static orr_status open_source(orr_source source, uint64_t file_size, orr_stream **ret,
+static orr_status open_source(orr_raw_input source, uint64_t file_size, orr_stream **ret,
                               orr_error *err)
 {
     orr_status status = ORR_OK;
@@ -195,12 +195,12 @@ orr_status orr_stream_open(const char *path, orr_stream **ret, orr_error *err)
         size = (uint64_t)about.st_size;
         (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     }
-    return open_source((orr_source){.fd = fd, .owns_fd = !is_stdin}, size, ret, err);
+    return open_source((orr_raw_input){.fd = fd, .owns_fd = !is_stdin}, size, ret, err);
 }
 
 orr_status orr_stream_open_memory(const void *bytes, size_t len, orr_stream **ret, orr_error *err)
 {
-    return open_source((orr_source){.fd = -1, .at = bytes, .n = len}, len, ret, err);
+    return open_source((orr_raw_input){.fd = -1, .at = bytes, .n = len}, len, ret, err);
 }
 
 void orr_stream_close(orr_stream *stream)
@@ -242,7 +242,7 @@ static orr_status make_room(orr_stream *stream, orr_error *err)
 static orr_status read_plain(orr_stream *stream, uint8_t *to, size_t room, size_t *ret_n,
                              orr_error *err)
 {
-    orr_source *source = &stream->source;
+    orr_raw_input *source = &stream->source;
     if (source->n > 0) {
         *ret_n = room < source->n ? room : source->n;
         memcpy(to, source->at, *ret_n);

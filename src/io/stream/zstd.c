@@ -47,7 +47,7 @@ static void decoder_close(void *state)
 }
 
 /* zstd does not say where; it is not before what it took so far. */
-static orr_status decompress_failed(size_t code, const orr_source *source, orr_error *err)
+static orr_status decompress_failed(size_t code, const orr_raw_input *source, orr_error *err)
 {
     if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
         return orr_fail_memory(err);
@@ -56,7 +56,7 @@ static orr_status decompress_failed(size_t code, const orr_source *source, orr_e
                          (unsigned long long)source->offset, ZSTD_getErrorName(code));
 }
 
-static orr_status decoder_read(void *state, orr_source *source, uint8_t *buffer, size_t room,
+static orr_status decoder_read(void *state, orr_raw_input *source, uint8_t *buffer, size_t room,
                                size_t *ret_n, bool *ret_truncated, orr_error *err)
 {
     decoder *d = state;

@@ -22,15 +22,15 @@ static const char magic[8] = "orrery1";
 
 enum { AGAIN_NS = 20 * 1000 * 1000, HOST_ROOM = 256, GREETING_MS = 2000 };
 /* Those who never wait for a deadline still do not look for others forever. */
-static const int64_t MEETING_NS = INT64_C(300) * 1000 * 1000 * 1000;
+static const int64_t RENDEZVOUS_NS = INT64_C(300) * 1000 * 1000 * 1000;
 
-typedef struct meeting {
+typedef struct rendezvous {
     uint32_t rank, ranks;
     int      listener;
     const char *const *addresses;
     int64_t  deadline_ns; /* of the clock */
     int     *sockets;
-} meeting;
+} rendezvous;
 
 static void pause_ns(int64_t ns)
 {
@@ -98,7 +98,7 @@ static int call_once(const struct addrinfo *to, int64_t deadline_ns)
     return -1;
 }
 
-static orr_status call(const meeting *m, uint32_t rank, uint32_t channel,
+static orr_status call(const rendezvous *m, uint32_t rank, uint32_t channel,
                        const struct addrinfo *found, orr_error *err)
 {
     greeting hello = {.rank = htonl(m->rank), .ranks = htonl(m->ranks), .to = htonl(rank),
@@ -123,7 +123,7 @@ static orr_status call(const meeting *m, uint32_t rank, uint32_t channel,
     }
 }
 
-static orr_status call_those_below(const meeting *m, orr_error *err)
+static orr_status connect_to_lower_ranks(const rendezvous *m, orr_error *err)
 {
     for (uint32_t rank = 0; rank < m->rank; rank++) {
         struct addrinfo *found = NULL;
@@ -138,7 +138,7 @@ static orr_status call_those_below(const meeting *m, orr_error *err)
 }
 
 /* Whoever called; strangers and those of another job are hung up on. True: one of ours. */
-static bool greet(const meeting *m, int s)
+static bool read_greeting(const rendezvous *m, int s)
 {
     greeting hello;
     size_t n = 0;
@@ -160,7 +160,7 @@ static bool greet(const meeting *m, int s)
     return true;
 }
 
-static orr_status hear_those_above(const meeting *m, orr_error *err)
+static orr_status accept_higher_ranks(const rendezvous *m, orr_error *err)
 {
     size_t left = (size_t)(m->ranks - 1 - m->rank) * ORR_CHANNELS;
     while (left > 0) {
@@ -176,7 +176,7 @@ static orr_status hear_those_above(const meeting *m, orr_error *err)
             return orr_fail(err, ORR_IO, "accepting a connection: %s", strerror(errno));
         if (s < 0)
             continue;
-        if (greet(m, s))
+        if (read_greeting(m, s))
             left--;
         else
             close(s);
@@ -197,14 +197,14 @@ static void raise_file_limit(void)
 orr_status orr_tcp_meet(uint32_t rank, uint32_t ranks, int listener, const char *const *addresses,
                         int64_t deadline_ns, int *sockets, orr_error *err)
 {
-    const int64_t within_ns = deadline_ns > 0 ? deadline_ns : MEETING_NS;
-    const meeting m = {.rank = rank, .ranks = ranks, .listener = listener, .addresses = addresses,
+    const int64_t within_ns = deadline_ns > 0 ? deadline_ns : RENDEZVOUS_NS;
+    const rendezvous m = {.rank = rank, .ranks = ranks, .listener = listener, .addresses = addresses,
                        .deadline_ns = orr_transport_now_ns() + within_ns, .sockets = sockets};
     raise_file_limit();
     if (rank + 1 < ranks && listen(listener, SOMAXCONN) != 0)
         return orr_fail(err, ORR_IO, "listening: %s", strerror(errno));
-    ORR_TRY(call_those_below(&m, err));
-    return hear_those_above(&m, err);
+    ORR_TRY(connect_to_lower_ranks(&m, err));
+    return accept_higher_ranks(&m, err);
 }
 
 static orr_status address_of(int s, const char *host, char *ret, size_t room, orr_error *err)

@@ -10,10 +10,10 @@
 #include "kernel/cpu/free_memory.h"
 #include "kernel/cpu/entries.h"
 
-static const orr_kernel_seat *const SEATS[ORR_OPS] = {
-#define SEAT_(name) [ORR_OP_##name] = &orr_cpu_##name,
-    ORR_CPU_SEAT_MAP(SEAT_)
-#undef SEAT_
+static const orr_kernel_seat *const ENTRIES[ORR_OPS] = {
+#define ENTRY_(name) [ORR_OP_##name] = &orr_cpu_##name,
+    ORR_CPU_SEAT_MAP(ENTRY_)
+#undef ENTRY_
 };
 
 /* From here on memory comes straight from the system, in pages of 2 MiB where it has them: a
@@ -93,8 +93,8 @@ static void fill(void)
     (void)snprintf(description, sizeof description, "%s, %s", model,
                    orr_cpu_level_name(orr_cpu_level()));
     for (int op = 0; op < ORR_OPS; op++)
-        if (SEATS[op] != NULL)
-            backend.seats[op] = *SEATS[op];
+        if (ENTRIES[op] != NULL)
+            backend.entries[op] = *ENTRIES[op];
 }
 
 orr_status orr_backend_cpu(orr_backend **ret, orr_error *err)

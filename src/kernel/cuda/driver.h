@@ -65,14 +65,14 @@ typedef struct orr_cuda {
     cublasLtHandle_t    blas;
     char                name[16], description[160];
 } orr_cuda;
-/* The device that seats run on: a kernel call does not name its backend, and one is open at a time. */
+/* The device that entries run on: a kernel call does not name its backend, and one is open at a time. */
 orr_cuda *orr_cuda_current(void);
 
 /* Blocks x by y of `threads`. */
 orr_status orr_cuda_launch(const orr_kernel_call *call, orr_cuda_kernel kernel, int64_t blocks,
                            uint32_t blocks_y, const orr_cuda_params *params,
                            orr_error *err) ORR_MUST_CHECK;
-/* Puts the seats of this room's files into the backend. */
+/* Puts the entries of this room's files into the backend. */
 void orr_cuda_seats(orr_backend *backend);
 extern const orr_kernel_seat orr_cuda_matmul_seat;
 

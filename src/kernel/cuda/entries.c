@@ -361,8 +361,8 @@ void orr_cuda_seats(orr_backend *backend)
 {
     static const struct {
         orr_op op;
-        orr_kernel_seat seat;
-    } seats[] = {
+        orr_kernel_seat entry;
+    } entries[] = {
         {ORR_OP_ADD, {.run = map, .accumulates = true}},
         {ORR_OP_MUL, {.run = map}},
         {ORR_OP_SCALE, {.run = map}},
@@ -398,7 +398,7 @@ void orr_cuda_seats(orr_backend *backend)
         {ORR_OP_ADAMW, {.run = optimizer}},
         {ORR_OP_SGD, {.run = optimizer}},
     };
-    for (size_t i = 0; i < sizeof seats / sizeof *seats; i++)
-        backend->seats[seats[i].op] = seats[i].seat;
-    backend->seats[ORR_OP_MATMUL] = orr_cuda_matmul_seat;
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
+        backend->entries[entries[i].op] = entries[i].entry;
+    backend->entries[ORR_OP_MATMUL] = orr_cuda_matmul_seat;
 }

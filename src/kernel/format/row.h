@@ -14,7 +14,7 @@ void orr_row_read_from(orr_row_format format, const void *row, int64_t from, int
  * keep any. */
 void orr_row_write(orr_row_format format, const float *values, int64_t n, void *ret);
 
-/* Row `i` of a table in pieces; no check of `i`. */
+/* Row `i` of a table in segments; no check of `i`. */
 const void *orr_row_at(const orr_rows *rows, int64_t i);
 
 /* FP32, FP16, BF16 and FP64, one number behind another. */

@@ -286,14 +286,14 @@ void orr_numbers_write(orr_dtype dtype, const float *from, int64_t n, void *ret)
 
 const void *orr_row_at(const orr_rows *rows, int64_t i)
 {
-    uint32_t low = 0, high = rows->n_pieces;
+    uint32_t low = 0, high = rows->n_segments;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
-        if (rows->pieces[middle].first <= i)
+        if (rows->segments[middle].first <= i)
             low = middle;
         else
             high = middle;
     }
-    const orr_row_piece *piece = &rows->pieces[low];
+    const orr_row_piece *piece = &rows->segments[low];
     return (const char *)piece->data + (i - piece->first) * rows->row_bytes;
 }

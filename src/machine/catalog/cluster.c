@@ -107,11 +107,11 @@ static orr_status complete_level(const orr_yaml *map, const orr_catalog *parts, 
 static orr_status read_transport(const orr_yaml *map, const orr_scope *scope, orr_level *level,
                                  orr_error *err)
 {
-    orr_wire *wire = orr_arena_one(scope->arena, orr_wire);
-    if (wire == NULL)
+    orr_wire *transport = orr_arena_one(scope->arena, orr_wire);
+    if (transport == NULL)
         return orr_fail_memory(err);
-    level->wire = wire;
-    return orr_wire_read(map, scope, wire, err);
+    level->transport = transport;
+    return orr_wire_read(map, scope, transport, err);
 }
 
 static orr_status read_level(const orr_yaml *map, const orr_scope *scope, const orr_catalog *parts,

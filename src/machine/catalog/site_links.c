@@ -55,7 +55,7 @@ const orr_field *orr_cut_fields(size_t *ret_n)
 /* A pair of sites while rules are read. */
 typedef struct draft {
     rule said; /* by the last rule that said it */
-    orr_wire wire;
+    orr_wire transport;
     bool has_wire;
     const orr_yaml *at; /* the last rule about it; NULL: none */
 } draft;
@@ -159,7 +159,7 @@ static orr_status say(const reader *r, const orr_yaml *map, const rule *said, dr
     if (!says(map, "transport"))
         return ORR_OK;
     d->has_wire = true;
-    return orr_wire_read(orr_yaml_find(map, "transport"), r->scope, &d->wire, err);
+    return orr_wire_read(orr_yaml_find(map, "transport"), r->scope, &d->transport, err);
 }
 
 /* A name of a rule for all cuts of a kind is that of the level that they make. */
@@ -285,11 +285,11 @@ static orr_status finish(const reader *r, uint32_t a, uint32_t b, orr_cut *cut, 
     ORR_TRY(oversubscription_of(r, d, cut, &cut->oversubscription, err));
     if (!d->has_wire)
         return ORR_OK;
-    orr_wire *wire = orr_arena_one(r->scope->arena, orr_wire);
-    if (wire == NULL)
+    orr_wire *transport = orr_arena_one(r->scope->arena, orr_wire);
+    if (transport == NULL)
         return orr_fail_memory(err);
-    *wire = d->wire;
-    cut->wire = wire;
+    *transport = d->transport;
+    cut->transport = transport;
     return ORR_OK;
 }
 

@@ -181,7 +181,7 @@ static orr_cut cut_of_level(const orr_cluster *cluster, uint32_t building, uint3
                      .latency_ns = level->latency_ns,
                      .oversubscription = level->oversubscription,
                      .price_per_gb = orr_fact_unknown(),
-                     .wire = level->wire,
+                     .transport = level->transport,
                      .technology = level->technology};
 }
 

@@ -41,8 +41,8 @@ orr_status orr_cuts_read(const orr_yaml *map, const orr_yaml *list, const orr_sc
 orr_status orr_sites_of_buildings(orr_cluster *cluster, orr_arena *arena,
                                   orr_error *err) ORR_MUST_CHECK;
 
-/* What a "transport:" says, over what *wire has. */
-orr_status orr_wire_read(const orr_yaml *map, const orr_scope *scope, orr_wire *wire,
+/* What a "transport:" says, over what *transport has. */
+orr_status orr_wire_read(const orr_yaml *map, const orr_scope *scope, orr_wire *transport,
                          orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_MACHINE_SITES_H */

@@ -76,35 +76,35 @@ static orr_status put_count(const orr_yaml *map, const char *key, const orr_fact
     return ORR_OK;
 }
 
-static orr_status check(const orr_yaml *map, const orr_wire *wire, orr_error *err)
+static orr_status check(const orr_yaml *map, const orr_wire *transport, orr_error *err)
 {
-    if (wire->loss_frac >= 1)
+    if (transport->loss_frac >= 1)
         return orr_yaml_fail(map, ORR_INVALID, err,
                              "loss: a share of packets, below 1: 0.001 for one in a thousand");
-    if (wire->failed > 0 && wire->failed >= wire->paths)
+    if (transport->failed > 0 && transport->failed >= transport->paths)
         return orr_yaml_fail(map, ORR_INVALID, err,
-                             "failed: %u of %u paths: one at least has to be left", wire->failed,
-                             wire->paths);
+                             "failed: %u of %u paths: one at least has to be left", transport->failed,
+                             transport->paths);
     return ORR_OK;
 }
 
-orr_status orr_wire_read(const orr_yaml *map, const orr_scope *scope, orr_wire *wire,
+orr_status orr_wire_read(const orr_yaml *map, const orr_scope *scope, orr_wire *transport,
                          orr_error *err)
 {
     said s = {0};
     orr_scope inner = *scope;
     ORR_TRY(orr_schema_read(map, "transport", FIELDS, COUNT(FIELDS), &inner, &s, err));
-    ORR_TRY(read_choice(map, "balance", BALANCES, COUNT(BALANCES), &wire->balance, err));
+    ORR_TRY(read_choice(map, "balance", BALANCES, COUNT(BALANCES), &transport->balance, err));
     ORR_TRY(
-        read_choice(map, "congestion", CONGESTIONS, COUNT(CONGESTIONS), &wire->congestion, err));
-    ORR_TRY(read_choice(map, "buffers", BUFFERS, COUNT(BUFFERS), &wire->buffers, err));
-    ORR_TRY(put_count(map, "queue_pairs", &s.queue_pairs, &wire->queue_pairs, err));
-    ORR_TRY(put_count(map, "outstanding", &s.outstanding, &wire->outstanding, err));
-    ORR_TRY(put_count(map, "paths", &s.paths, &wire->paths, err));
-    ORR_TRY(put_count(map, "failed", &s.failed, &wire->failed, err));
+        read_choice(map, "congestion", CONGESTIONS, COUNT(CONGESTIONS), &transport->congestion, err));
+    ORR_TRY(read_choice(map, "buffers", BUFFERS, COUNT(BUFFERS), &transport->buffers, err));
+    ORR_TRY(put_count(map, "queue_pairs", &s.queue_pairs, &transport->queue_pairs, err));
+    ORR_TRY(put_count(map, "outstanding", &s.outstanding, &transport->outstanding, err));
+    ORR_TRY(put_count(map, "paths", &s.paths, &transport->paths, err));
+    ORR_TRY(put_count(map, "failed", &s.failed, &transport->failed, err));
     if (orr_yaml_find(map, "segment") != NULL)
-        wire->segment_bytes = orr_fact_or(&s.segment, 0);
+        transport->segment_bytes = orr_fact_or(&s.segment, 0);
     if (orr_yaml_find(map, "loss") != NULL)
-        wire->loss_frac = orr_fact_or(&s.loss, 0);
-    return check(map, wire, err);
+        transport->loss_frac = orr_fact_or(&s.loss, 0);
+    return check(map, transport, err);
 }

@@ -110,14 +110,14 @@ static void set_facts(const orr_cluster *cluster, bool between, orr_level *level
             continue;
         slowest = worse_cut(slowest, cut, offsetof(orr_cut, bytes_per_s), true);
         longest = worse_cut(longest, cut, offsetof(orr_cut, latency_ns), false);
-        if (cut->wire != NULL)
+        if (cut->transport != NULL)
             wired = worse_cut(wired, cut, offsetof(orr_cut, latency_ns), false);
         over = worse(over, &cut->oversubscription, false);
     }
     level->bytes_per_s = slowest->bytes_per_s;
     level->technology = slowest->technology != NULL ? slowest->technology : "";
     level->latency_ns = longest->latency_ns;
-    level->wire = wired != NULL ? wired->wire : NULL;
+    level->transport = wired != NULL ? wired->transport : NULL;
     level->oversubscription = *over;
 }
 

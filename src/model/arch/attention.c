@@ -19,15 +19,15 @@ orr_value orr_write_rotary(orr_draft *draft, orr_value x, const char *name)
 
 /* Queries of layers without positions, where there are some beyond those that it leaves as they
  * are. Only the last of tuned_floor tokens is changed: that is no work to speak of. */
-static orr_value tuned(orr_draft *draft, orr_value q, const orr_sight *sight)
+static orr_value tuned(orr_draft *draft, orr_value q, const orr_sight *visibility)
 {
     const orr_job_shape *job = draft->job;
     const orr_model *m = job->model;
     const int64_t reach = job->keys + (job->real ? 1 : 0);
-    if (sight->rotary || m->tuned_floor == 0 || reach <= m->tuned_floor)
+    if (visibility->rotary || m->tuned_floor == 0 || reach <= m->tuned_floor)
         return q;
     const orr_op_args args = {.window = m->tuned_floor, .value = m->tuned_scale};
-    return ORR_CALL(draft, TUNE, &args, "q", q);
+    return ORR_CALL(draft, ATTENTION_TEMPERATURE, &args, "q", q);
 }
 
 /* Each head is a row. */
@@ -45,10 +45,10 @@ static orr_value weightless_norm(orr_draft *draft, orr_value x, const char *name
     return ORR_CALL(draft, RMS_NORM, (&(orr_op_args){.value = m->norm_epsilon}), name, x);
 }
 
-static orr_value positioned(orr_draft *draft, orr_value x, const orr_sight *sight, const char *name)
+static orr_value positioned(orr_draft *draft, orr_value x, const orr_sight *visibility, const char *name)
 {
     const orr_model *m = draft->job->model;
-    const bool turns = sight->rotary && m->position == ORR_POSITION_ROTARY;
+    const bool turns = visibility->rotary && m->position == ORR_POSITION_ROTARY;
     if (m->qk_norm == 1)
         x = head_norm(draft, x, name);
     if (turns)
@@ -64,11 +64,11 @@ static int64_t first_position(const orr_job_shape *job)
 }
 
 /* Keys and values of tokens that were there before, and this step's behind them. */
-static orr_value cached(orr_draft *draft, orr_value fresh, const orr_sight *sight, const char *name)
+static orr_value cached(orr_draft *draft, orr_value fresh, const orr_sight *visibility, const char *name)
 {
     const orr_job_shape *job = draft->job;
     const bool kept = job->keys > job->tokens || (job->workload->cache > 0 && job->serves);
-    if (!kept || draft->status != ORR_OK || sight->all)
+    if (!kept || draft->status != ORR_OK || visibility->all)
         return fresh;
     const orr_type *type = orr_draft_type(draft, fresh);
     const orr_layout heads = {
@@ -83,7 +83,7 @@ static orr_value cached(orr_draft *draft, orr_value fresh, const orr_sight *sigh
 
 /* A window that slides has as many pairs as chunks of twice its width. */
 orr_value orr_write_core(orr_draft *draft, orr_value q, orr_value k, orr_value v,
-                         const orr_sight *sight)
+                         const orr_sight *visibility)
 {
     const orr_job_shape *job = draft->job;
     const int64_t window = (int64_t)job->model->chunk * (job->model->sliding ? 2 : 1);
@@ -91,15 +91,15 @@ orr_value orr_write_core(orr_draft *draft, orr_value q, orr_value k, orr_value v
                         .flash = job->plan->flash == ORR_SWITCH_ON,
                         .offset = first_position(job),
                         .value = job->dropout ? ORR_DROPOUT : 0};
-    if (sight->all) {
+    if (visibility->all) {
         args.mask = ORR_MASK_NONE;
         args.offset = 0;
-    } else if (sight->chunked && window > 0 && window < job->keys) {
+    } else if (visibility->chunked && window > 0 && window < job->keys) {
         args.mask = ORR_MASK_CHUNKED;
         args.window = window;
     }
-    k = cached(draft, k, sight, "key cache");
-    v = cached(draft, v, sight, "value cache");
+    k = cached(draft, k, visibility, "key cache");
+    v = cached(draft, v, visibility, "value cache");
     return ORR_CALL(draft, ATTENTION, &args, "attention", q, k, v);
 }
 
@@ -123,7 +123,7 @@ static orr_form form_of(const orr_job_shape *job, int64_t lead, int64_t shared)
 /* One product for q, k and v, a group of heads with its key and value behind another, as
  * Megatron-LM lays them: slices of it are whole groups. v stays a part of what the product gave,
  * which is kept with it, though q and k have been turned since: as there. */
-orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_sight *sight)
+orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_sight *visibility)
 {
     const orr_job_shape *job = draft->job;
     const orr_model *m = job->model;
@@ -141,9 +141,9 @@ orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_sight *si
     orr_write_split(draft, orr_write_view(draft, qkv, ORR_DIMS(b, s, groups, (each + 2) * w)),
                     ORR_DIMS(each * w, w, w), part);
     orr_value q = orr_write_view(draft, part[0], ORR_DIMS(b, s, heads, w));
-    q = tuned(draft, positioned(draft, q, sight, "q"), sight);
-    const orr_value k = positioned(draft, part[1], sight, "k");
-    const orr_value y = orr_write_core(draft, q, k, part[2], sight);
+    q = tuned(draft, positioned(draft, q, visibility, "q"), visibility);
+    const orr_value k = positioned(draft, part[1], visibility, "k");
+    const orr_value y = orr_write_core(draft, q, k, part[2], visibility);
     return orr_write_linear(draft, orr_write_view(draft, y, ORR_DIMS(b, s, heads * w)),
                             &(orr_linear){.name = "attention_out",
                                           .in = heads * w,

@@ -60,7 +60,7 @@ static orr_value attention(orr_draft *draft, orr_value x, const orr_layer_kind *
     if (kind->cross)
         return orr_write_cross_attention(draft, x);
     return draft->job->model->mla.kv_rank > 0 ? orr_write_latent_attention(draft, x)
-                                              : orr_write_attention(draft, x, &kind->sight);
+                                              : orr_write_attention(draft, x, &kind->visibility);
 }
 
 static orr_value add(orr_draft *draft, orr_value x, orr_value y, const orr_layer_kind *kind,
@@ -125,7 +125,7 @@ static orr_value spliced(orr_draft *draft, orr_value x, orr_value tokens)
         job->samples * orr_images_of(job) * m->vision.tiles * (int64_t)m->vision.tokens;
     const orr_value pictures =
         orr_draft_input(draft, job->stream, ORR_DIMS(rows, m->hidden), &whole, "pictures");
-    return ORR_CALL(draft, SPLICE, NULL, "pictures", orr_draft_lay(draft, x, &whole), tokens,
+    return ORR_CALL(draft, MASKED_SCATTER, NULL, "pictures", orr_draft_lay(draft, x, &whole), tokens,
                     pictures);
 }
 

@@ -46,9 +46,9 @@ static const char *name_of(const spec *s)
     case ORR_MODULE_BODY:
         return "body";
     case ORR_MODULE_MOE_LAYER:
-        return s->layer.sight.chunked ? "chunked expert layer" : "expert layer";
+        return s->layer.visibility.chunked ? "chunked expert layer" : "expert layer";
     default:
-        return s->layer.sight.chunked ? "chunked layer" : "layer";
+        return s->layer.visibility.chunked ? "chunked layer" : "layer";
     }
 }
 
@@ -136,8 +136,8 @@ static orr_status build_spec(row_builder *b, const spec *s)
 static bool same(const spec *a, const spec *b)
 {
     return a->kind == b->kind && a->part == b->part && a->layer.moe == b->layer.moe &&
-           a->layer.cross == b->layer.cross && a->layer.sight.chunked == b->layer.sight.chunked &&
-           a->layer.sight.rotary == b->layer.sight.rotary;
+           a->layer.cross == b->layer.cross && a->layer.visibility.chunked == b->layer.visibility.chunked &&
+           a->layer.visibility.rotary == b->layer.visibility.rotary;
 }
 
 static orr_status add_place(row_builder *b, const spec *s)
@@ -163,8 +163,8 @@ static spec layer_spec(const orr_model *m, uint32_t layer)
     spec s = {.kind = ORR_MODULE_LAYER};
     s.layer.moe = m->moe.experts > 0 && orr_model_layer_moe(m, layer);
     s.layer.cross = s.layer.gated = m->cross_layers > 0 && orr_model_layer_cross(m, layer);
-    s.layer.sight.chunked = m->chunk > 0 && !global;
-    s.layer.sight.rotary = m->global_every == 0 || m->sliding || !global;
+    s.layer.visibility.chunked = m->chunk > 0 && !global;
+    s.layer.visibility.rotary = m->global_every == 0 || m->sliding || !global;
     if (s.layer.cross)
         s.kind = ORR_MODULE_CROSS_LAYER;
     else if (s.layer.moe)

@@ -49,7 +49,7 @@ typedef struct orr_sight {
     bool chunked, all;
     bool rotary;    /* positions turn q and k */
 } orr_sight;
-orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_sight *sight);
+orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_sight *visibility);
 /* Queries of the stream, keys and values of the pictures' tokens. */
 orr_value orr_write_cross_attention(orr_draft *draft, orr_value x);
 orr_value orr_write_latent_attention(orr_draft *draft, orr_value x);
@@ -58,7 +58,7 @@ orr_value orr_write_rotary(orr_draft *draft, orr_value x, const char *name);
 /* q (B, S, H, W), k and v (B, T, G, W): (B, S, H, W of v). Keys of tokens before these are in
  * the cache. */
 orr_value orr_write_core(orr_draft *draft, orr_value q, orr_value k, orr_value v,
-                         const orr_sight *sight);
+                         const orr_sight *visibility);
 orr_value orr_write_mlp(orr_draft *draft, orr_value x, int64_t ffn);
 /* The activation between two linear layers, whose first gives (..., 2 F) with SwiGLU. */
 orr_value orr_write_activation(orr_draft *draft, orr_value x, int64_t ffn);
@@ -68,7 +68,7 @@ orr_value orr_write_experts(orr_draft *draft, orr_value x);
 typedef struct orr_layer_kind {
     bool moe, cross;
     bool gated; /* what attention and MLP add is weighed by a gate each */
-    orr_sight sight;
+    orr_sight visibility;
 } orr_layer_kind;
 orr_value orr_write_body(orr_draft *draft, orr_value x, const orr_layer_kind *kind);
 void orr_write_embedding(orr_draft *draft);

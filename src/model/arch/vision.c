@@ -145,7 +145,7 @@ void orr_write_vision_patches(orr_draft *draft)
 void orr_write_vision_layer(orr_draft *draft, bool global)
 {
     const orr_layer_kind kind = {.gated = global && draft->job->model->vision.gated_global,
-                                 .sight = {.rotary = true, .all = true}};
+                                 .visibility = {.rotary = true, .all = true}};
     draft->in = stream(draft);
     draft->out = orr_write_body(draft, draft->in, &kind);
 }

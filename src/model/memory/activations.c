@@ -15,7 +15,7 @@ uint32_t orr_module_at(const orr_stage_parts *parts, uint32_t virtual_stage, uin
 }
 
 /* One chunk of the stage: bytes of a micro-batch. Transient: beside what the chunk keeps at the
- * start or the end of the turn. */
+ * start or the end of the slot. */
 typedef struct chunk_bytes {
     int64_t kept, apart, largest_kept;
     int64_t transient[ORR_TURN_PHASES];
@@ -141,7 +141,7 @@ static chunk_bytes chunk_of(const orr_stage_parts *parts, uint32_t chunk)
     return c;
 }
 
-/* Kept bytes while turns pass. */
+/* Kept bytes while slots pass. */
 typedef struct walk {
     const chunk_bytes *chunks;
     int64_t kept, window; /* window: what stays on the device of what is offloaded */
@@ -149,19 +149,19 @@ typedef struct walk {
 } walk;
 
 /* False: over 63 bits. */
-static bool before_turn(walk *w, const orr_turn *turn)
+static bool before_slot(walk *w, const orr_turn *slot)
 {
-    if (turn->phase != ORR_TURN_FORWARD)
+    if (slot->phase != ORR_TURN_FORWARD)
         return true;
     w->in_flight++;
-    return !__builtin_add_overflow(w->kept, w->chunks[turn->chunk].kept, &w->kept) &&
+    return !__builtin_add_overflow(w->kept, w->chunks[slot->chunk].kept, &w->kept) &&
            w->kept < INT64_MAX / 4;
 }
 
-static void after_turn(walk *w, const orr_turn *turn)
+static void after_slot(walk *w, const orr_turn *slot)
 {
-    const chunk_bytes *c = &w->chunks[turn->chunk];
-    switch (turn->phase) {
+    const chunk_bytes *c = &w->chunks[slot->chunk];
+    switch (slot->phase) {
     case ORR_TURN_BACKWARD:
         w->kept -= c->kept;
         w->in_flight--;
@@ -178,12 +178,12 @@ static void after_turn(walk *w, const orr_turn *turn)
     }
 }
 
-/* Two turns that run at once hold what both need. */
-static int64_t transient_of(const walk *w, const orr_turn *turns, uint32_t n, uint32_t t)
+/* Two slots that run at once hold what both need. */
+static int64_t transient_of(const walk *w, const orr_turn *slots, uint32_t n, uint32_t t)
 {
-    int64_t bytes = w->chunks[turns[t].chunk].transient[turns[t].phase];
-    if (turns[t].paired && t + 1 < n)
-        bytes += w->chunks[turns[t + 1].chunk].transient[turns[t + 1].phase];
+    int64_t bytes = w->chunks[slots[t].chunk].transient[slots[t].phase];
+    if (slots[t].paired && t + 1 < n)
+        bytes += w->chunks[slots[t + 1].chunk].transient[slots[t + 1].phase];
     return bytes;
 }
 
@@ -195,23 +195,23 @@ static void take_peak(const walk *w, uint32_t t, int64_t activations, int64_t tr
         return;
     ret->bytes[ORR_MEMORY_ACTIVATIONS] = activations;
     ret->bytes[ORR_MEMORY_TRANSIENT] = transient;
-    ret->peak_turn = t;
+    ret->peak_slot = t;
     ret->in_flight = w->in_flight;
 }
 
-static orr_status run_turns(walk *w, const orr_turn *turns, uint32_t n, bool offloads,
+static orr_status run_slots(walk *w, const orr_turn *slots, uint32_t n, bool offloads,
                             int64_t *activations, int64_t *transient, orr_stage_memory *ret,
                             orr_error *err)
 {
     for (uint32_t t = 0; t < n; t++) {
-        if (!before_turn(w, &turns[t]))
+        if (!before_slot(w, &slots[t]))
             return orr_fail(err, ORR_LIMIT, "over 2^61 bytes of activations in %u micro-batches",
                             w->in_flight);
         activations[t] = offloads && w->kept > w->window ? w->window : w->kept;
-        transient[t] = transient_of(w, turns, n, t);
+        transient[t] = transient_of(w, slots, n, t);
         raise(&ret->host_bytes, w->kept - activations[t]);
         take_peak(w, t, activations[t], transient[t], ret);
-        after_turn(w, &turns[t]);
+        after_slot(w, &slots[t]);
     }
     return ORR_OK;
 }
@@ -227,10 +227,10 @@ orr_status orr_stage_turns(const orr_stage_parts *parts, orr_arena *arena, orr_s
     uint32_t n = 0;
     walk w = {0};
     chunk_bytes *chunks = orr_calloc(schedule->spec.chunks, sizeof *chunks);
-    orr_turn *turns = orr_malloc((size_t)all * sizeof *turns + 1);
+    orr_turn *slots = orr_malloc((size_t)all * sizeof *slots + 1);
     int64_t *activations = orr_arena_array(arena, int64_t, all),
             *transient = orr_arena_array(arena, int64_t, all);
-    if (chunks == NULL || turns == NULL || activations == NULL || transient == NULL) {
+    if (chunks == NULL || slots == NULL || activations == NULL || transient == NULL) {
         status = orr_fail_memory(err);
         goto out;
     }
@@ -241,14 +241,14 @@ orr_status orr_stage_turns(const orr_stage_parts *parts, orr_arena *arena, orr_s
     }
     w.chunks = chunks;
     for (uint32_t t = 0; t < all; t++)
-        if (orr_task_trains(parts->task) || schedule->turns[begin + t].phase == ORR_TURN_FORWARD)
-            turns[n++] = schedule->turns[begin + t];
-    ORR_TRY_OUT(status, run_turns(&w, turns, n, offloads, activations, transient, ret, err));
+        if (orr_task_trains(parts->task) || schedule->slots[begin + t].phase == ORR_TURN_FORWARD)
+            slots[n++] = schedule->slots[begin + t];
+    ORR_TRY_OUT(status, run_slots(&w, slots, n, offloads, activations, transient, ret, err));
     ret->activations = activations;
     ret->transient = transient;
-    ret->n_turns = n;
+    ret->n_slots = n;
 out:
-    orr_free(turns);
+    orr_free(slots);
     orr_free(chunks);
     return status;
 }

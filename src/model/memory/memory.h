@@ -92,7 +92,7 @@ int64_t orr_fragmentation_bytes(int64_t come_and_go_bytes);
 /* DPO: a micro-batch holds both answers of each sample. */
 orr_plan orr_plan_of_pairs(const orr_plan *plan);
 
-/* The plan without reliefs, of what is already built; or from a model. */
+/* The plan without options, of what is already built; or from a model. */
 typedef struct orr_memory_job {
     const orr_model *model; /* as changed by the plan */
     const orr_plan *plan;

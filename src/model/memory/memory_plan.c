@@ -310,8 +310,8 @@ orr_status orr_memory_plan_make(const orr_model *model, const orr_plan *plan,
     orr_memory_plan made;
     ORR_TRY(orr_memory_plan_alone(model, plan, workload, device, arena, &made, err));
     if (!made.fits)
-        ORR_TRY(orr_memory_reliefs(model, plan, workload, device, &made, arena, &made.reliefs,
-                                   &made.n_reliefs, err));
+        ORR_TRY(orr_memory_reliefs(model, plan, workload, device, &made, arena, &made.options,
+                                   &made.n_options, err));
     *ret = made;
     return ORR_OK;
 }

@@ -56,11 +56,11 @@ static void count_parameter(const orr_tape_value *v, orr_module_memory *m)
 
 /* How a module is walked: weight gradients apart from the others; or in tensors of their own, where
  * they are not added to the sum of all micro-batches as they are made. */
-typedef enum manner { APART, OWNED, PLAIN, MANNERS } manner;
+typedef enum gradient_placement { APART, OWNED, PLAIN, MANNERS } gradient_placement;
 
 /* Are these bytes a micro-batch's here, and not of states that last, of the cache, or of
  * another module? What a layer is given beside its stream is shared by all layers. */
-static bool passes(const orr_module *module, const orr_tape_life *l, manner how)
+static bool passes(const orr_module *module, const orr_tape_life *l, gradient_placement how)
 {
     switch (module->tape->values[l->value].role) {
     case ORR_VALUE_INPUT:
@@ -105,7 +105,7 @@ static void hand_over(const orr_module *module, orr_tape_lives *lives)
 
 /* Lives of what a micro-batch makes and is given. What weights alone make and keep is no
  * micro-batch's. */
-static uint32_t gather_lives(const orr_module *module, orr_tape_lives *lives, manner how,
+static uint32_t gather_lives(const orr_module *module, orr_tape_lives *lives, gradient_placement how,
                              bool fused, orr_life *ret)
 {
     hand_over(module, lives);
@@ -135,7 +135,7 @@ static int64_t crossing_bytes(const orr_life *lives, uint32_t n, uint32_t border
     return bytes;
 }
 
-static orr_status peaks_of(const orr_module *module, orr_tape_lives *all, manner how, bool fused,
+static orr_status peaks_of(const orr_module *module, orr_tape_lives *all, gradient_placement how, bool fused,
                            orr_life *lives, orr_module_memory *m, orr_error *err)
 {
     const uint32_t n = gather_lives(module, all, how, fused, lives);
@@ -200,7 +200,7 @@ orr_status orr_module_memory_as(const orr_module *module, bool fused, orr_module
     for (uint32_t v = 0; v < tape->n_values; v++)
         if (tape->values[v].role == ORR_VALUE_PARAMETER && tape->values[v].view_of == ORR_NONE)
             count_parameter(&tape->values[v], &m);
-    for (manner how = APART; how < MANNERS; how++) {
+    for (gradient_placement how = APART; how < MANNERS; how++) {
         orr_tape_lives all;
         ORR_TRY_OUT(status, orr_tape_lives_of(tape, how == APART, arena, &all, err));
         m.derived_bytes = derived_bytes(&all);

@@ -157,12 +157,12 @@ orr_status orr_memory_reliefs(const orr_model *model, const orr_plan *plan,
     }
     propose_pipeline(&c, plan);
     propose_degrees(&c, plan);
-    orr_relief *reliefs = orr_arena_array(arena, orr_relief, c.n);
-    if (reliefs == NULL)
+    orr_relief *options = orr_arena_array(arena, orr_relief, c.n);
+    if (options == NULL)
         return orr_fail_memory(err);
     uint32_t n = 0;
     for (uint32_t i = 0; i < c.n; i++) {
-        orr_relief *r = &reliefs[n];
+        orr_relief *r = &options[n];
         if (try_change(model, plan, &c.all[i], workload, device, now->stages[now->worst].peak_bytes,
                        r) != ORR_OK)
             return orr_fail_memory(err);
@@ -173,8 +173,8 @@ orr_status orr_memory_reliefs(const orr_model *model, const orr_plan *plan,
             return orr_fail_memory(err);
         n++;
     }
-    qsort(reliefs, n, sizeof *reliefs, most_first);
-    *ret = reliefs;
+    qsort(options, n, sizeof *options, most_first);
+    *ret = options;
     *ret_n = n;
     return ORR_OK;
 }

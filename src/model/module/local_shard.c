@@ -39,7 +39,7 @@ static const orr_holding *find(const orr_module *module, orr_value value)
     return NULL;
 }
 
-static void add(orr_share *share, int64_t whole, int64_t own, int64_t count, uint32_t copies)
+static void add(orr_dim_pieces *share, int64_t whole, int64_t own, int64_t count, uint32_t copies)
 {
     if (count <= 0)
         return;
@@ -50,7 +50,7 @@ static void add(orr_share *share, int64_t whole, int64_t own, int64_t count, uin
 }
 
 /* One slice of each of the tensors that stand side by side. */
-static void add_joined(orr_share *share, uint32_t tensors, int64_t whole, int64_t own,
+static void add_joined(orr_dim_pieces *share, uint32_t tensors, int64_t whole, int64_t own,
                        uint32_t slice)
 {
     const int64_t all = whole / tensors, each = own / tensors;
@@ -59,7 +59,7 @@ static void add_joined(orr_share *share, uint32_t tensors, int64_t whole, int64_
 }
 
 /* A rank's part of the columns that are dealt out, and the group's own. */
-static void add_copied(orr_share *share, const orr_form *form, uint32_t slice)
+static void add_copied(orr_dim_pieces *share, const orr_form *form, uint32_t slice)
 {
     const int64_t part = form->lead / form->copies;
     const int64_t first = slice / form->copies * (form->lead + form->shared);
@@ -67,9 +67,9 @@ static void add_copied(orr_share *share, const orr_form *form, uint32_t slice)
     add(share, first + form->lead, part, form->shared, form->copies);
 }
 
-static orr_share share_of(const orr_holding *h, uint32_t dim, int64_t own, uint32_t slice)
+static orr_dim_pieces share_of(const orr_holding *h, uint32_t dim, int64_t own, uint32_t slice)
 {
-    orr_share share = {0};
+    orr_dim_pieces share = {0};
     const bool special = h->form.dim == dim;
     const int64_t whole = h->whole.dim[dim], first = slice * own;
     if (special && h->form.copies > 1)

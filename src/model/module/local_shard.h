@@ -10,17 +10,17 @@
 
 /* Which numbers along one dim of a whole tensor a rank has: pieces, one behind another in its own. */
 enum { ORR_SHARE_PIECES = 4 };
-typedef struct orr_share {
+typedef struct orr_dim_pieces {
     uint32_t n;
     struct {
         int64_t  whole, own, count; /* whole: first index in the whole; own: in the rank's */
         uint32_t copies; /* slices along the dim that have this piece: 1, but of keys and values that
                           * there are fewer heads of than slices                           */
     } piece[ORR_SHARE_PIECES];
-} orr_share;
+} orr_dim_pieces;
 typedef struct orr_ownership {
     orr_type     whole;            /* as on one device: the same in all plans                     */
-    orr_share    by[ORR_TYPE_DIMS]; /* by dim; what no piece covers of the rank's is padding: zeros */
+    orr_dim_pieces    by[ORR_TYPE_DIMS]; /* by dim; what no piece covers of the rank's is padding: zeros */
     orr_axis_set slices;           /* axes that slice it: along all others ranks have the same     */
     bool         copied;           /* a piece has copies: its gradient is a term of a sum over them */
 } orr_ownership;

@@ -35,7 +35,7 @@ static void copy_call(orr_tape *tape, uint32_t from, uint32_t to, orr_value *aga
 
 /* The whole forward pass once more before the backward pass, as checkpointing a layer does
  * (Megatron-LM): also what the backward pass does not read. */
-static orr_status insert_again(orr_tape *tape, orr_arena *arena, orr_error *err)
+static orr_status insert_recomputation(orr_tape *tape, orr_arena *arena, orr_error *err)
 {
     const uint32_t n = forward_calls(tape), n_values = tape->n_values, all = tape->n_calls;
     orr_value *again = orr_arena_array(arena, orr_value, n_values);
@@ -96,7 +96,7 @@ static bool drops(void *ctx, const orr_tape *tape, orr_value value)
 /* In a ring a rank gets as much as it gives: the gradient's way back stands as a SEND too. The
  * backward pass of a piece reads what all of them gave together, output and logsumexp: what the
  * piece gave is not kept. */
-static orr_status turn_rings(orr_tape *tape, orr_error *err)
+static orr_status close_rings(orr_tape *tape, orr_error *err)
 {
     orr_value *whole = orr_arena_array(tape->arena, orr_value, tape->n_values);
     if (whole == NULL)
@@ -145,11 +145,11 @@ static orr_status differentiate(orr_tape *tape, const orr_draft *draft, const or
     ORR_TRY(orr_tape_gradient(tape, outputs, seeds, n, wanted, n_wanted, grads, err));
     module->grad_in = draft->in == ORR_NONE ? ORR_NONE : grads[0];
     if (draft->job->how.ring != 0)
-        ORR_TRY(turn_rings(tape, err));
+        ORR_TRY(close_rings(tape, err));
     const orr_tape_keep keep = {drops, (void *)draft->job->plan};
     ORR_TRY(orr_tape_recompute(tape, &keep, err));
     if (module->recomputed)
-        ORR_TRY(insert_again(tape, arena, err));
+        ORR_TRY(insert_recomputation(tape, arena, err));
     return orr_module_order(tape, err);
 }
 

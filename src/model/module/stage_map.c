@@ -4,25 +4,25 @@
 
 /* Which layers stand on which virtual stage. Virtual stage k runs before k + 1; how many layers one
  * gets depends on the stage that it is on, where the plan says so of the first and the last. */
-typedef struct deal {
+typedef struct partition {
     uint32_t stages, chunks, virtual_stages;
     uint32_t layers;        /* of the row                                                  */
     uint32_t before, after; /* places before the first layer, and behind the last one      */
     bool fixed_first, fixed_last;
     uint32_t fixed; /* layers that the plan puts there                             */
     bool sections;  /* the plan says it of all stages                              */
-} deal;
+} partition;
 
 static uint32_t at_least_one(uint32_t n)
 {
     return n > 0 ? n : 1;
 }
 
-static deal deal_of(const orr_module_row *row, const orr_plan *plan)
+static partition partition_of(const orr_module_row *row, const orr_plan *plan)
 {
     /* DualPipe's stages hold the chunks of one pipeline twice: one for each direction. */
     const bool twice = plan->schedule == ORR_SCHEDULE_DUALPIPE;
-    deal d = {.stages = at_least_one(plan->pp), .chunks = twice ? 1 : at_least_one(plan->vp)};
+    partition d = {.stages = at_least_one(plan->pp), .chunks = twice ? 1 : at_least_one(plan->vp)};
     d.virtual_stages = d.stages * d.chunks;
     while (d.before < row->n && !orr_module_is_unit_at(row, d.before))
         d.before++;
@@ -38,13 +38,13 @@ static deal deal_of(const orr_module_row *row, const orr_plan *plan)
 
 /* Chunks go round the stages, but for ZB-V, whose second ones come back (Qi et al., arXiv
  * 2405.15362, figure 2). */
-static uint32_t stage_of(const orr_plan *plan, const deal *d, uint32_t k)
+static uint32_t stage_of(const orr_plan *plan, const partition *d, uint32_t k)
 {
     const bool back = plan->schedule == ORR_SCHEDULE_ZB_V;
     return back && k / d->stages % 2 == 1 ? d->stages - 1 - k % d->stages : k % d->stages;
 }
 
-/* The i-th of n heaps that share `total`; the remainder goes to those from `first` on. */
+/* The i-th of n shares that share `total`; the remainder goes to those from `first` on. */
 static uint32_t share(uint32_t total, uint32_t n, uint32_t first, uint32_t i)
 {
     return total / n + (i >= first && i < first + total % n);
@@ -61,7 +61,7 @@ static uint32_t section_layers(const orr_plan *plan, uint32_t stage)
 
 /* What is over of the layers of all stages goes to those in the middle; of the first stage's own to
  * its last chunks, of the last stage's to its first: the others have embedding and head. */
-static uint32_t layers_of_section(const deal *d, const orr_plan *plan, uint32_t k, uint32_t stage)
+static uint32_t layers_of_section(const partition *d, const orr_plan *plan, uint32_t k, uint32_t stage)
 {
     const uint32_t layers = section_layers(plan, stage), rest = layers % d->chunks;
     const uint32_t first = stage == 0               ? d->chunks - rest
@@ -70,8 +70,8 @@ static uint32_t layers_of_section(const deal *d, const orr_plan *plan, uint32_t 
     return share(layers, d->chunks, first, k / d->stages);
 }
 
-static uint32_t layers_of(const deal *d, const orr_plan *plan, uint32_t k, uint32_t stage,
-                          uint32_t *heap)
+static uint32_t layers_of(const partition *d, const orr_plan *plan, uint32_t k, uint32_t stage,
+                          uint32_t *share_index)
 {
     if (d->sections)
         return layers_of_section(d, plan, k, stage);
@@ -81,12 +81,12 @@ static uint32_t layers_of(const deal *d, const orr_plan *plan, uint32_t k, uint3
     if (stage == d->stages - 1 && d->fixed_last)
         return share(plan->last_layers, d->chunks, 0, k / d->stages);
     const uint32_t rest = d->layers - d->fixed,
-                   heaps = (d->stages - d->fixed_first - d->fixed_last) * d->chunks;
-    return share(rest, heaps, (heaps - rest % heaps + 1) / 2, (*heap)++);
+                   shares = (d->stages - d->fixed_first - d->fixed_last) * d->chunks;
+    return share(rest, shares, (shares - rest % shares + 1) / 2, (*share_index)++);
 }
 
 /* The plan's own numbers were looked at by orr_plan_check(). */
-static orr_status check_sections(const deal *d, const orr_plan *plan, orr_error *err)
+static orr_status check_sections(const partition *d, const orr_plan *plan, orr_error *err)
 {
     uint64_t layers = 0;
     for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
@@ -97,7 +97,7 @@ static orr_status check_sections(const deal *d, const orr_plan *plan, orr_error 
                           (unsigned long long)layers, d->layers);
 }
 
-static orr_status check(const deal *d, const orr_plan *plan, orr_error *err)
+static orr_status check(const partition *d, const orr_plan *plan, orr_error *err)
 {
     if (d->sections)
         return check_sections(d, plan, err);
@@ -125,16 +125,16 @@ static orr_status check(const deal *d, const orr_plan *plan, orr_error *err)
 orr_status orr_stage_map_make(const orr_module_row *row, const orr_plan *plan, orr_arena *arena,
                               orr_stage_map *ret, orr_error *err)
 {
-    const deal d = deal_of(row, plan);
+    const partition d = partition_of(row, plan);
     ORR_TRY(check(&d, plan, err));
     uint32_t *first = orr_arena_array(arena, uint32_t, (size_t)d.virtual_stages + 1);
     if (first == NULL)
         return orr_fail_memory(err);
 
-    uint32_t heap = 0, place = d.before;
+    uint32_t share_index = 0, place = d.before;
     for (uint32_t k = 0; k < d.virtual_stages; k++) {
         first[k] = k == 0 ? 0 : place;
-        place += layers_of(&d, plan, k, stage_of(plan, &d, k), &heap);
+        place += layers_of(&d, plan, k, stage_of(plan, &d, k), &share_index);
     }
     first[d.virtual_stages] = row->n;
     *ret = (orr_stage_map){.stages = d.stages, .chunks = d.chunks, .first = first};

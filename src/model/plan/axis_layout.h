@@ -13,7 +13,7 @@
  *   GRADIENT   the digits cp and dp; SHARD is their innermost part, REPLICA every so many-th
  *   EP ETP EDP all digits but pp: those inside of pp are one digit, those outside another
  *   TIED       the digit pp, first and last
- *   MEETING    the outer part of dp; with local steps GRADIENT and EP, ETP, EDP are without it */
+ *   OUTER    the outer part of dp; with local steps GRADIENT and EP, ETP, EDP are without it */
 typedef struct orr_digit {
     uint32_t size, stride; /* the next value of the digit is `stride` ranks on */
 } orr_digit;

@@ -263,13 +263,13 @@ uint32_t orr_plan_base(const orr_plan *plan, uint32_t stage, uint32_t replica)
 }
 
 /* Where a rank is along an axis: its index, and the rank of index 0 beside it. */
-typedef struct spot {
+typedef struct axis_position {
     uint32_t index, base;
-} spot;
+} axis_position;
 
-static spot spot_of(const orr_axis_layout *l, uint32_t rank)
+static axis_position axis_position_of(const orr_axis_layout *l, uint32_t rank)
 {
-    spot at = {0, rank};
+    axis_position at = {0, rank};
     for (uint32_t i = l->n_digits; i-- > 0;) {
         const uint32_t value = rank / l->digits[i].stride % l->digits[i].size;
         at.index = at.index * l->digits[i].size + value;
@@ -323,7 +323,7 @@ static uint32_t count_on(counter *c)
 void orr_plan_members_of(const orr_plan *plan, orr_axis axis, uint32_t rank, uint32_t *ret)
 {
     const orr_axis_layout l = orr_plan_layout(plan, axis);
-    const spot at = spot_of(&l, rank);
+    const axis_position at = axis_position_of(&l, rank);
     uint32_t first = first_index(&l, at.index);
     if (first == ORR_NONE)
         first = 0;
@@ -336,7 +336,7 @@ void orr_plan_members_of(const orr_plan *plan, orr_axis axis, uint32_t rank, uin
 uint32_t orr_plan_member(const orr_plan *plan, orr_axis axis, uint32_t rank)
 {
     const orr_axis_layout l = orr_plan_layout(plan, axis);
-    return spot_of(&l, rank).index / l.stride % l.size;
+    return axis_position_of(&l, rank).index / l.stride % l.size;
 }
 
 /* Groups are numbered by their first ranks, which come before the others. */
@@ -349,7 +349,7 @@ orr_status orr_plan_grouping(const orr_plan *plan, orr_axis axis, orr_arena *are
     if (group_of == NULL)
         return orr_fail_memory(err);
     for (uint32_t rank = 0; rank < n_ranks; rank++) {
-        const spot at = spot_of(&l, rank);
+        const axis_position at = axis_position_of(&l, rank);
         const uint32_t first = first_index(&l, at.index);
         if (first == ORR_NONE)
             group_of[rank] = ORR_NONE;

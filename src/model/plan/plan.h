@@ -77,16 +77,16 @@ static inline bool orr_plan_has_sections(const orr_plan *plan)
 
 /* Recorded jobs: data, tensor and pipeline parallelism in the default order. Where a rank stands in
  * a plan. */
-typedef struct orr_place {
+typedef struct orr_recorded_position {
     uint32_t stage, replica, slice;
-} orr_place;
+} orr_recorded_position;
 
-static inline orr_place orr_place_of(const orr_plan *plan, uint32_t rank)
+static inline orr_recorded_position orr_recorded_position_of(const orr_plan *plan, uint32_t rank)
 {
     const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp);
-    return (orr_place){.stage = rank / t / d, .replica = rank / t % d, .slice = rank % t};
+    return (orr_recorded_position){.stage = rank / t / d, .replica = rank / t % d, .slice = rank % t};
 }
-static inline uint32_t orr_rank_at(const orr_plan *plan, orr_place at)
+static inline uint32_t orr_rank_at(const orr_plan *plan, orr_recorded_position at)
 {
     const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp);
     return (at.stage * d + at.replica) * t + at.slice;

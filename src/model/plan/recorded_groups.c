@@ -21,7 +21,7 @@ orr_stride orr_plan_group(const orr_plan *plan, uint32_t grouping, uint32_t rank
 {
     const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp),
                    p = orr_plan_degree(plan->pp);
-    orr_place at = orr_place_of(plan, rank);
+    orr_recorded_position at = orr_recorded_position_of(plan, rank);
     switch (grouping) {
     case ORR_GROUPING_TP:
         at.slice = 0;
@@ -39,7 +39,7 @@ orr_stride orr_plan_group(const orr_plan *plan, uint32_t grouping, uint32_t rank
 static uint32_t group_number(const orr_plan *plan, uint32_t grouping, uint32_t rank)
 {
     const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp);
-    const orr_place at = orr_place_of(plan, rank);
+    const orr_recorded_position at = orr_recorded_position_of(plan, rank);
     switch (grouping) {
     case ORR_GROUPING_TP:
         return at.stage * d + at.replica;

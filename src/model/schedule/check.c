@@ -3,22 +3,22 @@
 #include "model/schedule/schedule.h"
 
 /* A schedule is complete if each virtual stage has each micro-batch forward once and back once, and
- * free of deadlock if the orders of all stages together with what turns wait for have no cycle:
+ * free of deadlock if the orders of all stages together with what slots wait for have no cycle:
  * if playing them, each stage as far as it can, comes to the end. */
 enum { DONE_FORWARD = 1, DONE_INPUT = 2, DONE_WEIGHT = 4, DONE_ALL = 7 };
 
-typedef struct player {
+typedef struct execution {
     const orr_schedule_plan *plan;
     uint8_t  *done;     /* shape (K x m), by virtual stage, then micro-batch */
-    uint32_t *at;       /* shape (p): next turn of each stage                */
+    uint32_t *at;       /* shape (p): next slot of each stage                */
     uint32_t *queue;    /* shape (p): stages that may go on                  */
     bool     *queued;   /* shape (p) */
     uint32_t  n_queued;
-} player;
+} execution;
 
-static uint8_t bits_of(const orr_turn *turn)
+static uint8_t bits_of(const orr_turn *slot)
 {
-    switch (turn->phase) {
+    switch (slot->phase) {
     case ORR_TURN_FORWARD:
         return DONE_FORWARD;
     case ORR_TURN_BACKWARD:
@@ -30,51 +30,51 @@ static uint8_t bits_of(const orr_turn *turn)
     }
 }
 
-static uint8_t *done_of(const player *y, uint32_t k, uint32_t micro_batch)
+static uint8_t *done_of(const execution *y, uint32_t k, uint32_t micro_batch)
 {
     return &y->done[(size_t)k * y->plan->spec.micro_batches + micro_batch];
 }
 
-static orr_status told(uint32_t stage, const orr_turn *turn, const char *what, orr_error *err)
+static orr_status fail_at(uint32_t stage, const orr_turn *slot, const char *what, orr_error *err)
 {
     return orr_fail(err, ORR_INVALID, "stage %u: %s of micro-batch %u in chunk %u %s", stage,
-                    orr_turn_name((orr_turn_phase)turn->phase), turn->micro_batch, turn->chunk,
+                    orr_turn_name((orr_turn_phase)slot->phase), slot->micro_batch, slot->chunk,
                     what);
 }
 
-static orr_status count_turn(player *y, uint32_t stage, const orr_turn *turn, orr_error *err)
+static orr_status count_turn(execution *y, uint32_t stage, const orr_turn *slot, orr_error *err)
 {
     const orr_schedule_spec *s = &y->plan->spec;
-    if (turn->phase >= ORR_TURN_PHASES || turn->chunk >= s->chunks ||
-        turn->micro_batch >= s->micro_batches ||
+    if (slot->phase >= ORR_TURN_PHASES || slot->chunk >= s->chunks ||
+        slot->micro_batch >= s->micro_batches ||
         (s->schedule == ORR_SCHEDULE_DUALPIPE &&
-         turn->chunk != (turn->micro_batch >= s->micro_batches / 2)))
-        return told(stage, turn, "does not belong there", err);
-    uint8_t *done = done_of(y, orr_schedule_virtual_at(s, stage, turn->chunk), turn->micro_batch);
-    if (*done & bits_of(turn))
-        return told(stage, turn, "is there twice", err);
-    *done |= bits_of(turn);
+         slot->chunk != (slot->micro_batch >= s->micro_batches / 2)))
+        return fail_at(stage, slot, "does not belong there", err);
+    uint8_t *done = done_of(y, orr_schedule_virtual_at(s, stage, slot->chunk), slot->micro_batch);
+    if (*done & bits_of(slot))
+        return fail_at(stage, slot, "is there twice", err);
+    *done |= bits_of(slot);
     return ORR_OK;
 }
 
-static orr_status missing(const player *y, uint32_t k, uint32_t micro_batch, orr_error *err)
+static orr_status missing(const execution *y, uint32_t k, uint32_t micro_batch, orr_error *err)
 {
-    const orr_chunk_place at = orr_schedule_place(&y->plan->spec, k, micro_batch);
+    const orr_stage_chunk at = orr_schedule_place(&y->plan->spec, k, micro_batch);
     const uint8_t done = *done_of(y, k, micro_batch);
-    const orr_turn turn = {.phase = !(done & DONE_FORWARD) ? ORR_TURN_FORWARD
+    const orr_turn slot = {.phase = !(done & DONE_FORWARD) ? ORR_TURN_FORWARD
                                     : !(done & DONE_INPUT) ? ORR_TURN_INPUT
                                                            : ORR_TURN_WEIGHT,
                            .chunk = (uint16_t)at.chunk,
                            .micro_batch = micro_batch};
-    return told(at.stage, &turn, "is missing", err);
+    return fail_at(at.stage, &slot, "is missing", err);
 }
 
-static orr_status check_complete(player *y, orr_error *err)
+static orr_status check_complete(execution *y, orr_error *err)
 {
     const orr_schedule_spec *s = &y->plan->spec;
     for (uint32_t stage = 0; stage < s->stages; stage++)
         for (uint32_t i = y->plan->first[stage]; i < y->plan->first[stage + 1]; i++)
-            ORR_TRY(count_turn(y, stage, &y->plan->turns[i], err));
+            ORR_TRY(count_turn(y, stage, &y->plan->slots[i], err));
     const uint32_t n = orr_schedule_virtual_stages(s);
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; i < s->micro_batches; i++) {
@@ -85,20 +85,20 @@ static orr_status check_complete(player *y, orr_error *err)
     return ORR_OK;
 }
 
-/* Is what the turn waits for done? */
-static bool may_run(const player *y, uint32_t stage, const orr_turn *turn)
+/* Is what the slot waits for done? */
+static bool may_run(const execution *y, uint32_t stage, const orr_turn *slot)
 {
     const orr_schedule_spec *s = &y->plan->spec;
-    const uint32_t k = orr_schedule_virtual_at(s, stage, turn->chunk), i = turn->micro_batch;
-    if (turn->phase == ORR_TURN_FORWARD)
+    const uint32_t k = orr_schedule_virtual_at(s, stage, slot->chunk), i = slot->micro_batch;
+    if (slot->phase == ORR_TURN_FORWARD)
         return k == 0 || (*done_of(y, k - 1, i) & DONE_FORWARD);
-    if (turn->phase == ORR_TURN_WEIGHT)
+    if (slot->phase == ORR_TURN_WEIGHT)
         return *done_of(y, k, i) & DONE_INPUT;
     return (*done_of(y, k, i) & DONE_FORWARD) &&
            (k + 1 == orr_schedule_virtual_stages(s) || (*done_of(y, k + 1, i) & DONE_INPUT));
 }
 
-static void wake(player *y, uint32_t stage)
+static void wake(execution *y, uint32_t stage)
 {
     if (y->queued[stage])
         return;
@@ -106,33 +106,33 @@ static void wake(player *y, uint32_t stage)
     y->queue[y->n_queued++] = stage;
 }
 
-static void run(player *y, uint32_t stage, const orr_turn *turn)
+static void run(execution *y, uint32_t stage, const orr_turn *slot)
 {
     const orr_schedule_spec *s = &y->plan->spec;
-    const uint32_t k = orr_schedule_virtual_at(s, stage, turn->chunk), i = turn->micro_batch;
-    *done_of(y, k, i) |= bits_of(turn);
-    if (turn->phase == ORR_TURN_FORWARD && k + 1 < orr_schedule_virtual_stages(s))
+    const uint32_t k = orr_schedule_virtual_at(s, stage, slot->chunk), i = slot->micro_batch;
+    *done_of(y, k, i) |= bits_of(slot);
+    if (slot->phase == ORR_TURN_FORWARD && k + 1 < orr_schedule_virtual_stages(s))
         wake(y, orr_schedule_place(s, k + 1, i).stage);
-    if (turn->phase != ORR_TURN_FORWARD && k > 0)
+    if (slot->phase != ORR_TURN_FORWARD && k > 0)
         wake(y, orr_schedule_place(s, k - 1, i).stage);
 }
 
-/* As far as the stage can. Paired turns begin together, so both must be able to. */
-static void play(player *y, uint32_t stage)
+/* As far as the stage can. Paired slots begin together, so both must be able to. */
+static void advance(execution *y, uint32_t stage)
 {
     const uint32_t end = y->plan->first[stage + 1];
     while (y->at[stage] < end) {
-        const orr_turn *turn = &y->plan->turns[y->at[stage]];
-        const uint32_t n = turn->paired && y->at[stage] + 1 < end ? 2 : 1;
-        if (!may_run(y, stage, turn) || (n == 2 && !may_run(y, stage, turn + 1)))
+        const orr_turn *slot = &y->plan->slots[y->at[stage]];
+        const uint32_t n = slot->paired && y->at[stage] + 1 < end ? 2 : 1;
+        if (!may_run(y, stage, slot) || (n == 2 && !may_run(y, stage, slot + 1)))
             return;
         for (uint32_t i = 0; i < n; i++)
-            run(y, stage, turn + i);
+            run(y, stage, slot + i);
         y->at[stage] += n;
     }
 }
 
-static orr_status check_deadlock(player *y, orr_error *err)
+static orr_status check_deadlock(execution *y, orr_error *err)
 {
     const uint32_t p = y->plan->spec.stages;
     for (uint32_t stage = 0; stage < p; stage++) {
@@ -142,11 +142,11 @@ static orr_status check_deadlock(player *y, orr_error *err)
     while (y->n_queued > 0) {
         const uint32_t stage = y->queue[--y->n_queued];
         y->queued[stage] = false;
-        play(y, stage);
+        advance(y, stage);
     }
     for (uint32_t stage = 0; stage < p; stage++)
         if (y->at[stage] < y->plan->first[stage + 1])
-            return told(stage, &y->plan->turns[y->at[stage]], "waits for ever", err);
+            return fail_at(stage, &y->plan->slots[y->at[stage]], "waits for ever", err);
     return ORR_OK;
 }
 
@@ -154,7 +154,7 @@ orr_status orr_schedule_check(const orr_schedule_plan *plan, orr_error *err)
 {
     ORR_TRY(orr_schedule_spec_check(&plan->spec, err));
     const uint32_t p = plan->spec.stages;
-    player y = {.plan = plan,
+    execution y = {.plan = plan,
                 .done = orr_calloc(orr_schedule_virtual_stages(&plan->spec),
                                    plan->spec.micro_batches),
                 .at = orr_calloc(p, sizeof *y.at),

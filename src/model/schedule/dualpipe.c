@@ -3,19 +3,19 @@
 
 /* DualPipe (DeepSeek-V3, arXiv 2412.19437, figure 5 and section 3.2.1): half of the micro-batches
  * enter at the first stage and half at the last. Stage s holds part s of the model for the one
- * direction (chunk 0) and part p - 1 - s for the other (chunk 1). In the middle a forward turn of
- * one direction runs at once with a backward turn of the other, so that the transfers of one hide
+ * direction (chunk 0) and part p - 1 - s for the other (chunk 1). In the middle a forward slot of
+ * one direction runs at once with a backward slot of the other, so that the transfers of one hide
  * behind the computation of the other.
  *
  * Written for a stage of the first half, where NEAR is the direction that enters at stage 0; the
  * second half is its mirror image. */
 enum { NEAR, FAR };
 typedef struct dual {
-    orr_turns *turns;
+    orr_turns *slots;
     uint32_t   half;        /* micro-batches of a direction              */
     bool       mirrored;
     uint32_t   forward[2], backward[2]; /* given so far, by chunk        */
-    uint32_t   owed;        /* turns before this one owe no weight gradient */
+    uint32_t   owed;        /* slots before this one owe no weight gradient */
 } dual;
 
 static uint32_t chunk_of(const dual *d, uint32_t direction)
@@ -26,32 +26,32 @@ static uint32_t chunk_of(const dual *d, uint32_t direction)
 static void forward(dual *d, uint32_t direction)
 {
     const uint32_t chunk = chunk_of(d, direction);
-    orr_turns_add(d->turns, ORR_TURN_FORWARD, chunk, chunk * d->half + d->forward[chunk]++);
+    orr_turns_add(d->slots, ORR_TURN_FORWARD, chunk, chunk * d->half + d->forward[chunk]++);
 }
 
 static void backward(dual *d, uint32_t direction, bool late)
 {
     const uint32_t chunk = chunk_of(d, direction);
-    orr_turns_add(d->turns, late ? ORR_TURN_INPUT : ORR_TURN_BACKWARD, chunk,
+    orr_turns_add(d->slots, late ? ORR_TURN_INPUT : ORR_TURN_BACKWARD, chunk,
                   chunk * d->half + d->backward[chunk]++);
 }
 
 static void both(dual *d, uint32_t ahead, uint32_t back)
 {
     forward(d, ahead);
-    d->turns->at[d->turns->n - 1].paired = true;
+    d->slots->at[d->slots->n - 1].paired = true;
     backward(d, back, false);
 }
 
 /* The weight gradient that was put off first. */
 static void weight(dual *d)
 {
-    while (d->owed < d->turns->n && d->turns->at[d->owed].phase != ORR_TURN_INPUT)
+    while (d->owed < d->slots->n && d->slots->at[d->owed].phase != ORR_TURN_INPUT)
         d->owed++;
-    if (d->owed == d->turns->n)
+    if (d->owed == d->slots->n)
         return;
-    const orr_turn late = d->turns->at[d->owed++];
-    orr_turns_add(d->turns, ORR_TURN_WEIGHT, late.chunk, late.micro_batch);
+    const orr_turn late = d->slots->at[d->owed++];
+    orr_turns_add(d->slots, ORR_TURN_WEIGHT, late.chunk, late.micro_batch);
 }
 
 /* Both directions run in: forwards of the near one, of both, then the far one comes back. */
@@ -113,7 +113,7 @@ void orr_turns_dualpipe(const orr_schedule_spec *spec, uint32_t stage, orr_turns
     const bool mirrored = stage >= p / 2;
     const uint32_t depth = mirrored ? p - 1 - stage : stage; /* stages to the nearer end */
     const uint32_t outside = p / 2 - 1 - depth;              /* stages to the middle     */
-    dual d = {.turns = ret, .half = half, .mirrored = mirrored};
+    dual d = {.slots = ret, .half = half, .mirrored = mirrored};
     run_in(&d, depth, outside);
     overlap(&d, half - p + depth + 1, outside == 0);
     run_out(&d, depth, outside);

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-typedef struct orr_schedule_row {
-    void (*turns)(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
+typedef struct schedule_rule {
+    void (*slots)(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
     uint32_t chunks; /* 0: any number */
-    bool     split;  /* a backward pass may be two turns */
-} orr_schedule_row;
-static const orr_schedule_row ROWS[ORR_SCHEDULES] = {
+    bool     split;  /* a backward pass may be two slots */
+} schedule_rule;
+static const schedule_rule ROWS[ORR_SCHEDULES] = {
     [ORR_SCHEDULE_1F1B] = {orr_turns_1f1b, 1, false},
     [ORR_SCHEDULE_GPIPE] = {orr_turns_gpipe, 1, false},
     [ORR_SCHEDULE_INTERLEAVED] = {orr_turns_interleaved, 0, false},
@@ -17,7 +17,7 @@ static const orr_schedule_row ROWS[ORR_SCHEDULES] = {
     [ORR_SCHEDULE_DUALPIPE] = {orr_turns_dualpipe, 2, true},
 };
 
-/* More than any job has. A pass of a micro-batch through a chunk is two or three turns, which take a
+/* More than any job has. A pass of a micro-batch through a chunk is two or three slots, which take a
  * few KB when they are simulated. */
 enum { MOST_STAGES = 1 << 14, MOST_CHUNKS = 1 << 12, MOST_PASSES = 1 << 18 };
 
@@ -94,14 +94,14 @@ static void place_stages(const orr_schedule_spec *s, uint32_t *stage_of, uint32_
         }
 }
 
-/* Micro-batches x chunks between their forward turn and the last one that needs what it left. */
-static uint32_t most_held(const orr_turn *turns, uint32_t n)
+/* Micro-batches x chunks between their forward slot and the last one that needs what it left. */
+static uint32_t most_held(const orr_turn *slots, uint32_t n)
 {
     uint32_t held = 0, most = 0;
     for (uint32_t i = 0; i < n; i++) {
-        held += turns[i].phase == ORR_TURN_FORWARD;
+        held += slots[i].phase == ORR_TURN_FORWARD;
         most = held > most ? held : most;
-        held -= turns[i].phase == ORR_TURN_BACKWARD || turns[i].phase == ORR_TURN_WEIGHT;
+        held -= slots[i].phase == ORR_TURN_BACKWARD || slots[i].phase == ORR_TURN_WEIGHT;
     }
     return most;
 }
@@ -110,25 +110,25 @@ orr_status orr_schedule_make(const orr_schedule_spec *spec, orr_arena *arena,
                              orr_schedule_plan *ret, orr_error *err)
 {
     ORR_TRY(orr_schedule_spec_check(spec, err));
-    const orr_schedule_row *row = &ROWS[spec->schedule];
+    const schedule_rule *row = &ROWS[spec->schedule];
     const uint32_t p = spec->stages, chunks = p * spec->chunks;
     const uint32_t passes = spec->schedule == ORR_SCHEDULE_DUALPIPE ? 1 : spec->chunks;
     const uint32_t room = spec->micro_batches * passes * (row->split ? 3 : 2);
     uint32_t *first = orr_arena_array(arena, uint32_t, (size_t)p + 1);
     uint32_t *stage_of = orr_arena_array(arena, uint32_t, chunks);
     uint32_t *chunk_of = orr_arena_array(arena, uint32_t, chunks);
-    orr_turn *turns = orr_arena_array(arena, orr_turn, (size_t)room * p);
-    if (first == NULL || stage_of == NULL || chunk_of == NULL || turns == NULL)
+    orr_turn *slots = orr_arena_array(arena, orr_turn, (size_t)room * p);
+    if (first == NULL || stage_of == NULL || chunk_of == NULL || slots == NULL)
         return orr_fail_memory(err);
     uint32_t in_flight = 0;
     for (uint32_t stage = 0; stage < p; stage++) {
-        orr_turns of_stage = {.at = turns + first[stage]};
-        row->turns(spec, stage, &of_stage);
+        orr_turns of_stage = {.at = slots + first[stage]};
+        row->slots(spec, stage, &of_stage);
         first[stage + 1] = first[stage] + of_stage.n;
         const uint32_t held = most_held(of_stage.at, of_stage.n);
         in_flight = held > in_flight ? held : in_flight;
     }
     place_stages(spec, stage_of, chunk_of);
-    *ret = (orr_schedule_plan){*spec, first, turns, stage_of, chunk_of, in_flight};
+    *ret = (orr_schedule_plan){*spec, first, slots, stage_of, chunk_of, in_flight};
     return ORR_OK;
 }

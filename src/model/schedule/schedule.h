@@ -40,19 +40,19 @@ static inline uint32_t orr_schedule_virtual_at(const orr_schedule_spec *spec, ui
 }
 
 /* Where virtual stage k is of a micro-batch. */
-typedef struct orr_chunk_place {
+typedef struct orr_stage_chunk {
     uint32_t stage, chunk;
-} orr_chunk_place;
-static inline orr_chunk_place orr_schedule_place(const orr_schedule_spec *spec, uint32_t k,
+} orr_stage_chunk;
+static inline orr_stage_chunk orr_schedule_place(const orr_schedule_spec *spec, uint32_t k,
                                                  uint32_t micro_batch)
 {
     const uint32_t p = spec->stages;
     if (spec->schedule == ORR_SCHEDULE_ZB_V)
-        return k < p ? (orr_chunk_place){k, 0} : (orr_chunk_place){2 * p - 1 - k, 1};
+        return k < p ? (orr_stage_chunk){k, 0} : (orr_stage_chunk){2 * p - 1 - k, 1};
     if (spec->schedule == ORR_SCHEDULE_DUALPIPE)
-        return micro_batch < spec->micro_batches / 2 ? (orr_chunk_place){k, 0}
-                                                     : (orr_chunk_place){p - 1 - k, 1};
-    return (orr_chunk_place){k % p, k / p};
+        return micro_batch < spec->micro_batches / 2 ? (orr_stage_chunk){k, 0}
+                                                     : (orr_stage_chunk){p - 1 - k, 1};
+    return (orr_stage_chunk){k % p, k / p};
 }
 
 /* Turns of one stage in the making. */
@@ -67,7 +67,7 @@ static inline void orr_turns_add(orr_turns *t, orr_turn_phase phase, uint32_t ch
                                .micro_batch = micro_batch};
 }
 
-/* The order of one stage, into room for all of its turns. */
+/* The order of one stage, into room for all of its slots. */
 void orr_turns_gpipe(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
 void orr_turns_1f1b(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
 void orr_turns_interleaved(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);

@@ -26,7 +26,7 @@ void orr_turns_zb_h1(const orr_schedule_spec *spec, uint32_t stage, orr_turns *r
 /* One stage of a V: how many of each phase of its two chunks have been given. Micro-batches from
  * `m` on only keep the rhythm: they are counted and left out. */
 typedef struct vee {
-    orr_turns *turns;
+    orr_turns *slots;
     uint32_t   m, done[2][ORR_TURN_PHASES];
 } vee;
 
@@ -34,7 +34,7 @@ static void next(vee *v, orr_turn_phase phase, uint32_t chunk)
 {
     const uint32_t micro_batch = v->done[chunk][phase]++;
     if (micro_batch < v->m)
-        orr_turns_add(v->turns, phase, chunk, micro_batch);
+        orr_turns_add(v->slots, phase, chunk, micro_batch);
 }
 
 static void back(vee *v, uint32_t chunk)
@@ -51,7 +51,7 @@ void orr_turns_zb_v(const orr_schedule_spec *spec, uint32_t stage, orr_turns *re
 {
     const uint32_t p = spec->stages, m = spec->micro_batches;
     const uint32_t rounds = m > 2 * p - 1 ? m : 2 * p - 1;
-    vee v = {.turns = ret, .m = m};
+    vee v = {.slots = ret, .m = m};
     for (uint32_t i = 0; i < 2 * (p - stage) - 1; i++)
         next(&v, ORR_TURN_FORWARD, 0);
     for (uint32_t i = 0; i < stage; i++) {

@@ -28,43 +28,43 @@ const orr_model *orr_model_find(const orr_model *const *models, size_t n, const 
     return NULL;
 }
 
-static orr_status open_shelf(orr_model_shelf *shelf, orr_error *err)
+static orr_status open_registry(orr_model_shelf *registry, orr_error *err)
 {
     for (size_t i = 0; i < orr_n_model_files; i++) {
         const orr_catalog_file *file = &orr_model_files[i];
         const orr_yaml *root;
-        ORR_TRY(orr_yaml_parse((const char *)file->bytes, file->n, file->name, shelf->arena, &root,
+        ORR_TRY(orr_yaml_parse((const char *)file->bytes, file->n, file->name, registry->arena, &root,
                                err));
-        ORR_TRY(orr_spec_read_file(root, NULL, shelf, err));
+        ORR_TRY(orr_spec_read_file(root, NULL, registry, err));
     }
     return ORR_OK;
 }
 
 orr_status orr_models_open(orr_arena *arena, orr_models *ret, orr_error *err)
 {
-    orr_model_shelf shelf = {.arena = arena};
+    orr_model_shelf registry = {.arena = arena};
     orr_status status;
-    ORR_TRY_OUT(status, open_shelf(&shelf, err));
-    const orr_model **models = orr_arena_array(arena, const orr_model *, shelf.models.n);
+    ORR_TRY_OUT(status, open_registry(&registry, err));
+    const orr_model **models = orr_arena_array(arena, const orr_model *, registry.models.n);
     if (models == NULL) {
         status = orr_fail_memory(err);
         goto out;
     }
-    memcpy(models, shelf.models.at, shelf.models.n * sizeof *models);
-    *ret = (orr_models){models, (uint32_t)shelf.models.n};
+    memcpy(models, registry.models.at, registry.models.n * sizeof *models);
+    *ret = (orr_models){models, (uint32_t)registry.models.n};
 out:
-    orr_model_shelf_done(&shelf);
+    orr_model_shelf_done(&registry);
     return status;
 }
 
-static orr_status fail_no_model(const orr_model_shelf *shelf, const char *name, orr_error *err)
+static orr_status fail_no_model(const orr_model_shelf *registry, const char *name, orr_error *err)
 {
-    const char **names = orr_arena_array(shelf->arena, const char *, shelf->models.n);
+    const char **names = orr_arena_array(registry->arena, const char *, registry->models.n);
     if (names == NULL)
         return orr_fail_memory(err);
-    for (size_t i = 0; i < shelf->models.n; i++)
-        names[i] = shelf->models.at[i]->name;
-    const char *close = orr_closest(name, names, shelf->models.n);
+    for (size_t i = 0; i < registry->models.n; i++)
+        names[i] = registry->models.at[i]->name;
+    const char *close = orr_closest(name, names, registry->models.n);
     return close != NULL
                ? orr_fail(err, ORR_NOT_FOUND, "no model '%.80s'; did you mean '%s'?", name, close)
                : orr_fail(
@@ -77,16 +77,16 @@ static orr_status fail_no_model(const orr_model_shelf *shelf, const char *name, 
 static orr_status find_model(const char *name, orr_arena *arena, const orr_model **ret,
                              orr_error *err)
 {
-    orr_model_shelf shelf = {.arena = arena};
+    orr_model_shelf registry = {.arena = arena};
     orr_status status;
-    ORR_TRY_OUT(status, open_shelf(&shelf, err));
-    const orr_model *found = orr_model_find(shelf.models.at, shelf.models.n, name);
+    ORR_TRY_OUT(status, open_registry(&registry, err));
+    const orr_model *found = orr_model_find(registry.models.at, registry.models.n, name);
     if (found != NULL)
         *ret = found;
     else
-        status = fail_no_model(&shelf, name, err);
+        status = fail_no_model(&registry, name, err);
 out:
-    orr_model_shelf_done(&shelf);
+    orr_model_shelf_done(&registry);
     return status;
 }
 
@@ -94,20 +94,20 @@ out:
 static orr_status load_yaml(const char *path, orr_arena *arena, const orr_model **ret,
                             orr_error *err)
 {
-    orr_model_shelf shelf = {.arena = arena};
+    orr_model_shelf registry = {.arena = arena};
     const orr_yaml *file;
     orr_status status;
     ORR_TRY_OUT(status, orr_yaml_load(path, arena, &file, err));
-    ORR_TRY_OUT(status, open_shelf(&shelf, err));
-    const size_t before = shelf.models.n;
-    ORR_TRY_OUT(status, orr_spec_read_file(file, path, &shelf, err));
-    const size_t n = shelf.models.n - before;
+    ORR_TRY_OUT(status, open_registry(&registry, err));
+    const size_t before = registry.models.n;
+    ORR_TRY_OUT(status, orr_spec_read_file(file, path, &registry, err));
+    const size_t n = registry.models.n - before;
     if (n == 1)
-        *ret = shelf.models.at[before];
+        *ret = registry.models.at[before];
     else
         status = orr_fail(err, ORR_INVALID, "%s:1:1: has %zu models where one is needed", path, n);
 out:
-    orr_model_shelf_done(&shelf);
+    orr_model_shelf_done(&registry);
     return status;
 }
 

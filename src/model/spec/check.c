@@ -165,7 +165,7 @@ static orr_status check_kind(orr_model *m, const orr_yaml *at, orr_error *err)
 
 orr_status orr_model_complete(orr_model *model, const orr_yaml *at, orr_error *err)
 {
-    orr_measure measure;
+    orr_parameter_count measure;
     orr_model_size size;
     orr_error why = {0};
     if (model->incomplete)

@@ -160,7 +160,7 @@ static orr_status count_cell(reader *r, counts *layer, orr_text cell, size_t col
     return ORR_OK;
 }
 
-static bool is_asked_for(const reader *r, orr_text line)
+static bool is_phase_wanted(const reader *r, orr_text line)
 {
     orr_text field;
     for (size_t c = 0; r->phase != NULL && next_field(&line, &field) && c < r->kinds.n; c++)
@@ -174,7 +174,7 @@ static orr_status read_row(reader *r, orr_text line)
     const char *begin = line.at;
     orr_text field;
     size_t c = 0, layer = 0;
-    if (line.n == 0 || !is_asked_for(r, line))
+    if (line.n == 0 || !is_phase_wanted(r, line))
         return ORR_OK;
     for (; next_field(&line, &field) && c < r->kinds.n; c++)
         if (r->kinds.at[c] == COLUMN_LAYER)

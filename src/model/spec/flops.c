@@ -39,9 +39,9 @@ static double attention_flops(const orr_model *model, double seq, bool full)
 }
 
 /* Products of parameters, without allocating: this is asked for often. */
-static double multiplied(const orr_model *model)
+static double matmul_parameters(const orr_model *model)
 {
-    orr_measure m = {0};
+    orr_parameter_count m = {0};
     orr_measure_transformer(model, &m);
     return (double)m.matmul;
 }
@@ -54,7 +54,7 @@ double orr_model_flops(const orr_model *model, uint32_t seq, bool full)
         return orr_flops_dlrm(model);
     if (model->kind == ORR_MODEL_CONVOLUTIONAL)
         return orr_flops_resnet(model);
-    return 2 * multiplied(model) * seq + attention_flops(model, seq, full);
+    return 2 * matmul_parameters(model) * seq + attention_flops(model, seq, full);
 }
 
 double orr_model_cache_bytes(const orr_model *model, orr_dtype dtype)

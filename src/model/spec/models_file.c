@@ -4,10 +4,10 @@
 #include "machine/catalog/schema.h"
 #include "model/spec/spec.h"
 
-void orr_model_shelf_done(orr_model_shelf *shelf)
+void orr_model_shelf_done(orr_model_shelf *registry)
 {
-    orr_array_done(&shelf->models);
-    orr_array_done(&shelf->written);
+    orr_array_done(&registry->models);
+    orr_array_done(&registry->written);
 }
 
 static const char *const SECTIONS[] = {"sources", "source", "defaults", "models"};
@@ -89,18 +89,18 @@ static orr_status read_map(const orr_yaml *map, const char *what, orr_scope *sco
     return notes != NULL ? read_notes(notes, scope, model, err) : ORR_OK;
 }
 
-static orr_status fail_no_model(const orr_yaml *at, const orr_model_shelf *shelf, orr_error *err)
+static orr_status fail_no_model(const orr_yaml *at, const orr_model_shelf *registry, orr_error *err)
 {
-    const char **names = orr_arena_array(shelf->arena, const char *, shelf->models.n);
+    const char **names = orr_arena_array(registry->arena, const char *, registry->models.n);
     if (names == NULL)
         return orr_fail_memory(err);
-    for (size_t i = 0; i < shelf->models.n; i++)
-        names[i] = shelf->models.at[i]->name;
-    return orr_fail_unknown(at, "model before this one", at->text, names, shelf->models.n, err);
+    for (size_t i = 0; i < registry->models.n; i++)
+        names[i] = registry->models.at[i]->name;
+    return orr_fail_unknown(at, "model before this one", at->text, names, registry->models.n, err);
 }
 
 /* The shape of another model, without what is true of that one only. */
-static orr_status read_like(const orr_yaml *map, const orr_model_shelf *shelf, orr_model *model,
+static orr_status read_like(const orr_yaml *map, const orr_model_shelf *registry, orr_model *model,
                             orr_error *err)
 {
     const orr_yaml *like = orr_yaml_find(map, "like");
@@ -108,9 +108,9 @@ static orr_status read_like(const orr_yaml *map, const orr_model_shelf *shelf, o
     if (like == NULL)
         return ORR_OK;
     ORR_TRY(orr_text_read(like, "like", &name, err));
-    const orr_model *other = orr_model_find(shelf->written.at, shelf->written.n, name);
+    const orr_model *other = orr_model_find(registry->written.at, registry->written.n, name);
     if (other == NULL)
-        return fail_no_model(like, shelf, err);
+        return fail_no_model(like, registry, err);
     const orr_model own = *model;
     *model = *other;
     model->family = own.family[0] != '\0' ? own.family : other->family;
@@ -137,21 +137,21 @@ static orr_status drop_unpublished(const orr_yaml *map, orr_model *model, orr_er
 }
 
 static orr_status read_model(const orr_yaml *name, const orr_yaml *map, const orr_yaml *defaults,
-                             const orr_scope *outer, orr_model_shelf *shelf, orr_error *err)
+                             const orr_scope *outer, orr_model_shelf *registry, orr_error *err)
 {
     orr_scope scope = *outer;
-    const char *what = orr_arena_printf(shelf->arena, "model '%.80s'", name->text);
-    orr_model *model = orr_arena_one(shelf->arena, orr_model);
-    orr_model *written = orr_arena_one(shelf->arena, orr_model);
+    const char *what = orr_arena_printf(registry->arena, "model '%.80s'", name->text);
+    orr_model *model = orr_arena_one(registry->arena, orr_model);
+    orr_model *written = orr_arena_one(registry->arena, orr_model);
     if (what == NULL || model == NULL || written == NULL)
         return orr_fail_memory(err);
     *model = orr_model_blank();
     if (defaults != NULL) {
-        ORR_TRY(read_like(defaults, shelf, model, err));
+        ORR_TRY(read_like(defaults, registry, model, err));
         ORR_TRY(read_map(defaults, "defaults", &scope, model, err));
     }
     ORR_TRY(drop_unpublished(map, model, err));
-    ORR_TRY(read_like(map, shelf, model, err));
+    ORR_TRY(read_like(map, registry, model, err));
     ORR_TRY(read_map(map, what, &scope, model, err));
     model->name = name->text;
     model->source = scope.source;
@@ -161,21 +161,21 @@ static orr_status read_model(const orr_yaml *name, const orr_yaml *map, const or
         return orr_yaml_fail(map, ORR_INVALID, err, "%s does not say its source", what);
     *written = *model;
     ORR_TRY(orr_model_complete(model, name, err));
-    return orr_array_push(&shelf->models, model) && orr_array_push(&shelf->written, written)
+    return orr_array_push(&registry->models, model) && orr_array_push(&registry->written, written)
                ? ORR_OK
                : orr_fail_memory(err);
 }
 
-orr_status orr_spec_read_file(const orr_yaml *file, const char *source, orr_model_shelf *shelf,
+orr_status orr_spec_read_file(const orr_yaml *file, const char *source, orr_model_shelf *registry,
                               orr_error *err)
 {
     ORR_TRY(check_sections(file, err));
     orr_scope scope = {
-        .source = source, .abbreviations = orr_yaml_find(file, "sources"), .arena = shelf->arena};
+        .source = source, .abbreviations = orr_yaml_find(file, "sources"), .arena = registry->arena};
     ORR_TRY(orr_scope_enter(file, &scope, err));
     const orr_yaml *models = orr_yaml_find(file, "models");
     const orr_yaml *defaults = orr_yaml_find(file, "defaults");
     for (uint32_t i = 0; models != NULL && i < models->n; i++)
-        ORR_TRY(read_model(models->keys[i], models->values[i], defaults, &scope, shelf, err));
+        ORR_TRY(read_model(models->keys[i], models->values[i], defaults, &scope, registry, err));
     return ORR_OK;
 }

@@ -85,7 +85,7 @@ static orr_status check_size(const orr_plan *plan, orr_error *err)
 
 static orr_status check_changed(const orr_model *m, orr_error *err)
 {
-    orr_measure measure;
+    orr_parameter_count measure;
     orr_model_size size;
     if (m->kv_heads == 0 || m->heads % m->kv_heads != 0)
         return orr_fail(err, ORR_INVALID,

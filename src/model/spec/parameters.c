@@ -3,19 +3,19 @@
 
 #include <string.h>
 
-void orr_measure_add(orr_measure *m, const char *name, uint64_t count, int64_t each, uint64_t met,
+void orr_measure_add(orr_parameter_count *m, const char *name, uint64_t count, int64_t each, uint64_t met,
                      int64_t multiplied)
 {
     if (count == 0 || each == 0)
         return;
-    m->parts[m->n++] = (orr_model_part){name, count, each, orr_times((int64_t)met, each)};
-    m->matmul = orr_plus(m->matmul, orr_times((int64_t)met, multiplied));
+    m->parts[m->n++] = (orr_model_part){name, count, each, orr_saturating_mul((int64_t)met, each)};
+    m->matmul = orr_plus(m->matmul, orr_saturating_mul((int64_t)met, multiplied));
 }
 
-orr_status orr_measure_model(const orr_model *model, orr_measure *ret, orr_model_size *ret_size,
+orr_status orr_measure_model(const orr_model *model, orr_parameter_count *ret, orr_model_size *ret_size,
                              orr_error *err)
 {
-    orr_measure m = {0};
+    orr_parameter_count m = {0};
     orr_model_size size = {0};
     switch ((orr_model_kind)model->kind) {
     case ORR_MODEL_TRANSFORMER:
@@ -30,7 +30,7 @@ orr_status orr_measure_model(const orr_model *model, orr_measure *ret, orr_model
         break;
     }
     for (uint32_t i = 0; i < m.n; i++) {
-        size.total = orr_plus(size.total, orr_times((int64_t)m.parts[i].count, m.parts[i].each));
+        size.total = orr_plus(size.total, orr_saturating_mul((int64_t)m.parts[i].count, m.parts[i].each));
         size.active = orr_plus(size.active, m.parts[i].active);
     }
     if (size.total == INT64_MAX || m.matmul == INT64_MAX || size.mtp == INT64_MAX)
@@ -46,7 +46,7 @@ orr_status orr_measure_model(const orr_model *model, orr_measure *ret, orr_model
 orr_status orr_model_measure(const orr_model *model, orr_arena *arena, orr_model_size *ret,
                              orr_error *err)
 {
-    orr_measure m;
+    orr_parameter_count m;
     orr_model_size size;
     if (model->incomplete)
         return orr_fail(err, ORR_UNSUPPORTED, "the shape of %s is not published", model->title);

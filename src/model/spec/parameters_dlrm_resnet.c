@@ -8,7 +8,7 @@ static int64_t mlp(int64_t in, const uint32_t *widths, uint32_t n, bool biases)
 {
     int64_t sum = 0;
     for (uint32_t i = 0; i < n; i++) {
-        sum = orr_plus(sum, orr_linear(in, widths[i], biases));
+        sum = orr_plus(sum, orr_linear_parameters(in, widths[i], biases));
         in = widths[i];
     }
     return sum;
@@ -19,18 +19,18 @@ static int64_t mlp(int64_t in, const uint32_t *widths, uint32_t n, bool biases)
 static int64_t interaction_columns(const orr_dlrm *d)
 {
     const int64_t vectors = (int64_t)d->n_tables + 1;
-    return d->cross_layers > 0 ? orr_times(vectors, d->dim)
+    return d->cross_layers > 0 ? orr_saturating_mul(vectors, d->dim)
                                : (int64_t)d->dim + vectors * (vectors - 1) / 2;
 }
 
 static int64_t cross(const orr_dlrm *d, bool biases)
 {
     const int64_t columns = interaction_columns(d), rank = d->cross_rank;
-    const int64_t one = orr_plus(orr_times(2, orr_times(columns, rank)), biases ? columns : 0);
-    return orr_times(d->cross_layers, one);
+    const int64_t one = orr_plus(orr_saturating_mul(2, orr_saturating_mul(columns, rank)), biases ? columns : 0);
+    return orr_saturating_mul(d->cross_layers, one);
 }
 
-void orr_measure_dlrm(const orr_model *model, orr_measure *m)
+void orr_measure_dlrm(const orr_model *model, orr_parameter_count *m)
 {
     const orr_dlrm *d = &model->dlrm;
     int64_t rows = 0;
@@ -52,7 +52,7 @@ double orr_flops_dlrm(const orr_model *model)
 {
     const orr_dlrm *d = &model->dlrm;
     const double vectors = d->n_tables + 1.0;
-    orr_measure m = {0};
+    orr_parameter_count m = {0};
     orr_measure_dlrm(model, &m);
     const double dots = d->cross_layers > 0 ? 0 : vectors * (vectors - 1) / 2 * d->dim;
     return 2 * ((double)m.matmul + dots);
@@ -70,7 +70,7 @@ static void for_each_convolution(const orr_resnet *r, visit *each, void *user)
     each(&(convolution){3, r->stem, 7, side}, user);
     side = (side + 1) / 2;
     for (uint32_t s = 0; s < r->n_stages; s++) {
-        const int64_t width = r->width[s], out = orr_times(width, r->expansion);
+        const int64_t width = r->width[s], out = orr_saturating_mul(width, r->expansion);
         for (uint32_t b = 0; b < r->blocks[s]; b++) {
             const int64_t before = side;
             if (s > 0 && b == 0)
@@ -93,26 +93,26 @@ typedef struct resnet_count {
 static void count_convolution(const convolution *c, void *user)
 {
     resnet_count *count = user;
-    const int64_t weights = orr_times(orr_times(c->in, c->out), c->k * c->k);
+    const int64_t weights = orr_saturating_mul(orr_saturating_mul(c->in, c->out), c->k * c->k);
     count->weights = orr_plus(count->weights, weights);
-    count->norms = orr_plus(count->norms, orr_times(2, c->out));
+    count->norms = orr_plus(count->norms, orr_saturating_mul(2, c->out));
     count->products += (double)weights * (double)c->side * (double)c->side;
 }
 
 static int64_t last_columns(const orr_resnet *r)
 {
-    return orr_times(r->width[r->n_stages - 1], r->expansion);
+    return orr_saturating_mul(r->width[r->n_stages - 1], r->expansion);
 }
 
-void orr_measure_resnet(const orr_model *model, orr_measure *m)
+void orr_measure_resnet(const orr_model *model, orr_parameter_count *m)
 {
     const orr_resnet *r = &model->resnet;
     resnet_count count = {0};
     for_each_convolution(r, count_convolution, &count);
     orr_measure_add(m, "convolutions", 1, count.weights, 1, count.weights);
     orr_measure_add(m, "norms", 1, count.norms, 1, 0);
-    orr_measure_add(m, "head", 1, orr_linear(last_columns(r), r->classes, true), 1,
-                    orr_times(last_columns(r), r->classes));
+    orr_measure_add(m, "head", 1, orr_linear_parameters(last_columns(r), r->classes, true), 1,
+                    orr_saturating_mul(last_columns(r), r->classes));
 }
 
 double orr_flops_resnet(const orr_model *model)

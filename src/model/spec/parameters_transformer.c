@@ -15,22 +15,22 @@ static int64_t latent_products(const orr_model *model)
 {
     const orr_mla *a = &model->mla;
     const int64_t D = model->hidden, H = model->heads;
-    const int64_t query = orr_times(H, (int64_t)a->nope_dim + a->rope_dim);
-    const int64_t key_value = orr_times(H, (int64_t)a->nope_dim + a->value_dim);
-    int64_t n = a->q_rank > 0 ? orr_plus(orr_times(D, a->q_rank), orr_times(a->q_rank, query))
-                              : orr_times(D, query);
-    n = orr_plus(n, orr_times(D, (int64_t)a->kv_rank + a->rope_dim));
-    n = orr_plus(n, orr_times(a->kv_rank, key_value));
-    return orr_plus(n, orr_times(orr_times(H, a->value_dim), D));
+    const int64_t query = orr_saturating_mul(H, (int64_t)a->nope_dim + a->rope_dim);
+    const int64_t key_value = orr_saturating_mul(H, (int64_t)a->nope_dim + a->value_dim);
+    int64_t n = a->q_rank > 0 ? orr_plus(orr_saturating_mul(D, a->q_rank), orr_saturating_mul(a->q_rank, query))
+                              : orr_saturating_mul(D, query);
+    n = orr_plus(n, orr_saturating_mul(D, (int64_t)a->kv_rank + a->rope_dim));
+    n = orr_plus(n, orr_saturating_mul(a->kv_rank, key_value));
+    return orr_plus(n, orr_saturating_mul(orr_saturating_mul(H, a->value_dim), D));
 }
 
 int64_t orr_attention_multiplied(const orr_model *model)
 {
     if (model->mla.kv_rank > 0)
         return latent_products(model);
-    const int64_t D = model->hidden, query = orr_times(model->heads, model->head_dim);
-    const int64_t key_value = orr_times(model->kv_heads, model->head_dim);
-    return orr_plus(orr_times(2, orr_times(D, query)), orr_times(2, orr_times(D, key_value)));
+    const int64_t D = model->hidden, query = orr_saturating_mul(model->heads, model->head_dim);
+    const int64_t key_value = orr_saturating_mul(model->kv_heads, model->head_dim);
+    return orr_plus(orr_saturating_mul(2, orr_saturating_mul(D, query)), orr_saturating_mul(2, orr_saturating_mul(D, key_value)));
 }
 
 /* Everything beside the products: biases, norms of queries and keys, sinks. */
@@ -39,11 +39,11 @@ static int64_t attention_rest(const orr_model *model)
     const orr_mla *a = &model->mla;
     if (a->kv_rank > 0)
         return (int64_t)a->q_rank + a->kv_rank;
-    const int64_t key_value = orr_times(model->kv_heads, model->head_dim);
-    const int64_t query = orr_times(model->heads, model->head_dim);
-    int64_t n = model->qkv_bias ? orr_plus(query, orr_times(2, key_value)) : 0;
+    const int64_t key_value = orr_saturating_mul(model->kv_heads, model->head_dim);
+    const int64_t query = orr_saturating_mul(model->heads, model->head_dim);
+    int64_t n = model->qkv_bias ? orr_plus(query, orr_saturating_mul(2, key_value)) : 0;
     n = orr_plus(n, model->output_bias ? model->hidden : 0);
-    n = orr_plus(n, model->qk_norm == 1 ? orr_times(2, model->head_dim) : 0);
+    n = orr_plus(n, model->qk_norm == 1 ? orr_saturating_mul(2, model->head_dim) : 0);
     return orr_plus(n, model->sinks ? model->heads : 0);
 }
 
@@ -56,12 +56,12 @@ static int64_t norm(const orr_model *model)
 static int64_t mlp_multiplied(const orr_model *model, int64_t ffn)
 {
     const int64_t matrices = model->activation == ORR_ACTIVATION_SWIGLU ? 3 : 2;
-    return orr_times(matrices, orr_times(model->hidden, ffn));
+    return orr_saturating_mul(matrices, orr_saturating_mul(model->hidden, ffn));
 }
 static int64_t mlp(const orr_model *model, int64_t ffn, bool biases)
 {
     const int64_t inner = model->activation == ORR_ACTIVATION_SWIGLU ? 2 : 1;
-    const int64_t rest = biases ? orr_plus(orr_times(inner, ffn), model->hidden) : 0;
+    const int64_t rest = biases ? orr_plus(orr_saturating_mul(inner, ffn), model->hidden) : 0;
     return orr_plus(mlp_multiplied(model, ffn), rest);
 }
 
@@ -69,14 +69,14 @@ static int64_t router(const orr_model *model)
 {
     const orr_moe *moe = &model->moe;
     const int64_t biases = (int64_t)moe->experts * (moe->router_bias + moe->biases);
-    return orr_plus(orr_linear(model->hidden, moe->experts, false), biases);
+    return orr_plus(orr_linear_parameters(model->hidden, moe->experts, false), biases);
 }
 
-static void add_experts(const orr_model *model, uint64_t layers, orr_measure *m)
+static void add_experts(const orr_model *model, uint64_t layers, orr_parameter_count *m)
 {
     const orr_moe *moe = &model->moe;
     orr_measure_add(m, "router", layers, router(model), layers,
-                    orr_times(model->hidden, moe->experts));
+                    orr_saturating_mul(model->hidden, moe->experts));
     orr_measure_add(m, "experts", layers * moe->experts, mlp(model, moe->expert_ffn, moe->biases),
                     layers * moe->top_k, mlp_multiplied(model, moe->expert_ffn));
     orr_measure_add(m, "shared experts", layers * moe->shared,
@@ -86,14 +86,14 @@ static void add_experts(const orr_model *model, uint64_t layers, orr_measure *m)
         orr_measure_add(m, "gates of shared experts", layers, model->hidden, layers, model->hidden);
 }
 
-static void add_norms(const orr_model *model, orr_measure *m)
+static void add_norms(const orr_model *model, orr_parameter_count *m)
 {
     const uint64_t n =
         (uint64_t)model->layers * (model->parallel_residual ? 1 : 2) + model->final_norm;
     orr_measure_add(m, "norms", n, norm(model), n, 0);
 }
 
-void orr_measure_transformer(const orr_model *model, orr_measure *m)
+void orr_measure_transformer(const orr_model *model, orr_parameter_count *m)
 {
     const int64_t D = model->hidden;
     const uint64_t cross = orr_model_cross_layers(model), self = model->layers - cross;
@@ -101,11 +101,11 @@ void orr_measure_transformer(const orr_model *model, orr_measure *m)
     const int64_t attention = orr_attention_multiplied(model);
     const int64_t rest = attention_rest(model);
     const int64_t rows = (int64_t)model->vocab + model->extra_tokens;
-    const int64_t head = orr_linear(D, model->vocab, false);
+    const int64_t head = orr_linear_parameters(D, model->vocab, false);
 
-    orr_measure_add(m, "embedding", 1, orr_times(rows, D), 1, model->tied ? head : 0);
+    orr_measure_add(m, "embedding", 1, orr_saturating_mul(rows, D), 1, model->tied ? head : 0);
     orr_measure_add(m, "positions", model->position == ORR_POSITION_LEARNED,
-                    orr_times(model->positions, D), 1, 0);
+                    orr_saturating_mul(model->positions, D), 1, 0);
     orr_measure_add(m, "attention", self, orr_plus(attention, rest), self, attention);
     /* Norms of queries and keys, and a gate behind attention and one behind the MLP. */
     orr_measure_add(m, "cross-attention", cross,
@@ -125,7 +125,7 @@ void orr_measure_transformer(const orr_model *model, orr_measure *m)
 int64_t orr_measure_mtp(const orr_model *model)
 {
     orr_model layer = *model;
-    orr_measure m = {0};
+    orr_parameter_count m = {0};
     int64_t n = 0;
     if (model->mtp == 0)
         return 0;
@@ -136,9 +136,9 @@ int64_t orr_measure_mtp(const orr_model *model)
     else
         orr_measure_add(&m, "mlp", 1, mlp(model, model->ffn, model->mlp_bias), 1, 0);
     orr_measure_add(&m, "norms", 5, norm(model), 5, 0);
-    orr_measure_add(&m, "projection", 1, orr_times(2, orr_times(model->hidden, model->hidden)), 1,
+    orr_measure_add(&m, "projection", 1, orr_saturating_mul(2, orr_saturating_mul(model->hidden, model->hidden)), 1,
                     0);
     for (uint32_t i = 0; i < m.n; i++)
-        n = orr_plus(n, orr_times((int64_t)m.parts[i].count, m.parts[i].each));
-    return orr_times(n, model->mtp);
+        n = orr_plus(n, orr_saturating_mul((int64_t)m.parts[i].count, m.parts[i].each));
+    return orr_saturating_mul(n, model->mtp);
 }

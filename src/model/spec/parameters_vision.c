@@ -19,7 +19,7 @@ static int64_t patch_columns(const orr_vision *v)
 static int64_t layer_multiplied(const orr_vision *v)
 {
     const int64_t D = v->hidden;
-    return orr_plus(orr_times(4, D * D), orr_times(2, D * (int64_t)v->ffn));
+    return orr_plus(orr_saturating_mul(4, D * D), orr_saturating_mul(2, D * (int64_t)v->ffn));
 }
 
 static int64_t layer(const orr_vision *v)
@@ -33,12 +33,12 @@ static int64_t layer(const orr_vision *v)
 static int64_t positions(const orr_vision *v)
 {
     const int64_t D = v->hidden, P = patches_of_tile(v);
-    int64_t n = orr_times(P, D);
+    int64_t n = orr_saturating_mul(P, D);
     if (v->aspect_ratios > 0) {
-        const int64_t tiles = orr_times(v->aspect_ratios, v->tiles);
-        const int64_t of_patches = orr_times(orr_times(tiles, P), D),
-                      of_tiles = orr_times(tiles, D);
-        n = orr_plus(n, orr_plus(of_patches, orr_times(2, of_tiles)));
+        const int64_t tiles = orr_saturating_mul(v->aspect_ratios, v->tiles);
+        const int64_t of_patches = orr_saturating_mul(orr_saturating_mul(tiles, P), D),
+                      of_tiles = orr_saturating_mul(tiles, D);
+        n = orr_plus(n, orr_plus(of_patches, orr_saturating_mul(2, of_tiles)));
         n = orr_plus(n, 3);
     }
     return n;
@@ -49,11 +49,11 @@ static int64_t positions(const orr_vision *v)
 static int64_t adapter_multiplied(const orr_vision *v)
 {
     const int64_t F = v->adapter_ffn;
-    return F > 0 ? orr_plus(orr_times(v->adapter_in, F), orr_times(F, v->output)) : 0;
+    return F > 0 ? orr_plus(orr_saturating_mul(v->adapter_in, F), orr_saturating_mul(F, v->output)) : 0;
 }
 static int64_t projector_multiplied(const orr_model *model)
 {
-    return orr_times(model->vision.output, model->hidden);
+    return orr_saturating_mul(model->vision.output, model->hidden);
 }
 
 int64_t orr_measure_vision(const orr_model *model)
@@ -62,11 +62,11 @@ int64_t orr_measure_vision(const orr_model *model)
     if (v->layers == 0 || v->parameters > 0)
         return v->parameters;
     const int64_t layers = (int64_t)v->layers + v->global_layers;
-    int64_t n = orr_times(patch_columns(v), v->hidden);
+    int64_t n = orr_saturating_mul(patch_columns(v), v->hidden);
     n = orr_plus(n, v->class_token ? v->hidden : 0);
     n = orr_plus(n, positions(v));
     n = orr_plus(n, 4 * (int64_t)v->hidden); /* norms before and behind the layers */
-    n = orr_plus(n, orr_times(layers, layer(v)));
+    n = orr_plus(n, orr_saturating_mul(layers, layer(v)));
     n = orr_plus(n, v->gated_global ? 2 * (int64_t)v->global_layers : 0);
     n = orr_plus(n, adapter_multiplied(v));
     n = orr_plus(n, projector_multiplied(model));

@@ -62,10 +62,10 @@ typedef struct orr_model_shelf {
     orr_array(const orr_model *) models, written;
     orr_arena *arena;
 } orr_model_shelf;
-void orr_model_shelf_done(orr_model_shelf *shelf);
-/* The models of a file, put behind those on the shelf, which they may be `like`. `source`: what
+void orr_model_shelf_done(orr_model_shelf *registry);
+/* The models of a file, put behind those on the registry, which they may be `like`. `source`: what
  * their facts rest on where the file does not say; NULL: it has to. */
-orr_status orr_spec_read_file(const orr_yaml *file, const char *source, orr_model_shelf *shelf,
+orr_status orr_spec_read_file(const orr_yaml *file, const char *source, orr_model_shelf *registry,
                               orr_error *err) ORR_MUST_CHECK;
 /* By name, the last one; NULL: none. Names are the same whatever their case, and with '_' for '-'. */
 const orr_model *orr_model_find(const orr_model *const *models, size_t n, const char *name);

@@ -57,21 +57,21 @@ static int64_t exposed_ns(const orr_lay *l, int64_t transfer_ns)
     return overlaps(l) && frac > 0 ? (int64_t)((double)transfer_ns * frac) : 0;
 }
 
-static void owe(orr_lay *l, uint32_t axis, const orr_price *price)
+static void add_exposed(orr_lay *l, uint32_t axis, const orr_price *price)
 {
     const int64_t ns = exposed_ns(l, price->ns);
-    l->owed_ns += ns;
-    l->owed_basis = price->basis;
+    l->exposed_pending_ns += ns;
+    l->exposed_pending_basis = price->basis;
     l->totals.exposed_ns[axis] += ns;
 }
 
 void orr_lay_pay(orr_lay *l)
 {
-    if (l->owed_ns <= 0)
+    if (l->exposed_pending_ns <= 0)
         return;
     orr_lay_flush(l);
-    orr_lay_spend(l, "beside a transfer", ORR_WATERFALL_DP, l->owed_ns, l->owed_basis);
-    l->owed_ns = 0;
+    orr_lay_spend(l, "beside a transfer", ORR_WATERFALL_DP, l->exposed_pending_ns, l->exposed_pending_basis);
+    l->exposed_pending_ns = 0;
     snprintf(l->title, sizeof l->title, "beside a transfer");
     orr_lay_flush(l);
 }
@@ -94,7 +94,7 @@ static orr_node_id reduce(orr_lay *l, uint32_t axis, orr_collective collective, 
     if (l->job->prices->members[axis] <= 1 || bytes <= 0)
         return ORR_NONE;
     const orr_lay_transfer transfer = transfer_of(l, axis, collective, bytes);
-    owe(l, axis, &transfer.price);
+    add_exposed(l, axis, &transfer.price);
     return orr_lay_move_now(l, &transfer);
 }
 
@@ -158,7 +158,7 @@ void orr_lay_gathered(orr_lay *l, const orr_lay_elements *weights, orr_node_id g
     orr_lay_wait(l, gather);
     const uint32_t n = gathers_of(l, weights, transfers);
     for (uint32_t i = 0; i < n; i++)
-        owe(l, transfers[i].grouping, &transfers[i].price);
+        add_exposed(l, transfers[i].grouping, &transfers[i].price);
 }
 
 /* Places of a virtual stage whose weights are gathered at once: those whose gradients are reduced
@@ -199,7 +199,7 @@ void orr_lay_first_gathers(orr_lay *l)
     l->now = (orr_step_node){.micro_batch = ORR_NONE};
     const orr_schedule_plan *schedule = job->schedule;
     for (uint32_t i = schedule->first[l->stage]; i < schedule->first[l->stage + 1]; i++) {
-        const uint32_t chunk = schedule->turns[i].chunk;
+        const uint32_t chunk = schedule->slots[i].chunk;
         const uint32_t k = orr_schedule_virtual_at(&schedule->spec, l->stage, chunk);
         if (l->chunks[chunk].first_forward == i)
             gather_chunk(l, job->map->first[k], job->map->first[k + 1]);

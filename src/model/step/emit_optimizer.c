@@ -56,7 +56,7 @@ static void sum_over(orr_lay *l, uint32_t grouping, int64_t bytes, const orr_pri
 }
 
 /* DualPipe: the stage at the other end holds the same two parts of the model. */
-static void sum_twins(orr_lay *l, const stage_weights *w)
+static void sum_mirrors(orr_lay *l, const stage_weights *w)
 {
     const orr_step_job *job = l->job;
     const orr_plan *plan = job->plan;
@@ -64,7 +64,7 @@ static void sum_twins(orr_lay *l, const stage_weights *w)
         return;
     const int64_t elements = plan->zero == 0 ? w->dense + w->expert : owned(l, w);
     const int64_t bytes = (int64_t)((double)elements * orr_lay_bytes_of(plan->gradients));
-    orr_price price = orr_rates_collective(job->prices->transfers[ORR_AXIS_PP], &job->twin,
+    orr_price price = orr_rates_collective(job->prices->transfers[ORR_AXIS_PP], &job->mirror,
                                            ORR_COLL_ALL_REDUCE, bytes);
     price.ns = orr_step_stretched_ns(job->prices, price.ns);
     sum_over(l, ORR_STEP_TWIN, bytes, &price);
@@ -187,7 +187,7 @@ static void update(orr_lay *l, const stage_weights *w)
  * steps: a share of it in each. Nothing is computed beside it, though Streaming DiLoCo would
  * (arXiv 2501.18512): assumed. The outer optimizer's own pass over memory is left out. Source:
  * Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1. */
-static void meet(orr_lay *l, const stage_weights *w)
+static void sync_outer(orr_lay *l, const stage_weights *w)
 {
     const orr_step_prices *prices = l->job->prices;
     const uint32_t steps = l->job->plan->local_steps;
@@ -225,10 +225,10 @@ void orr_lay_tail(orr_lay *l)
                        (int64_t)((double)w.sliced * orr_lay_bytes_of(l->job->plan->gradients)));
         orr_lay_flush(l);
         sum_tied(l, &w);
-        sum_twins(l, &w);
+        sum_mirrors(l, &w);
         sum_norm(l);
         update(l, &w);
-        meet(l, &w);
+        sync_outer(l, &w);
         gather_late(l, &w);
     }
     if (step_ns > 0 || l->waits.n > 0) {

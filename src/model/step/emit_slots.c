@@ -6,7 +6,7 @@
 
 #include "model/memory/memory.h"
 
-/* The turns of a stage, module by module. */
+/* The slots of a stage, module by module. */
 
 uint32_t orr_step_module_at(const orr_step_job *job, uint32_t k, uint32_t place)
 {
@@ -14,30 +14,30 @@ uint32_t orr_step_module_at(const orr_step_job *job, uint32_t k, uint32_t place)
     return orr_module_at(&parts, k, place);
 }
 
-/* A turn while it is laid. */
-typedef struct turn_in {
-    const orr_turn *turn;
+/* A slot while it is laid. */
+typedef struct slot_modules {
+    const orr_turn *slot;
     uint32_t first, n;       /* places of its virtual stage */
     uint32_t k;
     bool     forward;
     bool     gathers;        /* each module's weights come before it                    */
-    bool     gathered_first; /* some modules' do: of the step's first forward turns     */
+    bool     gathered_first; /* some modules' do: of the step's first forward slots     */
     bool     reduces, last;  /* gradients are summed after; for the last time           */
-} turn_in;
+} slot_modules;
 
-static turn_in turn_of(const orr_lay *l, uint32_t i)
+static slot_modules slot_modules_of(const orr_lay *l, uint32_t i)
 {
     const orr_step_job *job = l->job;
-    const orr_turn *turn = &job->schedule->turns[i];
-    const uint32_t k = orr_schedule_virtual_at(&job->schedule->spec, l->stage, turn->chunk);
-    const bool gives = turn->phase == ORR_TURN_BACKWARD || turn->phase == ORR_TURN_WEIGHT;
+    const orr_turn *slot = &job->schedule->slots[i];
+    const uint32_t k = orr_schedule_virtual_at(&job->schedule->spec, l->stage, slot->chunk);
+    const bool gives = slot->phase == ORR_TURN_BACKWARD || slot->phase == ORR_TURN_WEIGHT;
     const bool beside = job->plan->overlap_dp == ORR_SWITCH_ON;
-    const orr_lay_chunk *chunk = &l->chunks[turn->chunk];
-    return (turn_in){.turn = turn,
+    const orr_lay_chunk *chunk = &l->chunks[slot->chunk];
+    return (slot_modules){.slot = slot,
                      .first = job->map->first[k],
                      .n = job->map->first[k + 1] - job->map->first[k],
                      .k = k,
-                     .forward = turn->phase == ORR_TURN_FORWARD,
+                     .forward = slot->phase == ORR_TURN_FORWARD,
                      .gathers = orr_lay_gathers_always(l),
                      .gathered_first = chunk->first_forward == i,
                      .last = chunk->last_gradient == i,
@@ -45,8 +45,8 @@ static turn_in turn_of(const orr_lay *l, uint32_t i)
                                           (beside && chunk->last_gradient == i))};
 }
 
-/* Place of the i-th module that the turn runs: backward from the last. */
-static uint32_t place_at(const turn_in *t, uint32_t i)
+/* Place of the i-th module that the slot runs: backward from the last. */
+static uint32_t place_at(const slot_modules *t, uint32_t i)
 {
     return t->forward ? t->first + i : t->first + t->n - 1 - i;
 }
@@ -61,10 +61,10 @@ static void name_node(orr_lay *l, const orr_module *module, uint8_t phase)
         snprintf(l->title, sizeof l->title, "%s %s", module->name, phases[phase]);
 }
 
-static void enter(orr_lay *l, const orr_turn *turn)
+static void enter(orr_lay *l, const orr_turn *slot)
 {
-    l->now = (orr_step_node){.phase = turn->phase, .chunk = turn->chunk,
-                             .micro_batch = turn->micro_batch};
+    l->now = (orr_step_node){.phase = slot->phase, .chunk = slot->chunk,
+                             .micro_batch = slot->micro_batch};
 }
 
 /* A micro-batch costs the host something beside its kernels: half forward, half backward (assumed).
@@ -99,20 +99,20 @@ static void count_waits(orr_lay *l, const int64_t waited_ns[ORR_AXES])
     }
 }
 
-static const orr_phase_cost *cost_of(const orr_lay *l, const turn_in *t, uint32_t place,
+static const orr_phase_cost *cost_of(const orr_lay *l, const slot_modules *t, uint32_t place,
                                      const orr_module **ret_module)
 {
     const uint32_t module = orr_step_module_at(l->job, t->k, place);
     *ret_module = &l->job->row->modules[module];
-    return &l->job->costs[module].phase[t->turn->phase];
+    return &l->job->costs[module].phase[t->slot->phase];
 }
 
-static void compute_module(orr_lay *l, const turn_in *t, uint32_t place)
+static void compute_module(orr_lay *l, const slot_modules *t, uint32_t place)
 {
     const orr_module *module;
     const orr_phase_cost *cost = cost_of(l, t, place, &module);
     count_phase(l, cost);
-    name_node(l, module, t->turn->phase);
+    name_node(l, module, t->slot->phase);
     if (orr_lay_finest(l)) {
         const orr_play_sequence sequence = {&cost, 1};
         orr_lay_operators(l, &sequence, 1, &(const orr_module *const *){&module});
@@ -126,14 +126,14 @@ static void compute_module(orr_lay *l, const turn_in *t, uint32_t place)
 
 /* What is no layer stays gathered from its forward to its backward pass, and so does all where
  * nothing is dropped after the forward pass. */
-static bool gathers_again(const orr_lay *l, const turn_in *t, const orr_module *module)
+static bool gathers_again(const orr_lay *l, const slot_modules *t, const orr_module *module)
 {
     const bool layer = module->kind == ORR_MODULE_LAYER || module->kind == ORR_MODULE_MOE_LAYER ||
                        module->kind == ORR_MODULE_CROSS_LAYER || module->kind == ORR_MODULE_BODY;
     return t->forward || (layer && l->job->plan->reshard == ORR_SWITCH_ON);
 }
 
-static orr_lay_elements gathered_by(const orr_lay *l, const turn_in *t, uint32_t i)
+static orr_lay_elements gathered_by(const orr_lay *l, const slot_modules *t, uint32_t i)
 {
     const uint32_t id = l->job->row->module_of[place_at(t, i)];
     const orr_module_weights *w = &l->job->weights[id];
@@ -145,7 +145,7 @@ static orr_lay_elements gathered_by(const orr_lay *l, const turn_in *t, uint32_t
 enum { AHEAD_MOST = 64 };
 
 /* Sets out the gathers of all modules up to `ahead` of the i-th; waits for that of the i-th. */
-static void gather_ahead(orr_lay *l, const turn_in *t, uint32_t i, orr_node_id gathers[AHEAD_MOST],
+static void gather_ahead(orr_lay *l, const slot_modules *t, uint32_t i, orr_node_id gathers[AHEAD_MOST],
                          uint32_t *sent)
 {
     const orr_plan *plan = l->job->plan;
@@ -160,7 +160,7 @@ static void gather_ahead(orr_lay *l, const turn_in *t, uint32_t i, orr_node_id g
 }
 
 /* Gradients of the i-th module join a bucket; a full one sets out. */
-static void add_gradients(orr_lay *l, const turn_in *t, uint32_t i, orr_lay_elements *bucket)
+static void add_gradients(orr_lay *l, const slot_modules *t, uint32_t i, orr_lay_elements *bucket)
 {
     const orr_module_weights *w =
         &l->job->weights[l->job->row->module_of[place_at(t, i)]];
@@ -173,42 +173,42 @@ static void add_gradients(orr_lay *l, const turn_in *t, uint32_t i, orr_lay_elem
 }
 
 /* Activations go to the host after the forward pass, and come back before the backward pass: they
- * set out when the turn before that one begins. */
-static void offload(orr_lay *l, const turn_in *t, bool before)
+ * set out when the slot before that one begins. */
+static void offload(orr_lay *l, const slot_modules *t, bool before)
 {
     const orr_step_job *job = l->job;
     int64_t bytes = 0;
-    if (job->kept_bytes == NULL || before != (t->turn->phase != ORR_TURN_FORWARD) ||
-        t->turn->phase == ORR_TURN_WEIGHT)
+    if (job->kept_bytes == NULL || before != (t->slot->phase != ORR_TURN_FORWARD) ||
+        t->slot->phase == ORR_TURN_WEIGHT)
         return;
     for (uint32_t i = 0; i < t->n; i++)
         bytes += job->kept_bytes[orr_step_module_at(job, t->k, t->first + i)];
     const orr_node_id last = orr_lay_flush(l);
     if (before)
         orr_lay_wait(l, orr_lay_copy(l, ORR_STEP_IN, bytes, ORR_WATERFALL_OVERHEAD,
-                                     l->before_last_turn));
+                                     l->before_last_slot));
     else
         orr_lay_copy(l, ORR_STEP_OUT, bytes, ORR_WATERFALL_OVERHEAD, last);
 }
 
-/* What a turn needs before its first module: weights that are gathered for that do not wait for it.
+/* What a slot needs before its first module: weights that are gathered for that do not wait for it.
  * */
-static void begin(orr_lay *l, const turn_in *t)
+static void begin(orr_lay *l, const slot_modules *t)
 {
-    orr_lay_receive(l, t->turn);
+    orr_lay_receive(l, t->slot);
     offload(l, t, true);
-    spend_host(l, t->turn->phase);
+    spend_host(l, t->slot->phase);
 }
 
-static void lay_modules(orr_lay *l, const turn_in *t)
+static void emit_modules(orr_lay *l, const slot_modules *t)
 {
     orr_node_id gathers[AHEAD_MOST];
     orr_lay_elements bucket = {0};
     uint32_t sent = 0;
-    const bool gathers_any = t->gathers && t->turn->phase != ORR_TURN_WEIGHT;
+    const bool gathers_any = t->gathers && t->slot->phase != ORR_TURN_WEIGHT;
     for (uint32_t i = 0; i < t->n; i++) {
         const uint32_t place = place_at(t, i);
-        name_node(l, &l->job->row->modules[l->job->row->module_of[place]], t->turn->phase);
+        name_node(l, &l->job->row->modules[l->job->row->module_of[place]], t->slot->phase);
         if (gathers_any)
             gather_ahead(l, t, i, gathers, &sent);
         else if (t->gathered_first)
@@ -221,20 +221,20 @@ static void lay_modules(orr_lay *l, const turn_in *t)
     }
 }
 
-static void lay_turn(orr_lay *l, uint32_t i)
+static void emit_slot(orr_lay *l, uint32_t i)
 {
-    const turn_in t = turn_of(l, i);
-    enter(l, t.turn);
+    const slot_modules t = slot_modules_of(l, i);
+    enter(l, t.slot);
     orr_lay_pay(l);
-    lay_modules(l, &t);
+    emit_modules(l, &t);
     const orr_node_id end = orr_lay_flush(l);
-    orr_lay_send(l, t.turn);
+    orr_lay_send(l, t.slot);
     offload(l, &t, false);
-    l->before_last_turn = l->last_turn;
-    l->last_turn = end;
+    l->before_last_slot = l->last_slot;
+    l->last_slot = end;
 }
 
-static orr_play_sequence sequence_of(orr_lay *l, const turn_in *t, const orr_module **modules,
+static orr_play_sequence sequence_of(orr_lay *l, const slot_modules *t, const orr_module **modules,
                                      const orr_phase_cost **phases)
 {
     for (uint32_t i = 0; i < t->n; i++) {
@@ -246,11 +246,11 @@ static orr_play_sequence sequence_of(orr_lay *l, const turn_in *t, const orr_mod
 
 /* Gathered and reduced as a whole, before and after: nothing is said of the order in which the
  * modules of both come. */
-static void gather_before(orr_lay *l, const turn_in *t)
+static void gather_before(orr_lay *l, const slot_modules *t)
 {
     for (uint32_t i = 0; i < t->n; i++) {
         const uint32_t place = place_at(t, i);
-        if (t->gathers && t->turn->phase != ORR_TURN_WEIGHT) {
+        if (t->gathers && t->slot->phase != ORR_TURN_WEIGHT) {
             const orr_lay_elements weights = gathered_by(l, t, i);
             orr_lay_gathered(l, &weights, orr_lay_gather(l, &weights, false));
         } else if (t->gathered_first) {
@@ -259,14 +259,14 @@ static void gather_before(orr_lay *l, const turn_in *t)
     }
 }
 
-static void reduce_after(orr_lay *l, const turn_in *t)
+static void reduce_after(orr_lay *l, const slot_modules *t)
 {
     orr_lay_elements bucket = {0};
     for (uint32_t i = 0; i < t->n && t->reduces; i++)
         add_gradients(l, t, i, &bucket);
 }
 
-static void compute_pair(orr_lay *l, const turn_in t[2])
+static void compute_pair(orr_lay *l, const slot_modules t[2])
 {
     const uint32_t n = t[0].n + t[1].n;
     const orr_arena_mark mark = orr_arena_get_mark(l->scratch);
@@ -291,10 +291,10 @@ static void compute_pair(orr_lay *l, const turn_in t[2])
     orr_arena_rewind(l->scratch, mark);
 }
 
-static void lay_pair(orr_lay *l, uint32_t i)
+static void emit_slot_pair(orr_lay *l, uint32_t i)
 {
-    const turn_in t[2] = {turn_of(l, i), turn_of(l, i + 1)};
-    enter(l, t[0].turn);
+    const slot_modules t[2] = {slot_modules_of(l, i), slot_modules_of(l, i + 1)};
+    enter(l, t[0].slot);
     orr_lay_pay(l);
     snprintf(l->title, sizeof l->title, "forward beside backward");
     for (int k = 0; k < 2; k++)
@@ -304,14 +304,14 @@ static void lay_pair(orr_lay *l, uint32_t i)
     compute_pair(l, t);
     const orr_node_id end = orr_lay_flush(l);
     for (int k = 0; k < 2; k++) {
-        enter(l, t[k].turn);
-        orr_lay_send(l, t[k].turn);
+        enter(l, t[k].slot);
+        orr_lay_send(l, t[k].slot);
         offload(l, &t[k], false);
     }
     for (int k = 0; k < 2; k++)
         reduce_after(l, &t[k]);
-    l->before_last_turn = l->last_turn;
-    l->last_turn = end;
+    l->before_last_slot = l->last_slot;
+    l->last_slot = end;
 }
 
 void orr_lay_turns(orr_lay *l)
@@ -320,12 +320,12 @@ void orr_lay_turns(orr_lay *l)
     const uint32_t end = schedule->first[l->stage + 1];
     const bool trains = orr_task_trains(l->job->task);
     for (uint32_t i = schedule->first[l->stage]; i < end && orr_lay_ok(l); i++) {
-        const orr_turn *turn = &schedule->turns[i];
-        if (!trains && turn->phase != ORR_TURN_FORWARD)
+        const orr_turn *slot = &schedule->slots[i];
+        if (!trains && slot->phase != ORR_TURN_FORWARD)
             continue;
-        if (trains && turn->paired && i + 1 < end)
-            lay_pair(l, i++);
+        if (trains && slot->paired && i + 1 < end)
+            emit_slot_pair(l, i++);
         else
-            lay_turn(l, i);
+            emit_slot(l, i);
     }
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* From stage to stage. A receive is posted early, and stands on a stream of its own in the order in
- * which its neighbour sends: so no order of turns makes two stages wait for each other. A blocking
+ * which its neighbour sends: so no order of slots makes two stages wait for each other. A blocking
  * send holds up what its stage computes next. */
 
 static bool gives_gradient(uint8_t phase)
@@ -12,17 +12,17 @@ static bool gives_gradient(uint8_t phase)
     return phase == ORR_TURN_BACKWARD || phase == ORR_TURN_INPUT;
 }
 
-/* What a turn sends on; false: nothing leaves the stage. */
-static bool pass_of(const orr_schedule_spec *spec, uint32_t stage, const orr_turn *turn,
-                    orr_pass_on *ret)
+/* What a slot sends on; false: nothing leaves the stage. */
+static bool pass_of(const orr_schedule_spec *spec, uint32_t stage, const orr_turn *slot,
+                    orr_stage_transfer *ret)
 {
-    const uint32_t k = orr_schedule_virtual_at(spec, stage, turn->chunk);
-    const bool forward = turn->phase == ORR_TURN_FORWARD;
+    const uint32_t k = orr_schedule_virtual_at(spec, stage, slot->chunk);
+    const bool forward = slot->phase == ORR_TURN_FORWARD;
     if (forward ? k + 1 >= orr_schedule_virtual_stages(spec)
-                : !gives_gradient(turn->phase) || k == 0)
+                : !gives_gradient(slot->phase) || k == 0)
         return false;
-    const uint32_t to = orr_schedule_place(spec, forward ? k + 1 : k - 1, turn->micro_batch).stage;
-    *ret = (orr_pass_on){stage, to, forward ? k : k - 1, turn->micro_batch, !forward};
+    const uint32_t to = orr_schedule_place(spec, forward ? k + 1 : k - 1, slot->micro_batch).stage;
+    *ret = (orr_stage_transfer){stage, to, forward ? k : k - 1, slot->micro_batch, !forward};
     return to != stage;
 }
 
@@ -32,14 +32,14 @@ orr_status orr_step_passes(const orr_schedule_plan *schedule, bool trains, orr_a
     const orr_schedule_spec *spec = &schedule->spec;
     const uint32_t n_turns = schedule->first[spec->stages];
     uint32_t *first = orr_arena_array(arena, uint32_t, (size_t)spec->stages + 2);
-    orr_pass_on *at = orr_arena_array(arena, orr_pass_on, n_turns), pass;
+    orr_stage_transfer *at = orr_arena_array(arena, orr_stage_transfer, n_turns), pass;
     if (first == NULL || at == NULL)
         return orr_fail_memory(err);
     for (int filling = 0; filling < 2; filling++) {
         for (uint32_t s = 0; s < spec->stages; s++)
             for (uint32_t i = schedule->first[s]; i < schedule->first[s + 1]; i++) {
-                const orr_turn *turn = &schedule->turns[i];
-                if ((!trains && turn->phase != ORR_TURN_FORWARD) || !pass_of(spec, s, turn, &pass))
+                const orr_turn *slot = &schedule->slots[i];
+                if ((!trains && slot->phase != ORR_TURN_FORWARD) || !pass_of(spec, s, slot, &pass))
                     continue;
                 if (filling)
                     at[first[pass.to + 1]++] = pass;
@@ -58,7 +58,7 @@ static size_t key_of(const orr_lay *l, uint32_t boundary, bool back, uint32_t mi
     return ((size_t)boundary * 2 + back) * l->job->schedule->spec.micro_batches + micro_batch;
 }
 
-static orr_lay_transfer transfer_of(const orr_lay *l, const orr_pass_on *pass, bool receives)
+static orr_lay_transfer transfer_of(const orr_lay *l, const orr_stage_transfer *pass, bool receives)
 {
     const uint32_t p = l->job->schedule->spec.stages;
     const bool down = pass->to == (pass->from + 1) % p;
@@ -85,7 +85,7 @@ void orr_lay_receives(orr_lay *l)
     }
     memset(l->recv_of, 0xff, n * sizeof *l->recv_of);
     for (uint32_t i = passes->first[l->stage]; i < passes->first[l->stage + 1]; i++) {
-        const orr_pass_on *pass = &passes->at[i];
+        const orr_stage_transfer *pass = &passes->at[i];
         const orr_lay_transfer transfer = transfer_of(l, pass, true);
         l->now.micro_batch = pass->micro_batch;
         l->now.phase = pass->back ? ORR_TURN_BACKWARD : ORR_TURN_FORWARD;
@@ -95,21 +95,21 @@ void orr_lay_receives(orr_lay *l)
     }
 }
 
-void orr_lay_receive(orr_lay *l, const orr_turn *turn)
+void orr_lay_receive(orr_lay *l, const orr_turn *slot)
 {
     const orr_schedule_spec *spec = &l->job->schedule->spec;
-    const uint32_t k = orr_schedule_virtual_at(spec, l->stage, turn->chunk);
-    const bool forward = turn->phase == ORR_TURN_FORWARD;
+    const uint32_t k = orr_schedule_virtual_at(spec, l->stage, slot->chunk);
+    const bool forward = slot->phase == ORR_TURN_FORWARD;
     if (forward ? k == 0
-                : !gives_gradient(turn->phase) || k + 1 >= orr_schedule_virtual_stages(spec))
+                : !gives_gradient(slot->phase) || k + 1 >= orr_schedule_virtual_stages(spec))
         return;
-    orr_lay_wait(l, l->recv_of[key_of(l, forward ? k - 1 : k, !forward, turn->micro_batch)]);
+    orr_lay_wait(l, l->recv_of[key_of(l, forward ? k - 1 : k, !forward, slot->micro_batch)]);
 }
 
-void orr_lay_send(orr_lay *l, const orr_turn *turn)
+void orr_lay_send(orr_lay *l, const orr_turn *slot)
 {
-    orr_pass_on pass;
-    if (!pass_of(&l->job->schedule->spec, l->stage, turn, &pass))
+    orr_stage_transfer pass;
+    if (!pass_of(&l->job->schedule->spec, l->stage, slot, &pass))
         return;
     const orr_lay_transfer transfer = transfer_of(l, &pass, false);
     const orr_node_id sent = orr_lay_move_now(l, &transfer);

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-/* Nodes, lanes and meetings of one kind of rank. Nothing has a start, so that each stream is in
+/* Nodes, lanes and rendezvous of one kind of rank. Nothing has a start, so that each stream is in
  * the order of its nodes. */
 
 static const char *const LANES[ORR_STEP_LANES] = {
@@ -200,7 +200,7 @@ static orr_group_id group_of(orr_lay *l, uint32_t grouping)
     char name[16];
     orr_group group = {.size = size_of(l, grouping), .start = 0, .stride = 1};
     const char *axis = grouping < ORR_AXES          ? orr_axis_name((orr_axis)grouping)
-                       : grouping == ORR_STEP_TWIN ? "twin"
+                       : grouping == ORR_STEP_TWIN ? "mirror"
                                                    : "world";
     snprintf(name, sizeof name, "%s", axis);
     if (l->who->group_names != NULL)
@@ -286,7 +286,7 @@ orr_node_id orr_lay_move(orr_lay *l, const orr_lay_transfer *t, orr_node_id afte
     if (orr_lay_ok(l))
         fail(l, orr_builder_comm(l->b, id, &comm, l->err));
     if (orr_lay_ok(l) &&
-        !orr_array_push(&l->meetings, ((orr_meeting){t->grouping, ordinal})))
+        !orr_array_push(&l->rendezvous, ((orr_meeting){t->grouping, ordinal})))
         fail(l, orr_fail_memory(l->err));
     if (!orr_lay_ok(l))
         return ORR_NONE;

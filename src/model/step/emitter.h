@@ -23,7 +23,7 @@ typedef struct orr_lay_elements {
 } orr_lay_elements;
 /* Turns of a chunk that differ from the others: before the first of them, and after the last. */
 typedef struct orr_lay_chunk {
-    uint32_t first_forward, last_gradient; /* turns of the schedule; ORR_NONE */
+    uint32_t first_forward, last_gradient; /* slots of the schedule; ORR_NONE */
 } orr_lay_chunk;
 
 /* A stage in the making. The first failure stays in `status`, and nothing is written after it. */
@@ -43,20 +43,20 @@ typedef struct orr_lay {
     orr_array(int64_t)       duration_ns;
     orr_array(uint8_t)       basis, axis;
     orr_array(orr_step_node) nodes;
-    orr_array(orr_meeting)   meetings;
+    orr_array(orr_meeting)   rendezvous;
     orr_node_id        *recv_of;   /* shape (2 x virtual stages x micro-batches); ORR_NONE: none */
     orr_lay_chunk      *chunks;    /* shape (chunks) */
     orr_lay_elements   *heads;     /* shape (row->n): what is gathered from this place on, and */
-    orr_node_id        *gather_of; /* shape (row->n): by whom, for a first forward turn; ORR_NONE */
+    orr_node_id        *gather_of; /* shape (row->n): by whom, for a first forward slot; ORR_NONE */
     orr_step_node       now;       /* phase, chunk and micro-batch of the nodes that are written */
-    orr_node_id         last_turn, before_last_turn; /* what they computed last; ORR_NONE */
+    orr_node_id         last_slot, before_last_slot; /* what they computed last; ORR_NONE */
     int64_t             open_ns;   /* computation that is not written yet, and merges */
     int64_t             open_most_ns;
     uint8_t             open_basis;    /* of its longest piece */
     bool                open;
     char                title[48];     /* of the node that it becomes */
-    int64_t             owed_ns;       /* see orr_lay_pay() */
-    uint8_t             owed_basis;
+    int64_t             exposed_pending_ns;       /* see orr_lay_pay() */
+    uint8_t             exposed_pending_basis;
     orr_step_totals     totals;
 } orr_lay;
 
@@ -132,12 +132,12 @@ void orr_lay_reduce(orr_lay *l, const orr_lay_elements *gradients, bool last);
 orr_node_id orr_lay_gather(orr_lay *l, const orr_lay_elements *weights, bool at_once);
 /* Computation waits for that. */
 void orr_lay_gathered(orr_lay *l, const orr_lay_elements *weights, orr_node_id gather);
-/* Computation spends what it loses to the transfers that set out so far: before a turn, so that
- * what the turn before it sends is not held up. */
+/* Computation spends what it loses to the transfers that set out so far: before a slot, so that
+ * what the slot before it sends is not held up. */
 void orr_lay_pay(orr_lay *l);
-/* Sends what a turn made; gives what a turn needs. */
-void orr_lay_receive(orr_lay *l, const orr_turn *turn);
-void orr_lay_send(orr_lay *l, const orr_turn *turn);
+/* Sends what a slot made; gives what a slot needs. */
+void orr_lay_receive(orr_lay *l, const orr_turn *slot);
+void orr_lay_send(orr_lay *l, const orr_turn *slot);
 /* The calls of one or two sequences of modules, node by node. `modules`: shape (n)(phases of each).
  * */
 void orr_lay_operators(orr_lay *l, const orr_play_sequence *sequences, uint32_t n,

@@ -14,30 +14,30 @@ typedef struct pending { /* a transfer that runs beside */
     int64_t  end_ns;
 } pending;
 
-typedef struct runner {
+typedef struct sequence_state {
     const orr_play_sequence *sequence;
     uint32_t phase, task;
     int64_t  ready_ns; /* its last task has ended                */
     uint8_t  waits_on; /* axis of that task; ORR_AXIS_NONE: none */
     pending  beside[BESIDE_MOST];
     uint32_t n_beside;
-} runner;
+} sequence_state;
 
-typedef struct player {
-    runner   runners[SEQUENCES];
+typedef struct phase_run {
+    sequence_state   states[SEQUENCES];
     uint32_t n;
     int64_t  device_ns, stream_ns[ORR_AXES]; /* free from then on */
     uint32_t slow_ppm; /* of what computes while something travels: millionths of its time */
     orr_played played;
-} player;
+} phase_run;
 
-static const orr_phase_cost *phase_of(const runner *r)
+static const orr_phase_cost *phase_of(const sequence_state *r)
 {
     return r->phase < r->sequence->n ? r->sequence->phases[r->phase] : NULL;
 }
 
 /* Transfers that the task (or, at n, the end of the phase) has to wait for. */
-static void join(runner *r, uint32_t task)
+static void join(sequence_state *r, uint32_t task)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < r->n_beside; i++) {
@@ -54,7 +54,7 @@ static void join(runner *r, uint32_t task)
 }
 
 /* On to the next task that there is: past the ends of phases. */
-static void settle(runner *r)
+static void skip_ended_phases(sequence_state *r)
 {
     for (const orr_phase_cost *p; (p = phase_of(r)) != NULL;) {
         join(r, r->task);
@@ -65,14 +65,14 @@ static void settle(runner *r)
     }
 }
 
-static int64_t free_at(const player *p, const orr_task_cost *task)
+static int64_t free_at(const phase_run *p, const orr_task_cost *task)
 {
     return task->axis == ORR_AXIS_NONE ? p->device_ns : p->stream_ns[task->axis];
 }
 
 /* What is computed from `start_ns` on is slower as long as transfers are under way: counted in the
  * units of sim/engine/interference.h, so that a simulation of the same tasks ends at the same ns. */
-static int64_t computed_ns(const player *p, int64_t ns, int64_t start_ns)
+static int64_t computed_ns(const phase_run *p, int64_t ns, int64_t start_ns)
 {
     int64_t busy_ns = 0;
     for (int axis = 0; axis < ORR_AXES; axis++)
@@ -86,7 +86,7 @@ static int64_t computed_ns(const player *p, int64_t ns, int64_t start_ns)
     return busy_ns + (int64_t)((work - beside + p->slow_ppm - 1) / p->slow_ppm);
 }
 
-static void run_compute(player *p, runner *r, const orr_task_cost *task, int64_t start_ns)
+static void run_compute(phase_run *p, sequence_state *r, const orr_task_cost *task, int64_t start_ns)
 {
     if (r->waits_on != ORR_AXIS_NONE && start_ns > p->device_ns)
         p->played.waited_ns[r->waits_on] += start_ns - p->device_ns;
@@ -95,7 +95,7 @@ static void run_compute(player *p, runner *r, const orr_task_cost *task, int64_t
     r->waits_on = ORR_AXIS_NONE;
 }
 
-static void run_transfer(player *p, runner *r, const orr_task_cost *task, int64_t start_ns)
+static void run_transfer(phase_run *p, sequence_state *r, const orr_task_cost *task, int64_t start_ns)
 {
     const int64_t end_ns = start_ns + task->ns;
     p->stream_ns[task->axis] = end_ns;
@@ -109,12 +109,12 @@ static void run_transfer(player *p, runner *r, const orr_task_cost *task, int64_
 
 /* Of one sequence that computes and then waits, and so on, each wait is told by run_compute(). What
  * is left at the end is told here: nothing is computed any more. */
-static void finish(player *p)
+static void finish(phase_run *p)
 {
-    const runner *last = &p->runners[0];
+    const sequence_state *last = &p->states[0];
     for (uint32_t i = 1; i < p->n; i++)
-        if (p->runners[i].ready_ns > last->ready_ns)
-            last = &p->runners[i];
+        if (p->states[i].ready_ns > last->ready_ns)
+            last = &p->states[i];
     p->played.span_ns = last->ready_ns > p->device_ns ? last->ready_ns : p->device_ns;
     if (last->waits_on != ORR_AXIS_NONE && last->ready_ns > p->device_ns)
         p->played.waited_ns[last->waits_on] += last->ready_ns - p->device_ns;
@@ -123,18 +123,18 @@ static void finish(player *p)
 void orr_play_tasks(const orr_play_sequence *sequences, uint32_t n, double compute_slowdown,
                     orr_play_task *visit, void *ctx, orr_played *ret)
 {
-    player p = {.n = n < SEQUENCES ? n : SEQUENCES, .slow_ppm = MILLION};
+    phase_run p = {.n = n < SEQUENCES ? n : SEQUENCES, .slow_ppm = MILLION};
     if (compute_slowdown > 1)
         p.slow_ppm = (uint32_t)(compute_slowdown * MILLION + 0.5);
     for (uint32_t i = 0; i < p.n; i++) {
-        p.runners[i] = (runner){.sequence = &sequences[i], .waits_on = ORR_AXIS_NONE};
-        settle(&p.runners[i]);
+        p.states[i] = (sequence_state){.sequence = &sequences[i], .waits_on = ORR_AXIS_NONE};
+        skip_ended_phases(&p.states[i]);
     }
     for (;;) {
-        runner *next = NULL;
+        sequence_state *next = NULL;
         int64_t begin_ns = INT64_MAX;
         for (uint32_t i = 0; i < p.n; i++) {
-            runner *r = &p.runners[i];
+            sequence_state *r = &p.states[i];
             const orr_phase_cost *phase = phase_of(r);
             if (phase == NULL)
                 continue;
@@ -149,13 +149,13 @@ void orr_play_tasks(const orr_play_sequence *sequences, uint32_t n, double compu
             break;
         const orr_task_cost *task = &phase_of(next)->tasks[next->task];
         if (visit != NULL)
-            visit(ctx, (uint32_t)(next - p.runners), next->phase, next->task);
+            visit(ctx, (uint32_t)(next - p.states), next->phase, next->task);
         if (task->axis == ORR_AXIS_NONE)
             run_compute(&p, next, task, begin_ns);
         else
             run_transfer(&p, next, task, begin_ns);
         next->task++;
-        settle(next);
+        skip_ended_phases(next);
     }
     finish(&p);
     *ret = p.played;

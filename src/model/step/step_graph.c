@@ -17,7 +17,7 @@ const char *orr_waterfall_name(orr_waterfall part)
     return (unsigned)part < ORR_WATERFALLS ? names[part] : "";
 }
 
-static orr_status open_lay(orr_lay *l, orr_error *err)
+static orr_status open_emitter(orr_lay *l, orr_error *err)
 {
     l->scratch = orr_arena_new(0, 0);
     l->b = orr_graph_builder_new();
@@ -26,11 +26,11 @@ static orr_status open_lay(orr_lay *l, orr_error *err)
     memset(l->lane, 0xff, sizeof l->lane);
     memset(l->last, 0xff, sizeof l->last);
     memset(l->group, 0xff, sizeof l->group);
-    l->last_turn = l->before_last_turn = ORR_NONE;
+    l->last_slot = l->before_last_slot = ORR_NONE;
     return ORR_OK;
 }
 
-static void close_lay(orr_lay *l)
+static void close_emitter(orr_lay *l)
 {
     orr_graph_builder_free(l->b);
     orr_arena_free(l->scratch);
@@ -39,7 +39,7 @@ static void close_lay(orr_lay *l)
     orr_array_done(&l->basis);
     orr_array_done(&l->axis);
     orr_array_done(&l->nodes);
-    orr_array_done(&l->meetings);
+    orr_array_done(&l->rendezvous);
 }
 
 static orr_status find_chunks(orr_lay *l, orr_error *err)
@@ -50,8 +50,8 @@ static orr_status find_chunks(orr_lay *l, orr_error *err)
         return orr_fail_memory(err);
     memset(l->chunks, 0xff, schedule->spec.chunks * sizeof *l->chunks);
     for (uint32_t i = schedule->first[l->stage]; i < schedule->first[l->stage + 1]; i++) {
-        orr_lay_chunk *chunk = &l->chunks[schedule->turns[i].chunk];
-        const uint8_t phase = schedule->turns[i].phase;
+        orr_lay_chunk *chunk = &l->chunks[schedule->slots[i].chunk];
+        const uint8_t phase = schedule->slots[i].phase;
         if (phase == ORR_TURN_FORWARD && chunk->first_forward == ORR_NONE)
             chunk->first_forward = i;
         if (phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT)
@@ -60,7 +60,7 @@ static orr_status find_chunks(orr_lay *l, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status tell_recording(orr_lay *l, orr_error *err)
+static orr_status set_recording(orr_lay *l, orr_error *err)
 {
     static const char source[] = "orrery simulate";
     const orr_device *device = l->job->prices->kernels->device;
@@ -83,13 +83,13 @@ static void *kept(orr_arena *arena, const void *at, size_t n, size_t bytes)
 
 static orr_status freeze(orr_lay *l, orr_arena *arena, orr_step_graph *ret, orr_error *err)
 {
-    orr_step_graph made = {.meetings = KEPT(arena, l->meetings),
+    orr_step_graph made = {.rendezvous = KEPT(arena, l->rendezvous),
                            .duration_ns = KEPT(arena, l->duration_ns),
                            .basis = KEPT(arena, l->basis),
                            .nodes = KEPT(arena, l->nodes),
                            .axis = KEPT(arena, l->axis),
                            .totals = l->totals};
-    if (!made.meetings || !made.duration_ns || !made.basis || !made.nodes || !made.axis)
+    if (!made.rendezvous || !made.duration_ns || !made.basis || !made.nodes || !made.axis)
         return orr_fail_memory(err);
     ORR_TRY(orr_graph_build(l->b, &made.graph, err));
     *ret = made;
@@ -101,8 +101,8 @@ orr_status orr_step_lay_stage(const orr_step_job *job, const orr_step_who *who, 
 {
     orr_lay l = {.job = job, .who = who, .stage = who->stage, .err = err};
     orr_status status;
-    ORR_TRY_OUT(status, open_lay(&l, err));
-    ORR_TRY_OUT(status, tell_recording(&l, err));
+    ORR_TRY_OUT(status, open_emitter(&l, err));
+    ORR_TRY_OUT(status, set_recording(&l, err));
     ORR_TRY_OUT(status, find_chunks(&l, err));
     orr_lay_receives(&l);
     if (orr_lay_ok(&l))
@@ -114,6 +114,6 @@ orr_status orr_step_lay_stage(const orr_step_job *job, const orr_step_who *who, 
     ORR_TRY_OUT(status, l.status);
     status = freeze(&l, arena, ret, err);
 out:
-    close_lay(&l);
+    close_emitter(&l);
     return status;
 }

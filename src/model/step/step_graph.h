@@ -7,7 +7,7 @@
 #include "model/schedule/schedule.h"
 #include "model/step/module_cost.h"
 
-/* Laying out a step: the turns of one stage, in their order, as the execution graph of a kind of
+/* Laying out a step: the slots of one stage, in their order, as the execution graph of a kind of
  * rank. */
 
 /* Who meets whom beside the groups of an axis. */
@@ -26,15 +26,15 @@ static inline uint32_t orr_step_world(const orr_plan *plan)
 orr_waterfall orr_axis_part(uint32_t grouping);
 
 /* Where a micro-batch goes from stage to stage. `boundary`: of virtual stages k and k + 1. */
-typedef struct orr_pass_on {
+typedef struct orr_stage_transfer {
     uint32_t from, to;       /* stages */
     uint32_t boundary, micro_batch;
     bool     back;           /* a gradient */
-} orr_pass_on;
+} orr_stage_transfer;
 /* All of them by receiving stage; those of one sender and direction in its order. */
 typedef struct orr_passes {
     const uint32_t    *first; /* shape (stages + 1) */
-    const orr_pass_on *at;
+    const orr_stage_transfer *at;
 } orr_passes;
 
 /* All that the stages of a job have in common. */
@@ -51,7 +51,7 @@ typedef struct orr_step_job {
     const orr_step_prices    *prices;
     const orr_price          *hops;  /* shape (stages): a send from each to the next, all round */
     orr_price                 world;   /* of the gradients' norm, over all ranks */
-    orr_span                  twin;
+    orr_span                  mirror;
     double                    copy_bytes_per_s; /* to the host and back */
     orr_passes                passes;
 } orr_step_job;
@@ -69,7 +69,7 @@ typedef struct orr_step_totals {
 /* The graph of a kind of rank. Shapes: N nodes, C communications. */
 typedef struct orr_step_graph {
     const orr_graph     *graph;       /* orr_graph_free() */
-    orr_meeting         *meetings;    /* shape (C); grouping: orr_axis, or ORR_STEP_TWIN, ... */
+    orr_meeting         *rendezvous;    /* shape (C); grouping: orr_axis, or ORR_STEP_TWIN, ... */
     const int64_t       *duration_ns; /* shape (N) */
     const uint8_t       *basis;       /* shape (N) */
     const orr_step_node *nodes;       /* shape (N) */
@@ -87,7 +87,7 @@ typedef struct orr_step_who {
 /* In the arena but for the graph itself. Errors: NO_MEMORY; LIMIT. */
 orr_status orr_step_lay_stage(const orr_step_job *job, const orr_step_who *who, orr_arena *arena,
                               orr_step_graph *ret, orr_error *err) ORR_MUST_CHECK;
-/* Of forward turns alone, where nothing is trained. */
+/* Of forward slots alone, where nothing is trained. */
 orr_status orr_step_passes(const orr_schedule_plan *schedule, bool trains, orr_arena *arena,
                            orr_passes *ret, orr_error *err) ORR_MUST_CHECK;
 

@@ -36,10 +36,10 @@ static double backward_flops(orr_op op)
     }
 }
 
-static void activation_work(const orr_op_site *site, orr_op_work *ret)
+static void activation_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const double elements = (double)orr_type_elements(&site->in[0]);
-    orr_op_work_stream(site, forward_flops((orr_op)site->op) * elements, ret);
+    const double elements = (double)orr_type_elements(&sig->in[0]);
+    orr_op_work_stream(sig, forward_flops((orr_op)sig->op) * elements, ret);
 }
 
 static orr_status activation_gradient(orr_gradient *g, orr_error *err)
@@ -77,19 +77,19 @@ static bool is_unary(uint8_t op)
     return op == ORR_OP_GELU || op == ORR_OP_RELU || op == ORR_OP_SILU || op == ORR_OP_SIGMOID;
 }
 
-static orr_status backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    if (!is_unary(site->args->op))
-        return orr_op_shape_error(site, err, "`op` names no activation of one input");
-    ORR_TRY(orr_op_check_same(site, 1, err));
-    ret_out[0] = site->in[1];
+    if (!is_unary(sig->args->op))
+        return orr_op_shape_error(sig, err, "`op` names no activation of one input");
+    ORR_TRY(orr_op_check_same(sig, 1, err));
+    ret_out[0] = sig->in[1];
     return ORR_OK;
 }
 
-static void backward_work(const orr_op_site *site, orr_op_work *ret)
+static void backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const double elements = (double)orr_type_elements(&site->in[0]);
-    orr_op_work_stream(site, backward_flops((orr_op)site->args->op) * elements, ret);
+    const double elements = (double)orr_type_elements(&sig->in[0]);
+    orr_op_work_stream(sig, backward_flops((orr_op)sig->args->op) * elements, ret);
 }
 
 const orr_op_row orr_row_ACTIVATION_BACKWARD = {

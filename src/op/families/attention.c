@@ -20,7 +20,7 @@
  * written and read, and what is kept is the probabilities (B, H, S, Skv), and with dropout its mask
  * of a byte an element and what it leaves: 2 + 1 + 2 bytes in 16 bits. Backward: 4 products.
  *
- * MERGE: two attentions of the same queries over different keys as one over all of them (Dao, arXiv
+ * ATTENTION_MERGE: two attentions of the same queries over different keys as one over all of them (Dao, arXiv
  * 2307.08691, section 3.1; ring attention, arXiv 2310.01889): of y and z (B, S, H, Dv) with the
  * logsumexps l and m (B, H, S), in fp32:
  *
@@ -74,32 +74,32 @@ double orr_attention_pairs(const orr_op_args *args, int64_t queries, int64_t key
     return pairs;
 }
 
-orr_status orr_attention_check(const orr_op_site *site, const orr_type *q, const orr_type *k,
+orr_status orr_attention_check(const orr_op_site *sig, const orr_type *q, const orr_type *k,
                                const orr_type *v, orr_error *err)
 {
     if (q->rank != 4 || k->rank != 4 || v->rank != 4)
-        return orr_op_shape_error(site, err, "four dims are needed: batch, tokens, heads, columns");
+        return orr_op_shape_error(sig, err, "four dims are needed: batch, tokens, heads, columns");
     if (q->dim[0] != k->dim[0] || k->dim[0] != v->dim[0])
-        return orr_op_shape_error(site, err, "the batches differ");
+        return orr_op_shape_error(sig, err, "the batches differ");
     if (k->dim[1] != v->dim[1] || k->dim[2] != v->dim[2])
-        return orr_op_shape_error(site, err, "there are not as many keys as values");
+        return orr_op_shape_error(sig, err, "there are not as many keys as values");
     if (q->dim[3] != k->dim[3])
-        return orr_op_shape_error(site, err, "queries of %lld columns meet keys of %lld",
+        return orr_op_shape_error(sig, err, "queries of %lld columns meet keys of %lld",
                                   (long long)q->dim[3], (long long)k->dim[3]);
     if (k->dim[2] < 1 || q->dim[2] % k->dim[2] != 0)
-        return orr_op_shape_error(site, err, "%lld heads cannot share %lld heads of keys",
+        return orr_op_shape_error(sig, err, "%lld heads cannot share %lld heads of keys",
                                   (long long)q->dim[2], (long long)k->dim[2]);
-    if (site->args->mask == ORR_MASK_CHUNKED && site->args->window < 1)
-        return orr_op_shape_error(site, err, "chunks of %lld tokens",
-                                  (long long)site->args->window);
+    if (sig->args->mask == ORR_MASK_CHUNKED && sig->args->window < 1)
+        return orr_op_shape_error(sig, err, "chunks of %lld tokens",
+                                  (long long)sig->args->window);
     return ORR_OK;
 }
 
-static orr_status attention_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status attention_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *q = &site->in[0], *k = &site->in[1], *v = &site->in[2];
-    ORR_TRY(orr_attention_check(site, q, k, v, err));
-    const bool flash = site->args->flash, drops = !flash && site->args->value > 0;
+    const orr_type *q = &sig->in[0], *k = &sig->in[1], *v = &sig->in[2];
+    ORR_TRY(orr_attention_check(sig, q, k, v, err));
+    const bool flash = sig->args->flash, drops = !flash && sig->args->value > 0;
     ret_out[0] = *q;
     ret_out[0].dim[3] = v->dim[3];
     const int64_t pairs[4] = {q->dim[0], q->dim[2], q->dim[1], k->dim[1]};
@@ -112,25 +112,25 @@ static orr_status attention_shape(const orr_op_site *site, orr_type *ret_out, or
 
 /* Without flash: scores are written by the product and read by the softmax; what the softmax, or
  * dropout after it, writes is read by the next. */
-static void add_unfused_traffic(const orr_op_site *site, orr_op_work *ret)
+static void add_unfused_traffic(const orr_op_site *sig, orr_op_work *ret)
 {
-    const double scores = (double)orr_type_bytes(&site->out[1]);
-    const bool drops = site->n_out > 2;
+    const double scores = (double)orr_type_bytes(&sig->out[1]);
+    const bool drops = sig->n_out > 2;
     ret->read_bytes += drops ? 3 * scores : 2 * scores;
     ret->write_bytes += scores;
 }
 
-static void attention_work(const orr_op_site *site, orr_op_work *ret)
+static void attention_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const orr_attention_dims d = orr_attention_dims_of(&site->in[0], &site->in[1], &site->in[2]);
-    const bool flash = site->args->flash;
-    const double pairs = flash ? orr_attention_pairs(site->args, d.queries, d.keys)
+    const orr_attention_dims d = orr_attention_dims_of(&sig->in[0], &sig->in[1], &sig->in[2]);
+    const bool flash = sig->args->flash;
+    const double pairs = flash ? orr_attention_pairs(sig->args, d.queries, d.keys)
                                : (double)d.queries * (double)d.keys;
     const double columns = (double)(d.width + d.value_width);
-    orr_op_work_stream(site, 2 * (double)(d.batch * d.heads) * pairs * columns, ret);
-    ret->dtype = site->in[0].dtype;
+    orr_op_work_stream(sig, 2 * (double)(d.batch * d.heads) * pairs * columns, ret);
+    ret->dtype = sig->in[0].dtype;
     if (!flash)
-        add_unfused_traffic(site, ret);
+        add_unfused_traffic(sig, ret);
 }
 
 static orr_status attention_gradient(orr_gradient *g, orr_error *err)
@@ -168,32 +168,32 @@ const orr_op_row orr_row_ATTENTION = {
     .gradient = attention_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *q = &site->in[1], *k = &site->in[2], *v = &site->in[3];
-    const bool flash = site->args->flash, drops = !flash && site->args->value > 0;
+    const orr_type *q = &sig->in[1], *k = &sig->in[2], *v = &sig->in[3];
+    const bool flash = sig->args->flash, drops = !flash && sig->args->value > 0;
     const uint32_t need = flash ? 6 : drops ? 7 : 5;
-    if (site->n_in != need)
-        return orr_op_shape_error(site, err, "%u inputs are needed", need);
-    ORR_TRY(orr_attention_check(site, q, k, v, err));
+    if (sig->n_in != need)
+        return orr_op_shape_error(sig, err, "%u inputs are needed", need);
+    ORR_TRY(orr_attention_check(sig, q, k, v, err));
     for (uint32_t i = 0; i < 3; i++)
-        ret_out[i] = site->in[1 + i];
+        ret_out[i] = sig->in[1 + i];
     return ORR_OK;
 }
 
 /* dp = dy v', dv = p' dy, dq = ds k, dk = ds' q, and with flash q k' again. Without, dp is written
  * by the product, read and written as ds by the softmax's backward, and read by two products. */
-static void backward_work(const orr_op_site *site, orr_op_work *ret)
+static void backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const bool flash = site->args->flash;
-    const orr_attention_dims d = orr_attention_dims_of(&site->in[1], &site->in[2], &site->in[3]);
-    const double pairs = flash ? orr_attention_pairs(site->args, d.queries, d.keys)
+    const bool flash = sig->args->flash;
+    const orr_attention_dims d = orr_attention_dims_of(&sig->in[1], &sig->in[2], &sig->in[3]);
+    const double pairs = flash ? orr_attention_pairs(sig->args, d.queries, d.keys)
                                : (double)d.queries * (double)d.keys;
     const double columns = (flash ? 3.0 : 2.0) * (double)d.width + 2.0 * (double)d.value_width;
-    orr_op_work_stream(site, 2 * (double)(d.batch * d.heads) * pairs * columns, ret);
-    ret->dtype = site->in[1].dtype;
+    orr_op_work_stream(sig, 2 * (double)(d.batch * d.heads) * pairs * columns, ret);
+    ret->dtype = sig->in[1].dtype;
     if (!flash) {
-        const double scores = (double)orr_type_bytes(&site->in[4]);
+        const double scores = (double)orr_type_bytes(&sig->in[4]);
         ret->read_bytes += 3 * scores;
         ret->write_bytes += 2 * scores;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/rules.h"
 
-/* MERGE: the head of attention.c says what it is. */
+/* ATTENTION_MERGE: the head of attention.c says what it is. */
 
 static bool is_statistic_of(const orr_type *l, const orr_type *y)
 {
@@ -9,24 +9,24 @@ static bool is_statistic_of(const orr_type *l, const orr_type *y)
            l->dim[2] == y->dim[1];
 }
 
-static orr_status merge_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status merge_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *y = &site->in[0], *l = &site->in[1];
+    const orr_type *y = &sig->in[0], *l = &sig->in[1];
     if (y->rank != 4)
-        return orr_op_shape_error(site, err, "four dims are needed: batch, tokens, heads, columns");
-    if (!orr_type_same_dims(y, &site->in[2]) || !orr_type_same_dims(l, &site->in[3]) ||
+        return orr_op_shape_error(sig, err, "four dims are needed: batch, tokens, heads, columns");
+    if (!orr_type_same_dims(y, &sig->in[2]) || !orr_type_same_dims(l, &sig->in[3]) ||
         !is_statistic_of(l, y))
-        return orr_op_shape_error(site, err, "two outputs of attention and their logsumexps");
+        return orr_op_shape_error(sig, err, "two outputs of attention and their logsumexps");
     ret_out[0] =
-        orr_type_with(y, orr_dtype_wider((orr_dtype)y->dtype, (orr_dtype)site->in[2].dtype));
+        orr_type_with(y, orr_dtype_wider((orr_dtype)y->dtype, (orr_dtype)sig->in[2].dtype));
     ret_out[1] = *l;
     return ORR_OK;
 }
 
-static void merge_work(const orr_op_site *site, orr_op_work *ret)
+static void merge_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 5 * (double)orr_type_elements(&site->in[0]), ret);
-    ret->dtype = site->in[0].dtype;
+    orr_op_work_stream(sig, 5 * (double)orr_type_elements(&sig->in[0]), ret);
+    ret->dtype = sig->in[0].dtype;
 }
 
 static orr_status merge_gradient(orr_gradient *g, orr_error *err)
@@ -37,7 +37,7 @@ static orr_status merge_gradient(orr_gradient *g, orr_error *err)
 }
 
 const orr_op_row orr_row_MERGE = {
-    ORR_ROW(MERGE, "merge", ATTENTION),
+    ORR_ROW(ATTENTION_MERGE, "attention_merge", ATTENTION),
     .min_in = 4,
     .max_in = 4,
     .n_out = 2,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/rules.h"
 
-/* TUNE: queries that grow with their position, so that attention over very many keys stays as sharp
+/* ATTENTION_TEMPERATURE: queries that grow with their position, so that attention over very many keys stays as sharp
  * (Llama 4, layers without rotary positions; Nakanishi, arXiv 2501.19399, has the idea):
  *
  *   y = x (1 + value ln(floor((p + 1) / window) + 1))
@@ -11,17 +11,17 @@
  *
  * FLOPs: a product an element; the factors are made from positions, not read. */
 
-static orr_status tune_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status tune_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(orr_op_check_rank(site, 0, 3, err));
-    if (site->args->window < 1)
-        return orr_op_shape_error(site, err, "steps of %lld tokens", (long long)site->args->window);
-    return orr_op_shape_same(site, ret_out, err);
+    ORR_TRY(orr_op_check_rank(sig, 0, 3, err));
+    if (sig->args->window < 1)
+        return orr_op_shape_error(sig, err, "steps of %lld tokens", (long long)sig->args->window);
+    return orr_op_shape_same(sig, ret_out, err);
 }
 
-static void tune_work(const orr_op_site *site, orr_op_work *ret)
+static void tune_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, (double)orr_type_elements(&site->in[0]), ret);
+    orr_op_work_stream(sig, (double)orr_type_elements(&sig->in[0]), ret);
 }
 
 static orr_status tune_gradient(orr_gradient *g, orr_error *err)
@@ -30,7 +30,7 @@ static orr_status tune_gradient(orr_gradient *g, orr_error *err)
 }
 
 const orr_op_row orr_row_TUNE = {
-    ORR_ROW(TUNE, "tune", ATTENTION),
+    ORR_ROW(ATTENTION_TEMPERATURE, "attention_temperature", ATTENTION),
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,

@@ -8,31 +8,31 @@
  * FLOPs an element as of layer norm: 7 forward, 11 backward. Both read x twice: once for the
  * statistics. */
 
-static orr_status check_channels(const orr_op_site *site, uint32_t first, const orr_type *x,
+static orr_status check_channels(const orr_op_site *sig, uint32_t first, const orr_type *x,
                                  orr_error *err)
 {
     if (x->rank < 2)
-        return orr_op_shape_error(site, err, "x has a batch and channels");
-    for (uint32_t k = first; k < site->n_in; k++)
-        if (site->in[k].rank != 1 || site->in[k].dim[0] != x->dim[1])
-            return orr_op_shape_error(site, err, "weights are one for each of %lld channels",
+        return orr_op_shape_error(sig, err, "x has a batch and channels");
+    for (uint32_t k = first; k < sig->n_in; k++)
+        if (sig->in[k].rank != 1 || sig->in[k].dim[0] != x->dim[1])
+            return orr_op_shape_error(sig, err, "weights are one for each of %lld channels",
                                       (long long)x->dim[1]);
     return ORR_OK;
 }
 
-static orr_status norm_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status norm_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(check_channels(site, 1, &site->in[0], err));
-    ret_out[0] = site->in[0];
-    ret_out[1] = ret_out[2] = orr_type_with(&site->in[1], ORR_DTYPE_FP32);
+    ORR_TRY(check_channels(sig, 1, &sig->in[0], err));
+    ret_out[0] = sig->in[0];
+    ret_out[1] = ret_out[2] = orr_type_with(&sig->in[1], ORR_DTYPE_FP32);
     return ORR_OK;
 }
 
-static void norm_work(const orr_op_site *site, orr_op_work *ret)
+static void norm_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 7 * (double)orr_type_elements(&site->in[0]), ret);
-    ret->read_bytes += (double)orr_type_bytes(&site->in[0]);
-    ret->dtype = site->in[0].dtype;
+    orr_op_work_stream(sig, 7 * (double)orr_type_elements(&sig->in[0]), ret);
+    ret->read_bytes += (double)orr_type_bytes(&sig->in[0]);
+    ret->dtype = sig->in[0].dtype;
 }
 
 /* The sum over pictures, then over the batch: (N, C, ...) to (C). */
@@ -75,21 +75,21 @@ const orr_op_row orr_row_BATCH_NORM = {
     .gradient = norm_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    if (!orr_type_same_dims(&site->in[0], &site->in[1]))
-        return orr_op_shape_error(site, err, "the dims of dy and x differ");
-    ORR_TRY(check_channels(site, 2, &site->in[1], err));
-    ret_out[0] = site->in[1];
-    ret_out[1] = site->args->frozen ? orr_type_absent() : site->in[4];
+    if (!orr_type_same_dims(&sig->in[0], &sig->in[1]))
+        return orr_op_shape_error(sig, err, "the dims of dy and x differ");
+    ORR_TRY(check_channels(sig, 2, &sig->in[1], err));
+    ret_out[0] = sig->in[1];
+    ret_out[1] = sig->args->frozen ? orr_type_absent() : sig->in[4];
     return ORR_OK;
 }
 
-static void backward_work(const orr_op_site *site, orr_op_work *ret)
+static void backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 11 * (double)orr_type_elements(&site->in[1]), ret);
-    ret->read_bytes += (double)(orr_type_bytes(&site->in[0]) + orr_type_bytes(&site->in[1]));
-    ret->dtype = site->in[1].dtype;
+    orr_op_work_stream(sig, 11 * (double)orr_type_elements(&sig->in[1]), ret);
+    ret->read_bytes += (double)(orr_type_bytes(&sig->in[0]) + orr_type_bytes(&sig->in[1]));
+    ret->dtype = sig->in[1].dtype;
 }
 
 const orr_op_row orr_row_BATCH_NORM_BACKWARD = {

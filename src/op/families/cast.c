@@ -13,23 +13,23 @@
  * Gradients pass through rounding as if it were not there.
  * FLOPs an element: CAST none; QUANTIZE 2, largest and product; DEQUANTIZE 1. */
 
-static orr_status check_dtype(const orr_op_site *site, orr_error *err)
+static orr_status check_dtype(const orr_op_site *sig, orr_error *err)
 {
-    if (site->args->dtype >= ORR_DTYPES)
-        return orr_op_shape_error(site, err, "%u is no dtype", site->args->dtype);
+    if (sig->args->dtype >= ORR_DTYPES)
+        return orr_op_shape_error(sig, err, "%u is no dtype", sig->args->dtype);
     return ORR_OK;
 }
 
-static orr_status cast_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status cast_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(check_dtype(site, err));
-    ret_out[0] = orr_type_with(&site->in[0], (orr_dtype)site->args->dtype);
+    ORR_TRY(check_dtype(sig, err));
+    ret_out[0] = orr_type_with(&sig->in[0], (orr_dtype)sig->args->dtype);
     return ORR_OK;
 }
 
-static void cast_work(const orr_op_site *site, orr_op_work *ret)
+static void cast_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 0, ret);
+    orr_op_work_stream(sig, 0, ret);
 }
 
 static orr_status cast_gradient(orr_gradient *g, orr_error *err)
@@ -56,26 +56,26 @@ const orr_op_row orr_row_CAST = {
     .gradient = cast_gradient,
 };
 
-static orr_status quantize_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status quantize_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const uint32_t block = site->args->size;
-    ORR_TRY(check_dtype(site, err));
-    ORR_TRY(orr_op_check_rank(site, 0, 1, err));
-    const uint32_t last = site->in[0].rank - 1u;
-    ret_out[0] = orr_type_with(&site->in[0], (orr_dtype)site->args->dtype);
+    const uint32_t block = sig->args->size;
+    ORR_TRY(check_dtype(sig, err));
+    ORR_TRY(orr_op_check_rank(sig, 0, 1, err));
+    const uint32_t last = sig->in[0].rank - 1u;
+    ret_out[0] = orr_type_with(&sig->in[0], (orr_dtype)sig->args->dtype);
     if (block == 0) {
         ret_out[1] = orr_type_of(ORR_DTYPE_FP32, 1, (const int64_t[]){1});
         return ORR_OK;
     }
     ret_out[1] =
-        orr_type_with(&site->in[0], block == 16 || block == 32 ? ORR_DTYPE_FP8 : ORR_DTYPE_FP32);
+        orr_type_with(&sig->in[0], block == 16 || block == 32 ? ORR_DTYPE_FP8 : ORR_DTYPE_FP32);
     ret_out[1].dim[last] = ret_out[1].dim[last] / block + (ret_out[1].dim[last] % block != 0);
     return ORR_OK;
 }
 
-static void quantize_work(const orr_op_site *site, orr_op_work *ret)
+static void quantize_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 2 * (double)orr_type_elements(&site->in[0]), ret);
+    orr_op_work_stream(sig, 2 * (double)orr_type_elements(&sig->in[0]), ret);
 }
 
 const orr_op_row orr_row_QUANTIZE = {
@@ -92,9 +92,9 @@ const orr_op_row orr_row_QUANTIZE = {
     .gradient = orr_gradient_pass,
 };
 
-static void dequantize_work(const orr_op_site *site, orr_op_work *ret)
+static void dequantize_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, (double)orr_type_elements(&site->in[0]), ret);
+    orr_op_work_stream(sig, (double)orr_type_elements(&sig->in[0]), ret);
 }
 
 const orr_op_row orr_row_DEQUANTIZE = {

@@ -23,81 +23,81 @@
  * ALL_GATHER and REDUCE_SCATTER are each other's, SHARD has the ALL_GATHER, ALL_TO_ALL itself with
  * the dims exchanged, SEND and RECV each other. */
 
-static orr_status check_members(const orr_op_site *site, orr_error *err)
+static orr_status check_members(const orr_op_site *sig, orr_error *err)
 {
-    if (site->args->members < 1)
-        return orr_op_shape_error(site, err, "a group of no members");
+    if (sig->args->members < 1)
+        return orr_op_shape_error(sig, err, "a group of no members");
     return ORR_OK;
 }
 
-static orr_status same_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status same_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(check_members(site, err));
-    return orr_op_shape_same(site, ret_out, err);
+    ORR_TRY(check_members(sig, err));
+    return orr_op_shape_same(sig, ret_out, err);
 }
 
-static orr_status grow(const orr_op_site *site, int32_t dim, orr_type *type, orr_error *err)
+static orr_status grow(const orr_op_site *sig, int32_t dim, orr_type *type, orr_error *err)
 {
-    ORR_TRY(orr_op_check_dim(site, dim, err));
-    if (__builtin_mul_overflow(type->dim[dim], site->args->members, &type->dim[dim]))
-        return orr_op_shape_error(site, err, "the gathered dim does not fit 63 bits");
+    ORR_TRY(orr_op_check_dim(sig, dim, err));
+    if (__builtin_mul_overflow(type->dim[dim], sig->args->members, &type->dim[dim]))
+        return orr_op_shape_error(sig, err, "the gathered dim does not fit 63 bits");
     return ORR_OK;
 }
 
-static orr_status cut(const orr_op_site *site, int32_t dim, orr_type *type, orr_error *err)
+static orr_status cut(const orr_op_site *sig, int32_t dim, orr_type *type, orr_error *err)
 {
-    ORR_TRY(orr_op_check_dim(site, dim, err));
-    if (type->dim[dim] % site->args->members != 0)
-        return orr_op_shape_error(site, err, "%lld does not divide among %u members",
-                                  (long long)type->dim[dim], site->args->members);
-    type->dim[dim] /= site->args->members;
+    ORR_TRY(orr_op_check_dim(sig, dim, err));
+    if (type->dim[dim] % sig->args->members != 0)
+        return orr_op_shape_error(sig, err, "%lld does not divide among %u members",
+                                  (long long)type->dim[dim], sig->args->members);
+    type->dim[dim] /= sig->args->members;
     return ORR_OK;
 }
 
-static orr_status gather_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status gather_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    orr_type y = site->in[0];
-    ORR_TRY(check_members(site, err));
-    ORR_TRY(grow(site, site->args->dim, &y, err));
+    orr_type y = sig->in[0];
+    ORR_TRY(check_members(sig, err));
+    ORR_TRY(grow(sig, sig->args->dim, &y, err));
     ret_out[0] = y;
     return ORR_OK;
 }
 
-static orr_status scatter_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status scatter_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    orr_type y = site->in[0];
-    ORR_TRY(check_members(site, err));
-    ORR_TRY(cut(site, site->args->dim, &y, err));
+    orr_type y = sig->in[0];
+    ORR_TRY(check_members(sig, err));
+    ORR_TRY(cut(sig, sig->args->dim, &y, err));
     ret_out[0] = y;
     return ORR_OK;
 }
 
-static orr_status exchange_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status exchange_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    orr_type y = site->in[0];
-    ORR_TRY(check_members(site, err));
-    ORR_TRY(cut(site, site->args->dim, &y, err));
-    ORR_TRY(grow(site, site->args->to_dim, &y, err));
+    orr_type y = sig->in[0];
+    ORR_TRY(check_members(sig, err));
+    ORR_TRY(cut(sig, sig->args->dim, &y, err));
+    ORR_TRY(grow(sig, sig->args->to_dim, &y, err));
     ret_out[0] = y;
     return ORR_OK;
 }
 
-static orr_status no_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status no_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
     (void)ret_out;
-    return check_members(site, err);
+    return check_members(sig, err);
 }
 
 /* Of this rank's memory; what the network does is for who knows it. */
-static void move_work(const orr_op_site *site, orr_op_work *ret)
+static void move_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 0, ret);
+    orr_op_work_stream(sig, 0, ret);
 }
 
 /* Only the part is read. */
-static void shard_work(const orr_op_site *site, orr_op_work *ret)
+static void shard_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 0, ret);
+    orr_op_work_stream(sig, 0, ret);
     ret->read_bytes = ret->write_bytes;
 }
 

@@ -3,27 +3,27 @@
 
 /* CONCAT, SPLIT and SLICE: the head of layout.c says what they are. */
 
-static orr_status concat_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status concat_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const int32_t along = site->args->dim;
-    ORR_TRY(orr_op_check_dim(site, along, err));
-    orr_type y = site->in[0];
-    for (uint32_t k = 1; k < site->n_in; k++) {
-        const orr_type *x = &site->in[k];
+    const int32_t along = sig->args->dim;
+    ORR_TRY(orr_op_check_dim(sig, along, err));
+    orr_type y = sig->in[0];
+    for (uint32_t k = 1; k < sig->n_in; k++) {
+        const orr_type *x = &sig->in[k];
         bool fits = x->rank == y.rank && x->dtype == y.dtype;
         for (int32_t d = 0; fits && d < y.rank; d++)
             fits = d == along || x->dim[d] == y.dim[d];
         if (!fits || __builtin_add_overflow(y.dim[along], x->dim[along], &y.dim[along]))
-            return orr_op_shape_error(site, err, "dtypes and all dims but dim %d are to be alike",
+            return orr_op_shape_error(sig, err, "dtypes and all dims but dim %d are to be alike",
                                       along);
     }
     ret_out[0] = y;
     return ORR_OK;
 }
 
-static void concat_work(const orr_op_site *site, orr_op_work *ret)
+static void concat_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 0, ret);
+    orr_op_work_stream(sig, 0, ret);
 }
 
 static orr_status concat_gradient(orr_gradient *g, orr_error *err)
@@ -53,24 +53,24 @@ const orr_op_row orr_row_CONCAT = {
     .gradient = concat_gradient,
 };
 
-static orr_status split_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status split_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *parts = site->args->shape;
-    ORR_TRY(orr_op_check_dim(site, site->args->dim, err));
+    const orr_type *parts = sig->args->shape;
+    ORR_TRY(orr_op_check_dim(sig, sig->args->dim, err));
     if (parts == NULL || parts->rank < 2 || parts->rank > ORR_CALL_OUT)
-        return orr_op_shape_error(site, err, "`shape` says the sizes of two to four parts");
-    const int64_t whole = site->in[0].dim[site->args->dim];
+        return orr_op_shape_error(sig, err, "`shape` says the sizes of two to four parts");
+    const int64_t whole = sig->in[0].dim[sig->args->dim];
     int64_t left = whole;
     for (uint32_t k = 0; k < ORR_CALL_OUT; k++) {
-        ret_out[k] = k < parts->rank ? site->in[0] : orr_type_absent();
+        ret_out[k] = k < parts->rank ? sig->in[0] : orr_type_absent();
         if (k >= parts->rank)
             continue;
-        ret_out[k].dim[site->args->dim] = parts->dim[k];
+        ret_out[k].dim[sig->args->dim] = parts->dim[k];
         left = parts->dim[k] >= 0 && parts->dim[k] <= left ? left - parts->dim[k] : -1;
     }
     char text[ORR_TYPE_TEXT];
     if (left != 0)
-        return orr_op_shape_error(site, err, "parts %s do not make up %lld",
+        return orr_op_shape_error(sig, err, "parts %s do not make up %lld",
                                   orr_type_text(parts, text), (long long)whole);
     return ORR_OK;
 }
@@ -109,16 +109,16 @@ const orr_op_row orr_row_SPLIT = {
     .gradient = split_gradient,
 };
 
-static orr_status slice_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status slice_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_op_args *args = site->args;
-    ORR_TRY(orr_op_check_dim(site, args->dim, err));
-    const int64_t whole = site->in[0].dim[args->dim];
+    const orr_op_args *args = sig->args;
+    ORR_TRY(orr_op_check_dim(sig, args->dim, err));
+    const int64_t whole = sig->in[0].dim[args->dim];
     if (args->begin < 0 || args->count < 0 || args->begin > whole ||
         args->count > whole - args->begin)
-        return orr_op_shape_error(site, err, "%lld from %lld on are not among %lld",
+        return orr_op_shape_error(sig, err, "%lld from %lld on are not among %lld",
                                   (long long)args->count, (long long)args->begin, (long long)whole);
-    ret_out[0] = site->in[0];
+    ret_out[0] = sig->in[0];
     ret_out[0].dim[args->dim] = args->count;
     return ORR_OK;
 }

@@ -32,11 +32,11 @@ static orr_type image_of(const orr_type *like, int64_t samples, int64_t channels
     return orr_type_of((orr_dtype)like->dtype, 4, (int64_t[]){samples, channels, high, wide});
 }
 
-static orr_status check_images(const orr_op_site *site, orr_error *err)
+static orr_status check_images(const orr_op_site *sig, orr_error *err)
 {
-    for (uint32_t k = 0; k < site->n_in; k++)
-        if (site->in[k].rank != 4)
-            return orr_op_shape_error(site, err, "images and filters have four dims");
+    for (uint32_t k = 0; k < sig->n_in; k++)
+        if (sig->in[k].rank != 4)
+            return orr_op_shape_error(sig, err, "images and filters have four dims");
     return ORR_OK;
 }
 
@@ -49,30 +49,30 @@ static bool agrees(const orr_op_args *args, const orr_type *x, const orr_type *w
            y->dim[3] == places(args, x->dim[3], w->dim[3]);
 }
 
-static orr_status convolution_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status convolution_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *x = &site->in[0], *w = &site->in[1];
-    ORR_TRY(check_images(site, err));
+    const orr_type *x = &sig->in[0], *w = &sig->in[1];
+    ORR_TRY(check_images(sig, err));
     if (x->dim[1] != w->dim[1])
-        return orr_op_shape_error(site, err, "the channels %lld and %lld differ",
+        return orr_op_shape_error(sig, err, "the channels %lld and %lld differ",
                                   (long long)x->dim[1], (long long)w->dim[1]);
-    if (!fits(site->args, x, w->dim[2], w->dim[3]))
-        return orr_op_shape_error(site, err, "the filter is larger than the image");
-    ret_out[0] = image_of(x, x->dim[0], w->dim[0], places(site->args, x->dim[2], w->dim[2]),
-                          places(site->args, x->dim[3], w->dim[3]));
+    if (!fits(sig->args, x, w->dim[2], w->dim[3]))
+        return orr_op_shape_error(sig, err, "the filter is larger than the image");
+    ret_out[0] = image_of(x, x->dim[0], w->dim[0], places(sig->args, x->dim[2], w->dim[2]),
+                          places(sig->args, x->dim[3], w->dim[3]));
     return ORR_OK;
 }
 
 /* Of all three products of a convolution: 2 N K P Q C R S, from the types of y and w. */
-static void product_work(const orr_op_site *site, const orr_type *y, const orr_type *w,
+static void product_work(const orr_op_site *sig, const orr_type *y, const orr_type *w,
                          orr_op_work *ret)
 {
-    orr_op_work_stream(site, 2 * orr_elements(y) * (double)orr_type_span(w, 1, 4), ret);
+    orr_op_work_stream(sig, 2 * orr_elements(y) * (double)orr_type_span(w, 1, 4), ret);
 }
 
-static void convolution_work(const orr_op_site *site, orr_op_work *ret)
+static void convolution_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    product_work(site, &site->out[0], &site->in[1], ret);
+    product_work(sig, &sig->out[0], &sig->in[1], ret);
 }
 
 /* `args` for a gradient that is as high and wide as `like`. */
@@ -116,22 +116,22 @@ const orr_op_row orr_row_CONVOLUTION = {
     .gradient = convolution_gradient,
 };
 
-static orr_status input_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status input_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *grad = &site->in[0], *w = &site->in[1];
-    ORR_TRY(check_images(site, err));
+    const orr_type *grad = &sig->in[0], *w = &sig->in[1];
+    ORR_TRY(check_images(sig, err));
     const orr_type x =
-        image_of(grad, grad->dim[0], w->dim[1], site->args->begin, site->args->count);
-    if (!agrees(site->args, &x, w, grad))
-        return orr_op_shape_error(site, err, "no image of %lld x %lld gives that",
-                                  (long long)site->args->begin, (long long)site->args->count);
+        image_of(grad, grad->dim[0], w->dim[1], sig->args->begin, sig->args->count);
+    if (!agrees(sig->args, &x, w, grad))
+        return orr_op_shape_error(sig, err, "no image of %lld x %lld gives that",
+                                  (long long)sig->args->begin, (long long)sig->args->count);
     ret_out[0] = x;
     return ORR_OK;
 }
 
-static void input_work(const orr_op_site *site, orr_op_work *ret)
+static void input_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    product_work(site, &site->in[0], &site->in[1], ret);
+    product_work(sig, &sig->in[0], &sig->in[1], ret);
 }
 
 const orr_op_row orr_row_CONVOLUTION_INPUT = {
@@ -148,21 +148,21 @@ const orr_op_row orr_row_CONVOLUTION_INPUT = {
     .work = input_work,
 };
 
-static orr_status weight_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status weight_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *x = &site->in[0], *grad = &site->in[1];
-    ORR_TRY(check_images(site, err));
-    const orr_type w = image_of(x, grad->dim[1], x->dim[1], site->args->begin, site->args->count);
-    if (!agrees(site->args, x, &w, grad))
-        return orr_op_shape_error(site, err, "no filter of %lld x %lld gives that",
-                                  (long long)site->args->begin, (long long)site->args->count);
+    const orr_type *x = &sig->in[0], *grad = &sig->in[1];
+    ORR_TRY(check_images(sig, err));
+    const orr_type w = image_of(x, grad->dim[1], x->dim[1], sig->args->begin, sig->args->count);
+    if (!agrees(sig->args, x, &w, grad))
+        return orr_op_shape_error(sig, err, "no filter of %lld x %lld gives that",
+                                  (long long)sig->args->begin, (long long)sig->args->count);
     ret_out[0] = w;
     return ORR_OK;
 }
 
-static void weight_work(const orr_op_site *site, orr_op_work *ret)
+static void weight_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    product_work(site, &site->in[1], &site->out[0], ret);
+    product_work(sig, &sig->in[1], &sig->out[0], ret);
 }
 
 const orr_op_row orr_row_CONVOLUTION_WEIGHT = {
@@ -196,12 +196,12 @@ static bool pooled(const orr_op_args *args, const orr_type *x, orr_type *ret)
     return true;
 }
 
-static orr_status pool_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status pool_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(check_images(site, err));
-    if (!pooled(site->args, &site->in[0], &ret_out[0]))
-        return orr_op_shape_error(site, err, "the window of %u is larger than the image",
-                                  site->args->size);
+    ORR_TRY(check_images(sig, err));
+    if (!pooled(sig->args, &sig->in[0], &ret_out[0]))
+        return orr_op_shape_error(sig, err, "the window of %u is larger than the image",
+                                  sig->args->size);
     return ORR_OK;
 }
 
@@ -210,10 +210,10 @@ static double window_elements(const orr_op_args *args, const orr_type *x)
     return args->size > 0 ? (double)args->size * args->size : (double)orr_type_span(x, 2, 4);
 }
 
-static void pool_work(const orr_op_site *site, orr_op_work *ret)
+static void pool_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const double window = window_elements(site->args, &site->in[0]);
-    orr_op_work_stream(site, window * orr_elements(&site->out[0]), ret);
+    const double window = window_elements(sig->args, &sig->in[0]);
+    orr_op_work_stream(sig, window * orr_elements(&sig->out[0]), ret);
 }
 
 static orr_status pool_gradient(orr_gradient *g, orr_error *err)
@@ -241,27 +241,27 @@ const orr_op_row orr_row_POOL = {
     .gradient = pool_gradient,
 };
 
-static orr_status pool_backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status pool_backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *grad = &site->in[0];
-    ORR_TRY(check_images(site, err));
-    if (site->n_in < 2 && !gives_means(site->args))
-        return orr_op_shape_error(site, err, "where maxima were is not told");
+    const orr_type *grad = &sig->in[0];
+    ORR_TRY(check_images(sig, err));
+    if (sig->n_in < 2 && !gives_means(sig->args))
+        return orr_op_shape_error(sig, err, "where maxima were is not told");
     const orr_type x =
-        image_of(grad, grad->dim[0], grad->dim[1], site->args->begin, site->args->count);
+        image_of(grad, grad->dim[0], grad->dim[1], sig->args->begin, sig->args->count);
     orr_type y;
-    if (!pooled(site->args, &x, &y) || !orr_type_same_dims(&y, grad) ||
-        (site->n_in > 1 && !orr_type_same_dims(&x, &site->in[1])))
-        return orr_op_shape_error(site, err, "no image of %lld x %lld gives that",
-                                  (long long)site->args->begin, (long long)site->args->count);
+    if (!pooled(sig->args, &x, &y) || !orr_type_same_dims(&y, grad) ||
+        (sig->n_in > 1 && !orr_type_same_dims(&x, &sig->in[1])))
+        return orr_op_shape_error(sig, err, "no image of %lld x %lld gives that",
+                                  (long long)sig->args->begin, (long long)sig->args->count);
     ret_out[0] = x;
     return ORR_OK;
 }
 
-static void pool_backward_work(const orr_op_site *site, orr_op_work *ret)
+static void pool_backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const double window = window_elements(site->args, &site->out[0]);
-    orr_op_work_stream(site, window * orr_elements(&site->in[0]), ret);
+    const double window = window_elements(sig->args, &sig->out[0]);
+    orr_op_work_stream(sig, window * orr_elements(&sig->in[0]), ret);
 }
 
 const orr_op_row orr_row_POOL_BACKWARD = {

@@ -4,9 +4,9 @@
 /* The same elsewhere: x (...), y (...). Also between memories: who runs the tape knows where they
  * lie. */
 
-static void copy_work(const orr_op_site *site, orr_op_work *ret)
+static void copy_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 0, ret);
+    orr_op_work_stream(sig, 0, ret);
 }
 
 static orr_status copy_gradient(orr_gradient *g, orr_error *err)

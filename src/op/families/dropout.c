@@ -7,20 +7,20 @@
  *
  * FLOPs: two products an element; those of drawing numbers are not counted. */
 
-static orr_status dropout_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status dropout_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    if (!(site->args->value >= 0 && site->args->value < 1))
-        return orr_op_shape_error(site, err, "%g is no probability of dropping", site->args->value);
-    ORR_TRY(orr_op_check_same(site, 1, err));
-    ret_out[0] = site->in[0];
-    ret_out[1] = site->n_in == 2 ? orr_type_absent() : orr_type_with(&site->in[0], ORR_DTYPE_INT8);
+    if (!(sig->args->value >= 0 && sig->args->value < 1))
+        return orr_op_shape_error(sig, err, "%g is no probability of dropping", sig->args->value);
+    ORR_TRY(orr_op_check_same(sig, 1, err));
+    ret_out[0] = sig->in[0];
+    ret_out[1] = sig->n_in == 2 ? orr_type_absent() : orr_type_with(&sig->in[0], ORR_DTYPE_INT8);
     return ORR_OK;
 }
 
-static void dropout_work(const orr_op_site *site, orr_op_work *ret)
+static void dropout_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 2 * (double)orr_type_elements(&site->in[0]), ret);
-    ret->dtype = site->in[0].dtype;
+    orr_op_work_stream(sig, 2 * (double)orr_type_elements(&sig->in[0]), ret);
+    ret->dtype = sig->in[0].dtype;
 }
 
 static orr_status dropout_gradient(orr_gradient *g, orr_error *err)

@@ -12,17 +12,17 @@
  *
  * FLOPs: one an element of what is computed on. */
 
-static orr_status add_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status add_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(orr_op_check_same(site, 1, err));
+    ORR_TRY(orr_op_check_same(sig, 1, err));
     ret_out[0] = orr_type_with(
-        &site->in[0], orr_dtype_wider((orr_dtype)site->in[0].dtype, (orr_dtype)site->in[1].dtype));
+        &sig->in[0], orr_dtype_wider((orr_dtype)sig->in[0].dtype, (orr_dtype)sig->in[1].dtype));
     return ORR_OK;
 }
 
-static void each_work(const orr_op_site *site, orr_op_work *ret)
+static void each_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, (double)orr_type_elements(&site->in[0]), ret);
+    orr_op_work_stream(sig, (double)orr_type_elements(&sig->in[0]), ret);
 }
 
 static orr_status add_gradient(orr_gradient *g, orr_error *err)
@@ -46,14 +46,14 @@ const orr_op_row orr_row_ADD = {
     .gradient = add_gradient,
 };
 
-static orr_status mul_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status mul_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *a = &site->in[0], *b = &site->in[1];
+    const orr_type *a = &sig->in[0], *b = &sig->in[1];
     bool fits = a->rank == b->rank;
     for (uint32_t d = 0; fits && d < a->rank; d++)
         fits = b->dim[d] == a->dim[d] || b->dim[d] == 1;
     if (!fits)
-        return orr_op_shape_error(site, err, "each dim of b is that of a, or 1");
+        return orr_op_shape_error(sig, err, "each dim of b is that of a, or 1");
     ret_out[0] = orr_type_with(a, orr_dtype_wider((orr_dtype)a->dtype, (orr_dtype)b->dtype));
     return ORR_OK;
 }
@@ -114,15 +114,15 @@ const orr_op_row orr_row_SCALE = {
     .gradient = scale_gradient,
 };
 
-static orr_status bias_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status bias_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *x = &site->in[0], *bias = &site->in[1];
+    const orr_type *x = &sig->in[0], *bias = &sig->in[1];
     bool fits = bias->rank <= x->rank;
     for (uint32_t d = 0; fits && d < bias->rank; d++)
         fits = bias->dim[d] == x->dim[x->rank - bias->rank + d];
     if (!fits)
-        return orr_op_shape_error(site, err, "the dims of the bias are not the last ones of x");
-    return orr_op_shape_same(site, ret_out, err);
+        return orr_op_shape_error(sig, err, "the dims of the bias are not the last ones of x");
+    return orr_op_shape_same(sig, ret_out, err);
 }
 
 static orr_status bias_gradient(orr_gradient *g, orr_error *err)
@@ -151,15 +151,15 @@ static uint32_t summed_dims(const orr_op_args *args)
     return args->count > 0 ? (uint32_t)args->count : 1;
 }
 
-static orr_status sum_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status sum_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *x = &site->in[0];
-    ORR_TRY(orr_op_check_dim(site, site->args->dim, err));
-    const uint32_t first = (uint32_t)site->args->dim;
-    if (site->args->count < 0 || site->args->count > x->rank - (int64_t)first)
-        return orr_op_shape_error(site, err, "there are no %lld dims from dim %u on",
-                                  (long long)site->args->count, first);
-    const uint32_t end = first + summed_dims(site->args);
+    const orr_type *x = &sig->in[0];
+    ORR_TRY(orr_op_check_dim(sig, sig->args->dim, err));
+    const uint32_t first = (uint32_t)sig->args->dim;
+    if (sig->args->count < 0 || sig->args->count > x->rank - (int64_t)first)
+        return orr_op_shape_error(sig, err, "there are no %lld dims from dim %u on",
+                                  (long long)sig->args->count, first);
+    const uint32_t end = first + summed_dims(sig->args);
     orr_type y = {.dtype = x->dtype, .rank = (uint8_t)(x->rank - (end - first))};
     for (uint32_t d = 0; d < y.rank; d++)
         y.dim[d] = x->dim[d < first ? d : d + (end - first)];
@@ -192,17 +192,17 @@ const orr_op_row orr_row_SUM = {
     .gradient = sum_gradient,
 };
 
-static orr_status fill_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status fill_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    if (site->args->shape == NULL)
-        return orr_op_shape_error(site, err, "`shape` is not said");
-    ret_out[0] = *site->args->shape;
+    if (sig->args->shape == NULL)
+        return orr_op_shape_error(sig, err, "`shape` is not said");
+    ret_out[0] = *sig->args->shape;
     return ORR_OK;
 }
 
-static void fill_work(const orr_op_site *site, orr_op_work *ret)
+static void fill_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 0, ret);
+    orr_op_work_stream(sig, 0, ret);
 }
 
 const orr_op_row orr_row_FILL = {

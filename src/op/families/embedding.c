@@ -8,18 +8,18 @@
  * gives zeros, so that the sum over the slices is the whole; count 0: all rows. Backward: the
  * rows' gradients are added up in a dense gradient of `count` rows. */
 
-static orr_status embedding_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status embedding_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *table = &site->in[0], *ids = &site->in[1];
+    const orr_type *table = &sig->in[0], *ids = &sig->in[1];
     if (table->rank != 2)
-        return orr_op_shape_error(site, err, "a table has two dims, rows and columns");
+        return orr_op_shape_error(sig, err, "a table has two dims, rows and columns");
     if (!orr_type_is_index(ids))
-        return orr_op_shape_error(site, err, "ids are int32 or int64");
+        return orr_op_shape_error(sig, err, "ids are int32 or int64");
     if (ids->rank >= ORR_TYPE_DIMS)
-        return orr_op_shape_error(site, err, "ids have too many dims");
-    if (site->args->count != 0 && site->args->count != table->dim[0])
-        return orr_op_shape_error(site, err, "a slice of %lld rows is asked of a table of %lld",
-                                  (long long)site->args->count, (long long)table->dim[0]);
+        return orr_op_shape_error(sig, err, "ids have too many dims");
+    if (sig->args->count != 0 && sig->args->count != table->dim[0])
+        return orr_op_shape_error(sig, err, "a slice of %lld rows is asked of a table of %lld",
+                                  (long long)sig->args->count, (long long)table->dim[0]);
     ret_out[0] = orr_type_with(ids, (orr_dtype)table->dtype);
     ret_out[0].dim[ret_out[0].rank++] = table->dim[1];
     return ORR_OK;
@@ -32,13 +32,13 @@ static double rows_touched(const orr_type *ids, int64_t rows)
     return lookups < (double)rows ? lookups : (double)rows;
 }
 
-static void embedding_work(const orr_op_site *site, orr_op_work *ret)
+static void embedding_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const orr_type *table = &site->in[0];
+    const orr_type *table = &sig->in[0];
     *ret = (orr_op_work){
-        .read_bytes = orr_bytes(&site->in[1]) + rows_touched(&site->in[1], table->dim[0]) *
+        .read_bytes = orr_bytes(&sig->in[1]) + rows_touched(&sig->in[1], table->dim[0]) *
                                                     orr_row_bytes(table, table->dim[1]),
-        .write_bytes = orr_bytes(&site->out[0]),
+        .write_bytes = orr_bytes(&sig->out[0]),
         .dtype = table->dtype,
     };
 }
@@ -68,30 +68,30 @@ const orr_op_row orr_row_EMBEDDING = {
     .gradient = embedding_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *grad = &site->in[0], *ids = &site->in[1];
+    const orr_type *grad = &sig->in[0], *ids = &sig->in[1];
     if (!orr_type_is_index(ids))
-        return orr_op_shape_error(site, err, "ids are int32 or int64");
+        return orr_op_shape_error(sig, err, "ids are int32 or int64");
     if (!orr_type_leads(ids, grad, 1))
-        return orr_op_shape_error(site, err, "the gradient has a row for each id");
-    if (site->args->count <= 0)
-        return orr_op_shape_error(site, err, "count, the rows of the table, is %lld",
-                                  (long long)site->args->count);
+        return orr_op_shape_error(sig, err, "the gradient has a row for each id");
+    if (sig->args->count <= 0)
+        return orr_op_shape_error(sig, err, "count, the rows of the table, is %lld",
+                                  (long long)sig->args->count);
     ret_out[0] = orr_type_of((orr_dtype)grad->dtype, 2,
-                             (int64_t[]){site->args->count, orr_type_columns(grad)});
+                             (int64_t[]){sig->args->count, orr_type_columns(grad)});
     return ORR_OK;
 }
 
 /* The dense gradient is set to zeros, and rows are added where ids say. */
-static void backward_work(const orr_op_site *site, orr_op_work *ret)
+static void backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const orr_type *grad = &site->in[0], *table = &site->out[0];
+    const orr_type *grad = &sig->in[0], *table = &sig->out[0];
     const double sums =
-        rows_touched(&site->in[1], table->dim[0]) * orr_row_bytes(table, table->dim[1]);
+        rows_touched(&sig->in[1], table->dim[0]) * orr_row_bytes(table, table->dim[1]);
     *ret = (orr_op_work){
         .flops = orr_elements(grad),
-        .read_bytes = orr_bytes(grad) + orr_bytes(&site->in[1]) + sums,
+        .read_bytes = orr_bytes(grad) + orr_bytes(&sig->in[1]) + sums,
         .write_bytes = orr_bytes(table) + sums,
         .dtype = grad->dtype,
     };

@@ -12,64 +12,64 @@
  * Backward: the gradient of the table is sparse: a row for each id, in their order, to be added to
  * the row of that id. */
 
-static orr_type bags_of(const orr_op_site *site)
+static orr_type bags_of(const orr_op_site *sig)
 {
-    const bool listed = site->n_in > 2;
-    orr_type bags = site->in[listed ? 2 : 1];
+    const bool listed = sig->n_in > 2;
+    orr_type bags = sig->in[listed ? 2 : 1];
     if (!listed)
         bags.rank--;
     return bags;
 }
 
-static double lookups_of(const orr_op_site *site)
+static double lookups_of(const orr_op_site *sig)
 {
-    const orr_type bags = bags_of(site);
-    return site->args->count > 0 ? orr_elements(&bags) * (double)site->args->count / 1024
-                                 : orr_elements(&site->in[1]);
+    const orr_type bags = bags_of(sig);
+    return sig->args->count > 0 ? orr_elements(&bags) * (double)sig->args->count / 1024
+                                 : orr_elements(&sig->in[1]);
 }
 
-static orr_status check_ids(const orr_op_site *site, orr_error *err)
+static orr_status check_ids(const orr_op_site *sig, orr_error *err)
 {
-    const orr_type *ids = &site->in[1];
-    if (!orr_type_is_index(ids) || (site->n_in > 2 && !orr_type_is_index(&site->in[2])))
-        return orr_op_shape_error(site, err, "ids and offsets are int32 or int64");
-    if (site->n_in == 2 && (ids->rank < 2 || ids->rank > 3))
-        return orr_op_shape_error(site, err, "without offsets, ids are (B, P) or (B, F, P)");
-    if (site->n_in > 2 && (ids->rank != 1 || site->in[2].rank < 1 || site->in[2].rank > 2))
-        return orr_op_shape_error(site, err, "with offsets (B) or (B, F), ids are (L)");
-    if (site->args->count < 0)
-        return orr_op_shape_error(site, err, "a bag has %lld / 1024 lookups",
-                                  (long long)site->args->count);
+    const orr_type *ids = &sig->in[1];
+    if (!orr_type_is_index(ids) || (sig->n_in > 2 && !orr_type_is_index(&sig->in[2])))
+        return orr_op_shape_error(sig, err, "ids and offsets are int32 or int64");
+    if (sig->n_in == 2 && (ids->rank < 2 || ids->rank > 3))
+        return orr_op_shape_error(sig, err, "without offsets, ids are (B, P) or (B, F, P)");
+    if (sig->n_in > 2 && (ids->rank != 1 || sig->in[2].rank < 1 || sig->in[2].rank > 2))
+        return orr_op_shape_error(sig, err, "with offsets (B) or (B, F), ids are (L)");
+    if (sig->args->count < 0)
+        return orr_op_shape_error(sig, err, "a bag has %lld / 1024 lookups",
+                                  (long long)sig->args->count);
     return ORR_OK;
 }
 
-static orr_status bag_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status bag_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *table = &site->in[0];
+    const orr_type *table = &sig->in[0];
     if (table->rank != 2)
-        return orr_op_shape_error(site, err, "a table has two dims, rows and columns");
-    ORR_TRY(check_ids(site, err));
-    ret_out[0] = bags_of(site);
+        return orr_op_shape_error(sig, err, "a table has two dims, rows and columns");
+    ORR_TRY(check_ids(sig, err));
+    ret_out[0] = bags_of(sig);
     ret_out[0].dtype = table->dtype;
     ret_out[0].dim[ret_out[0].rank++] = table->dim[1];
     return ORR_OK;
 }
 
-static double index_bytes(const orr_op_site *site)
+static double index_bytes(const orr_op_site *sig)
 {
-    const double ids = lookups_of(site) * orr_dtype_bytes((orr_dtype)site->in[1].dtype);
-    return site->n_in > 2 ? ids + orr_bytes(&site->in[2]) : ids;
+    const double ids = lookups_of(sig) * orr_dtype_bytes((orr_dtype)sig->in[1].dtype);
+    return sig->n_in > 2 ? ids + orr_bytes(&sig->in[2]) : ids;
 }
 
 /* Every lookup reads its row: what a cache saves is the device's business. */
-static void bag_work(const orr_op_site *site, orr_op_work *ret)
+static void bag_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const orr_type *table = &site->in[0];
-    const double lookups = lookups_of(site);
+    const orr_type *table = &sig->in[0];
+    const double lookups = lookups_of(sig);
     *ret = (orr_op_work){
         .flops = lookups * (double)table->dim[1],
-        .read_bytes = index_bytes(site) + lookups * orr_row_bytes(table, table->dim[1]),
-        .write_bytes = orr_bytes(&site->out[0]),
+        .read_bytes = index_bytes(sig) + lookups * orr_row_bytes(table, table->dim[1]),
+        .write_bytes = orr_bytes(&sig->out[0]),
         .dtype = table->dtype,
     };
 }
@@ -100,24 +100,24 @@ const orr_op_row orr_row_EMBEDDING_BAG = {
     .gradient = bag_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *grad = &site->in[0];
-    ORR_TRY(check_ids(site, err));
-    const orr_type bags = bags_of(site);
+    const orr_type *grad = &sig->in[0];
+    ORR_TRY(check_ids(sig, err));
+    const orr_type bags = bags_of(sig);
     if (!orr_type_leads(&bags, grad, 1))
-        return orr_op_shape_error(site, err, "the gradient has a row for each bag");
+        return orr_op_shape_error(sig, err, "the gradient has a row for each bag");
     ret_out[0] = orr_type_of((orr_dtype)grad->dtype, 2,
-                             (int64_t[]){orr_type_elements(&site->in[1]), orr_type_columns(grad)});
+                             (int64_t[]){orr_type_elements(&sig->in[1]), orr_type_columns(grad)});
     return ORR_OK;
 }
 
-static void backward_work(const orr_op_site *site, orr_op_work *ret)
+static void backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const orr_type *grad = &site->in[0];
+    const orr_type *grad = &sig->in[0];
     *ret = (orr_op_work){
-        .read_bytes = index_bytes(site) + orr_bytes(grad),
-        .write_bytes = lookups_of(site) * orr_row_bytes(grad, orr_type_columns(grad)),
+        .read_bytes = index_bytes(sig) + orr_bytes(grad),
+        .write_bytes = lookups_of(sig) * orr_row_bytes(grad, orr_type_columns(grad)),
         .dtype = grad->dtype,
     };
 }

@@ -12,11 +12,11 @@ static int64_t pairs_of(const orr_type *x)
     return x->dim[1] * (x->dim[1] - 1) / 2;
 }
 
-static orr_status interaction_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status interaction_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *x = &site->in[0];
+    const orr_type *x = &sig->in[0];
     if (x->rank != 3 || x->dim[1] < 2)
-        return orr_op_shape_error(site, err, "pairs are of two features of a sample, or more");
+        return orr_op_shape_error(sig, err, "pairs are of two features of a sample, or more");
     ret_out[0] = orr_type_of((orr_dtype)x->dtype, 2, (int64_t[]){x->dim[0], pairs_of(x)});
     return ORR_OK;
 }
@@ -26,9 +26,9 @@ static double products(const orr_type *x)
     return (double)x->dim[0] * (double)pairs_of(x) * (double)x->dim[2];
 }
 
-static void interaction_work(const orr_op_site *site, orr_op_work *ret)
+static void interaction_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 2 * products(&site->in[0]), ret);
+    orr_op_work_stream(sig, 2 * products(&sig->in[0]), ret);
 }
 
 static orr_status interaction_gradient(orr_gradient *g, orr_error *err)
@@ -52,19 +52,19 @@ const orr_op_row orr_row_INTERACTION = {
     .gradient = interaction_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *x = &site->in[0], *grad = &site->in[1];
+    const orr_type *x = &sig->in[0], *grad = &sig->in[1];
     if (x->rank != 3 || grad->rank != 2 || grad->dim[0] != x->dim[0] || grad->dim[1] != pairs_of(x))
-        return orr_op_shape_error(site, err, "a sample has a gradient for each pair");
+        return orr_op_shape_error(sig, err, "a sample has a gradient for each pair");
     ret_out[0] = *x;
     return ORR_OK;
 }
 
 /* Each pair gives to both of its vectors. */
-static void backward_work(const orr_op_site *site, orr_op_work *ret)
+static void backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 4 * products(&site->in[0]), ret);
+    orr_op_work_stream(sig, 4 * products(&sig->in[0]), ret);
 }
 
 const orr_op_row orr_row_INTERACTION_BACKWARD = {

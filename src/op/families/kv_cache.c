@@ -8,26 +8,26 @@
  *
  * Work: x is read and written once; the cache is not read. No gradient. */
 
-static orr_status cache_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status cache_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *cache = &site->in[0], *x = &site->in[1];
+    const orr_type *cache = &sig->in[0], *x = &sig->in[1];
     if (cache->rank != 4 || x->rank != 4)
-        return orr_op_shape_error(site, err, "four dims are needed: batch, tokens, heads, columns");
+        return orr_op_shape_error(sig, err, "four dims are needed: batch, tokens, heads, columns");
     if (cache->dim[0] != x->dim[0] || cache->dim[2] != x->dim[2] || cache->dim[3] != x->dim[3])
-        return orr_op_shape_error(site, err, "all dims but dim 1 are to be alike");
+        return orr_op_shape_error(sig, err, "all dims but dim 1 are to be alike");
     if (cache->dtype != x->dtype)
-        return orr_op_shape_error(site, err, "the dtypes differ");
+        return orr_op_shape_error(sig, err, "the dtypes differ");
     if (x->dim[1] > cache->dim[1])
-        return orr_op_shape_error(site, err, "%lld tokens do not fit into %lld",
+        return orr_op_shape_error(sig, err, "%lld tokens do not fit into %lld",
                                   (long long)x->dim[1], (long long)cache->dim[1]);
     ret_out[0] = *cache;
     return ORR_OK;
 }
 
-static void cache_work(const orr_op_site *site, orr_op_work *ret)
+static void cache_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const double bytes = (double)orr_type_bytes(&site->in[1]);
-    *ret = (orr_op_work){.read_bytes = bytes, .write_bytes = bytes, .dtype = site->in[1].dtype};
+    const double bytes = (double)orr_type_bytes(&sig->in[1]);
+    *ret = (orr_op_work){.read_bytes = bytes, .write_bytes = bytes, .dtype = sig->in[1].dtype};
 }
 
 const orr_op_row orr_row_CACHE = {

@@ -12,20 +12,20 @@
  * - PAD: zeros along `dim`, `begin` of them before and `count` after: a copy.
  * - EXPAND: a new dim `dim` of `count`, all along it the same: a copy. */
 
-static void move_work(const orr_op_site *site, orr_op_work *ret)
+static void move_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 0, ret);
+    orr_op_work_stream(sig, 0, ret);
 }
 
-static orr_status view_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status view_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *shape = site->args->shape;
+    const orr_type *shape = sig->args->shape;
     if (shape == NULL)
-        return orr_op_shape_error(site, err, "`shape` is not said");
-    const orr_type y = orr_type_with(shape, (orr_dtype)site->in[0].dtype);
+        return orr_op_shape_error(sig, err, "`shape` is not said");
+    const orr_type y = orr_type_with(shape, (orr_dtype)sig->in[0].dtype);
     char text[ORR_TYPE_TEXT];
-    if (y.rank > ORR_TYPE_DIMS || orr_type_elements(&y) != orr_type_elements(&site->in[0]))
-        return orr_op_shape_error(site, err, "%s does not have as many elements",
+    if (y.rank > ORR_TYPE_DIMS || orr_type_elements(&y) != orr_type_elements(&sig->in[0]))
+        return orr_op_shape_error(sig, err, "%s does not have as many elements",
                                   orr_type_text(&y, text));
     ret_out[0] = y;
     return ORR_OK;
@@ -52,14 +52,14 @@ const orr_op_row orr_row_VIEW = {
     .gradient = view_gradient,
 };
 
-static orr_status transpose_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status transpose_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const int32_t a = site->args->dim, b = site->args->to_dim;
-    ORR_TRY(orr_op_check_dim(site, a, err));
-    ORR_TRY(orr_op_check_dim(site, b, err));
-    ret_out[0] = site->in[0];
-    ret_out[0].dim[a] = site->in[0].dim[b];
-    ret_out[0].dim[b] = site->in[0].dim[a];
+    const int32_t a = sig->args->dim, b = sig->args->to_dim;
+    ORR_TRY(orr_op_check_dim(sig, a, err));
+    ORR_TRY(orr_op_check_dim(sig, b, err));
+    ret_out[0] = sig->in[0];
+    ret_out[0].dim[a] = sig->in[0].dim[b];
+    ret_out[0].dim[b] = sig->in[0].dim[a];
     return ORR_OK;
 }
 
@@ -83,17 +83,17 @@ const orr_op_row orr_row_TRANSPOSE = {
     .gradient = transpose_gradient,
 };
 
-static orr_status pad_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status pad_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_op_args *args = site->args;
-    ORR_TRY(orr_op_check_dim(site, args->dim, err));
+    const orr_op_args *args = sig->args;
+    ORR_TRY(orr_op_check_dim(sig, args->dim, err));
     if (args->begin < 0 || args->count < 0)
-        return orr_op_shape_error(site, err, "fewer than no zeros are asked for");
-    ret_out[0] = site->in[0];
+        return orr_op_shape_error(sig, err, "fewer than no zeros are asked for");
+    ret_out[0] = sig->in[0];
     int64_t *dim = &ret_out[0].dim[args->dim];
     if (__builtin_add_overflow(*dim, args->begin, dim) ||
         __builtin_add_overflow(*dim, args->count, dim))
-        return orr_op_shape_error(site, err, "the padded dim does not fit 63 bits");
+        return orr_op_shape_error(sig, err, "the padded dim does not fit 63 bits");
     return ORR_OK;
 }
 
@@ -120,16 +120,16 @@ const orr_op_row orr_row_PAD = {
     .gradient = pad_gradient,
 };
 
-static orr_status expand_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status expand_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *x = &site->in[0];
-    const int32_t at = site->args->dim;
-    if (at < 0 || at > x->rank || x->rank >= ORR_TYPE_DIMS || site->args->count < 0)
-        return orr_op_shape_error(site, err, "no dim %d of %lld can be put in", at,
-                                  (long long)site->args->count);
+    const orr_type *x = &sig->in[0];
+    const int32_t at = sig->args->dim;
+    if (at < 0 || at > x->rank || x->rank >= ORR_TYPE_DIMS || sig->args->count < 0)
+        return orr_op_shape_error(sig, err, "no dim %d of %lld can be put in", at,
+                                  (long long)sig->args->count);
     orr_type y = {.dtype = x->dtype, .rank = (uint8_t)(x->rank + 1)};
     for (int32_t d = 0; d < y.rank; d++)
-        y.dim[d] = d == at ? site->args->count : x->dim[d < at ? d : d - 1];
+        y.dim[d] = d == at ? sig->args->count : x->dim[d < at ? d : d - 1];
     ret_out[0] = y;
     return ORR_OK;
 }

@@ -20,44 +20,44 @@
  *
  * FLOPs: each exponential and logarithm counts as one. */
 
-static orr_status check_targets(const orr_op_site *site, orr_error *err)
+static orr_status check_targets(const orr_op_site *sig, orr_error *err)
 {
-    ORR_TRY(orr_op_check_rank(site, 0, 1, err));
-    if (!orr_type_is_index(&site->in[1]))
-        return orr_op_shape_error(site, err, "targets are int32 or int64");
-    if (!orr_type_leads(&site->in[1], &site->in[0], 1))
-        return orr_op_shape_error(site, err, "there is a target for each row of logits");
+    ORR_TRY(orr_op_check_rank(sig, 0, 1, err));
+    if (!orr_type_is_index(&sig->in[1]))
+        return orr_op_shape_error(sig, err, "targets are int32 or int64");
+    if (!orr_type_leads(&sig->in[1], &sig->in[0], 1))
+        return orr_op_shape_error(sig, err, "there is a target for each row of logits");
     return ORR_OK;
 }
 
-static orr_status cross_entropy_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status cross_entropy_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(check_targets(site, err));
-    if (site->n_in > 2) {
-        orr_type expected = site->in[1];
+    ORR_TRY(check_targets(sig, err));
+    if (sig->n_in > 2) {
+        orr_type expected = sig->in[1];
         for (uint32_t d = expected.rank++; d > 0; d--)
             expected.dim[d] = expected.dim[d - 1];
-        expected.dim[0] = site->args->members;
-        if (!orr_type_same_dims(&expected, &site->in[2]))
-            return orr_op_shape_error(site, err, "lses are one for each of %u slices and target",
-                                      site->args->members);
+        expected.dim[0] = sig->args->members;
+        if (!orr_type_same_dims(&expected, &sig->in[2]))
+            return orr_op_shape_error(sig, err, "lses are one for each of %u slices and target",
+                                      sig->args->members);
     }
-    ret_out[0] = ret_out[1] = orr_type_with(&site->in[1], ORR_DTYPE_FP32);
+    ret_out[0] = ret_out[1] = orr_type_with(&sig->in[1], ORR_DTYPE_FP32);
     return ORR_OK;
 }
 
-static void cross_entropy_work(const orr_op_site *site, orr_op_work *ret)
+static void cross_entropy_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const orr_type *logits = &site->in[0];
-    const double rows = orr_elements(&site->in[1]);
+    const orr_type *logits = &sig->in[0];
+    const double rows = orr_elements(&sig->in[1]);
     *ret = (orr_op_work){
-        .read_bytes = orr_bytes(&site->in[1]),
-        .write_bytes = orr_bytes(&site->out[0]) + orr_bytes(&site->out[1]),
+        .read_bytes = orr_bytes(&sig->in[1]),
+        .write_bytes = orr_bytes(&sig->out[0]) + orr_bytes(&sig->out[1]),
         .dtype = ORR_DTYPE_FP32,
     };
-    if (site->n_in > 2) { /* the maximum, difference, exponential and sum of what was gathered */
-        ret->flops = 4 * orr_elements(&site->in[2]) + 3 * rows;
-        ret->read_bytes += orr_bytes(&site->in[2]) + rows * orr_row_bytes(logits, 1);
+    if (sig->n_in > 2) { /* the maximum, difference, exponential and sum of what was gathered */
+        ret->flops = 4 * orr_elements(&sig->in[2]) + 3 * rows;
+        ret->read_bytes += orr_bytes(&sig->in[2]) + rows * orr_row_bytes(logits, 1);
     } else {
         ret->flops = 4 * orr_elements(logits) + 3 * rows;
         ret->read_bytes += orr_bytes(logits);
@@ -113,21 +113,21 @@ const orr_op_row orr_row_CROSS_ENTROPY = {
     .gradient = cross_entropy_gradient,
 };
 
-static orr_status cross_entropy_backward_shape(const orr_op_site *site, orr_type *ret_out,
+static orr_status cross_entropy_backward_shape(const orr_op_site *sig, orr_type *ret_out,
                                                orr_error *err)
 {
-    ORR_TRY(check_targets(site, err));
-    for (uint32_t k = 2; k < site->n_in; k++)
-        if (!orr_type_same_dims(&site->in[1], &site->in[k]))
-            return orr_op_shape_error(site, err, "lse and gradients are one for each target");
-    ret_out[0] = site->in[0];
+    ORR_TRY(check_targets(sig, err));
+    for (uint32_t k = 2; k < sig->n_in; k++)
+        if (!orr_type_same_dims(&sig->in[1], &sig->in[k]))
+            return orr_op_shape_error(sig, err, "lse and gradients are one for each target");
+    ret_out[0] = sig->in[0];
     return ORR_OK;
 }
 
-static void cross_entropy_backward_work(const orr_op_site *site, orr_op_work *ret)
+static void cross_entropy_backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const double flops = 3 * orr_elements(&site->in[0]) + orr_elements(&site->in[1]);
-    orr_op_work_stream(site, flops, ret);
+    const double flops = 3 * orr_elements(&sig->in[0]) + orr_elements(&sig->in[1]);
+    orr_op_work_stream(sig, flops, ret);
     ret->dtype = ORR_DTYPE_FP32;
 }
 
@@ -146,16 +146,16 @@ const orr_op_row orr_row_CROSS_ENTROPY_BACKWARD = {
 
 /* Binary cross entropy of logits, without a mean: max(x, 0) - x y + log(1 + exp(-|x|)), 7 FLOPs;
  * backward (sigmoid(x) - y) grad, 5. */
-static orr_status bce_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status bce_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(orr_op_check_same(site, 1, err));
-    ret_out[0] = orr_type_with(&site->in[0], ORR_DTYPE_FP32);
+    ORR_TRY(orr_op_check_same(sig, 1, err));
+    ret_out[0] = orr_type_with(&sig->in[0], ORR_DTYPE_FP32);
     return ORR_OK;
 }
 
-static void bce_work(const orr_op_site *site, orr_op_work *ret)
+static void bce_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 7 * orr_elements(&site->in[0]), ret);
+    orr_op_work_stream(sig, 7 * orr_elements(&sig->in[0]), ret);
 }
 
 static orr_status bce_gradient(orr_gradient *g, orr_error *err)
@@ -181,16 +181,16 @@ const orr_op_row orr_row_BCE_LOSS = {
     .gradient = bce_gradient,
 };
 
-static orr_status bce_backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status bce_backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(orr_op_check_same(site, 1, err));
-    ret_out[0] = site->in[0];
+    ORR_TRY(orr_op_check_same(sig, 1, err));
+    ret_out[0] = sig->in[0];
     return ORR_OK;
 }
 
-static void bce_backward_work(const orr_op_site *site, orr_op_work *ret)
+static void bce_backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 5 * orr_elements(&site->in[0]), ret);
+    orr_op_work_stream(sig, 5 * orr_elements(&sig->in[0]), ret);
 }
 
 const orr_op_row orr_row_BCE_LOSS_BACKWARD = {

@@ -3,38 +3,38 @@
 
 #include "op/families/tensor_rows.h"
 
-/* SPLICE: pictures among words (early fusion, Llama 4). y is x (B, S, D), but the i-th token,
+/* MASKED_SCATTER: pictures among words (early fusion, Llama 4). y is x (B, S, D), but the i-th token,
  * counted over all samples in order, whose id is args.begin has row i of pictures (N, D) instead.
  * There may be fewer such tokens than rows; more is an error of whoever runs it.
  *
  * Work: what is copied; a row that is replaced is not read from x. No gradient: pictures are only
  * looked at. */
 
-static orr_status splice_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status splice_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *x = &site->in[0], *ids = &site->in[1], *pictures = &site->in[2];
+    const orr_type *x = &sig->in[0], *ids = &sig->in[1], *pictures = &sig->in[2];
     if (!orr_type_is_index(ids))
-        return orr_op_shape_error(site, err, "ids are int32 or int64");
+        return orr_op_shape_error(sig, err, "ids are int32 or int64");
     if (!orr_type_leads(ids, x, 1))
-        return orr_op_shape_error(site, err, "there is an id for each row of x");
+        return orr_op_shape_error(sig, err, "there is an id for each row of x");
     if (pictures->rank != 2 || pictures->dim[1] != orr_type_columns(x))
-        return orr_op_shape_error(site, err, "pictures are rows of %lld columns",
+        return orr_op_shape_error(sig, err, "pictures are rows of %lld columns",
                                   (long long)orr_type_columns(x));
     if (pictures->dtype != x->dtype)
-        return orr_op_shape_error(site, err, "the dtypes differ");
+        return orr_op_shape_error(sig, err, "the dtypes differ");
     ret_out[0] = *x;
     return ORR_OK;
 }
 
-static void splice_work(const orr_op_site *site, orr_op_work *ret)
+static void splice_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    *ret = (orr_op_work){.read_bytes = orr_bytes(&site->in[0]) + orr_bytes(&site->in[1]),
-                         .write_bytes = orr_bytes(&site->out[0]),
-                         .dtype = site->in[0].dtype};
+    *ret = (orr_op_work){.read_bytes = orr_bytes(&sig->in[0]) + orr_bytes(&sig->in[1]),
+                         .write_bytes = orr_bytes(&sig->out[0]),
+                         .dtype = sig->in[0].dtype};
 }
 
 const orr_op_row orr_row_SPLICE = {
-    ORR_ROW(SPLICE, "splice", EMBEDDING),
+    ORR_ROW(MASKED_SCATTER, "masked_scatter", EMBEDDING),
     .min_in = 3,
     .max_in = 3,
     .n_out = 1,

@@ -18,11 +18,11 @@ typedef struct product {
     int64_t batch, m, k, k_of_w, n;
 } product;
 
-static product product_of(const orr_op_site *site)
+static product product_of(const orr_op_site *sig)
 {
-    const orr_type *x = &site->in[0], *w = &site->in[1];
+    const orr_type *x = &sig->in[0], *w = &sig->in[1];
     const uint32_t x_end = x->rank - 1u, w_end = w->rank - 1u;
-    const bool ta = site->args->transpose_a, tb = site->args->transpose_b;
+    const bool ta = sig->args->transpose_a, tb = sig->args->transpose_b;
     return (product){.batch = orr_type_span(x, 0, x_end - 1),
                      .m = x->dim[ta ? x_end : x_end - 1],
                      .k = x->dim[ta ? x_end - 1 : x_end],
@@ -30,20 +30,20 @@ static product product_of(const orr_op_site *site)
                      .n = w->dim[tb ? w_end - 1 : w_end]};
 }
 
-static orr_status check_leading(const orr_op_site *site, orr_error *err)
+static orr_status check_leading(const orr_op_site *sig, orr_error *err)
 {
-    const orr_type *x = &site->in[0], *w = &site->in[1];
-    if (w->rank == 2 && (x->rank == 2 || !site->args->transpose_a))
+    const orr_type *x = &sig->in[0], *w = &sig->in[1];
+    if (w->rank == 2 && (x->rank == 2 || !sig->args->transpose_a))
         return ORR_OK;
     if (w->rank == 2)
-        return orr_op_shape_error(site, err,
+        return orr_op_shape_error(sig, err,
                                   "a transposed x of more than two dims needs a w with "
                                   "the same leading dims");
     if (w->rank != x->rank)
-        return orr_op_shape_error(site, err, "w has two dims, or as many as x");
+        return orr_op_shape_error(sig, err, "w has two dims, or as many as x");
     for (uint32_t d = 0; d + 2 < x->rank; d++)
         if (x->dim[d] != w->dim[d])
-            return orr_op_shape_error(site, err, "the leading dims %lld and %lld differ",
+            return orr_op_shape_error(sig, err, "the leading dims %lld and %lld differ",
                                       (long long)x->dim[d], (long long)w->dim[d]);
     return ORR_OK;
 }
@@ -54,17 +54,17 @@ orr_dtype orr_matmul_dtype(orr_dtype x, orr_dtype w)
     return orr_dtype_bytes(wider) <= 1 ? ORR_DTYPE_BF16 : wider;
 }
 
-static orr_status matmul_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status matmul_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *x = &site->in[0], *w = &site->in[1];
-    if (site->n_in == 3)
-        return orr_op_shape_error(site, err, "scales come of both operands or of none");
+    const orr_type *x = &sig->in[0], *w = &sig->in[1];
+    if (sig->n_in == 3)
+        return orr_op_shape_error(sig, err, "scales come of both operands or of none");
     if (x->rank < 2 || w->rank < 2)
-        return orr_op_shape_error(site, err, "a product is of matrices, of two dims or more");
-    ORR_TRY(check_leading(site, err));
-    const product p = product_of(site);
+        return orr_op_shape_error(sig, err, "a product is of matrices, of two dims or more");
+    ORR_TRY(check_leading(sig, err));
+    const product p = product_of(sig);
     if (p.k != p.k_of_w)
-        return orr_op_shape_error(site, err, "the inner dims %lld and %lld differ", (long long)p.k,
+        return orr_op_shape_error(sig, err, "the inner dims %lld and %lld differ", (long long)p.k,
                                   (long long)p.k_of_w);
     ret_out[0] = orr_type_with(x, orr_matmul_dtype((orr_dtype)x->dtype, (orr_dtype)w->dtype));
     ret_out[0].dim[x->rank - 2] = p.m;
@@ -72,12 +72,12 @@ static orr_status matmul_shape(const orr_op_site *site, orr_type *ret_out, orr_e
     return ORR_OK;
 }
 
-static void matmul_work(const orr_op_site *site, orr_op_work *ret)
+static void matmul_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const product p = product_of(site);
-    orr_op_work_stream(site, 2.0 * (double)p.batch * (double)p.m * (double)p.k * (double)p.n, ret);
+    const product p = product_of(sig);
+    orr_op_work_stream(sig, 2.0 * (double)p.batch * (double)p.m * (double)p.k * (double)p.n, ret);
     ret->dtype =
-        (uint8_t)orr_dtype_wider((orr_dtype)site->in[0].dtype, (orr_dtype)site->in[1].dtype);
+        (uint8_t)orr_dtype_wider((orr_dtype)sig->in[0].dtype, (orr_dtype)sig->in[1].dtype);
 }
 
 orr_status orr_scaled_gradient(orr_gradient *g, uint32_t first_scale, orr_scaled *ret,

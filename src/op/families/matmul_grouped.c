@@ -18,59 +18,59 @@ static bool has_counts(uint32_t n_in)
     return n_in == 3 || n_in == 5;
 }
 
-static orr_status check_counts(const orr_op_site *site, int64_t experts, orr_error *err)
+static orr_status check_counts(const orr_op_site *sig, int64_t experts, orr_error *err)
 {
-    if (has_counts(site->n_in)) {
-        const orr_type *counts = &site->in[2];
+    if (has_counts(sig->n_in)) {
+        const orr_type *counts = &sig->in[2];
         if (counts->rank < 1 || counts->rank > 2 || counts->dim[counts->rank - 1] != experts)
-            return orr_op_shape_error(site, err, "counts are one of each of the %lld experts",
+            return orr_op_shape_error(sig, err, "counts are one of each of the %lld experts",
                                       (long long)experts);
-        if (counts->rank == 2 && (counts->dim[0] < 1 || site->in[0].dim[0] % counts->dim[0] != 0))
-            return orr_op_shape_error(site, err, "%lld rows do not make %lld parts",
-                                      (long long)site->in[0].dim[0], (long long)counts->dim[0]);
+        if (counts->rank == 2 && (counts->dim[0] < 1 || sig->in[0].dim[0] % counts->dim[0] != 0))
+            return orr_op_shape_error(sig, err, "%lld rows do not make %lld parts",
+                                      (long long)sig->in[0].dim[0], (long long)counts->dim[0]);
     }
     return ORR_OK;
 }
 
-static orr_status weight_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status weight_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *x = &site->in[0], *w = &site->in[1];
+    const orr_type *x = &sig->in[0], *w = &sig->in[1];
     if (x->rank != 2 || w->rank != 2 || x->dim[0] != w->dim[0])
-        return orr_op_shape_error(site, err, "gradients of weights take (T, K) and (T, N)");
-    if (site->args->experts < 1 || site->args->transpose_b)
-        return orr_op_shape_error(site, err,
+        return orr_op_shape_error(sig, err, "gradients of weights take (T, K) and (T, N)");
+    if (sig->args->experts < 1 || sig->args->transpose_b)
+        return orr_op_shape_error(sig, err,
                                   "with transpose_a, `experts` is said and w stands as "
                                   "it is");
-    ORR_TRY(check_counts(site, site->args->experts, err));
+    ORR_TRY(check_counts(sig, sig->args->experts, err));
     const orr_dtype dtype = orr_matmul_dtype((orr_dtype)x->dtype, (orr_dtype)w->dtype);
-    const int64_t dims[3] = {site->args->experts, x->dim[1], w->dim[1]};
+    const int64_t dims[3] = {sig->args->experts, x->dim[1], w->dim[1]};
     ret_out[0] = orr_type_of(dtype, 3, dims);
     return ORR_OK;
 }
 
-static orr_status grouped_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status grouped_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    if (site->args->transpose_a)
-        return weight_shape(site, ret_out, err);
-    const orr_type *x = &site->in[0], *w = &site->in[1];
+    if (sig->args->transpose_a)
+        return weight_shape(sig, ret_out, err);
+    const orr_type *x = &sig->in[0], *w = &sig->in[1];
     if (x->rank != 2 || w->rank != 3)
-        return orr_op_shape_error(site, err, "x has two dims, w three");
-    const int64_t k = w->dim[site->args->transpose_b ? 2 : 1];
+        return orr_op_shape_error(sig, err, "x has two dims, w three");
+    const int64_t k = w->dim[sig->args->transpose_b ? 2 : 1];
     if (x->dim[1] != k)
-        return orr_op_shape_error(site, err, "the inner dims %lld and %lld differ",
+        return orr_op_shape_error(sig, err, "the inner dims %lld and %lld differ",
                                   (long long)x->dim[1], (long long)k);
-    ORR_TRY(check_counts(site, w->dim[0], err));
+    ORR_TRY(check_counts(sig, w->dim[0], err));
     const orr_dtype dtype = orr_matmul_dtype((orr_dtype)x->dtype, (orr_dtype)w->dtype);
     ret_out[0] = orr_type_with(x, dtype);
-    ret_out[0].dim[1] = w->dim[site->args->transpose_b ? 1 : 2];
+    ret_out[0].dim[1] = w->dim[sig->args->transpose_b ? 1 : 2];
     return ORR_OK;
 }
 
-static void grouped_work(const orr_op_site *site, orr_op_work *ret)
+static void grouped_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const orr_type *x = &site->in[0], *w = &site->in[1];
-    const int64_t columns = site->args->transpose_a ? w->dim[1] : site->out[0].dim[1];
-    orr_op_work_stream(site, 2.0 * (double)x->dim[0] * (double)x->dim[1] * (double)columns, ret);
+    const orr_type *x = &sig->in[0], *w = &sig->in[1];
+    const int64_t columns = sig->args->transpose_a ? w->dim[1] : sig->out[0].dim[1];
+    orr_op_work_stream(sig, 2.0 * (double)x->dim[0] * (double)x->dim[1] * (double)columns, ret);
     ret->dtype = (uint8_t)orr_dtype_wider((orr_dtype)x->dtype, (orr_dtype)w->dtype);
 }
 

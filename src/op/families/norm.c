@@ -13,14 +13,14 @@
  * FLOPs an element, counted from these formulas: RMS forward 4, backward 8; layer forward 7,
  * backward 11. */
 
-static orr_status check_weights(const orr_op_site *site, uint32_t first, const orr_type *x,
+static orr_status check_weights(const orr_op_site *sig, uint32_t first, const orr_type *x,
                                 orr_error *err)
 {
     if (x->rank < 1)
-        return orr_op_shape_error(site, err, "there is no dim to take the mean of");
-    for (uint32_t k = first; k < site->n_in; k++)
-        if (site->in[k].rank != 1 || site->in[k].dim[0] != x->dim[x->rank - 1])
-            return orr_op_shape_error(site, err, "weights are one for each of %lld columns",
+        return orr_op_shape_error(sig, err, "there is no dim to take the mean of");
+    for (uint32_t k = first; k < sig->n_in; k++)
+        if (sig->in[k].rank != 1 || sig->in[k].dim[0] != x->dim[x->rank - 1])
+            return orr_op_shape_error(sig, err, "weights are one for each of %lld columns",
                                       (long long)x->dim[x->rank - 1]);
     return ORR_OK;
 }
@@ -34,21 +34,21 @@ static orr_type row_statistic(const orr_type *x)
     return made;
 }
 
-static orr_status norm_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status norm_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(check_weights(site, 1, &site->in[0], err));
-    ret_out[0] = site->in[0];
-    ret_out[1] = row_statistic(&site->in[0]);
-    if (site->op == ORR_OP_LAYER_NORM)
+    ORR_TRY(check_weights(sig, 1, &sig->in[0], err));
+    ret_out[0] = sig->in[0];
+    ret_out[1] = row_statistic(&sig->in[0]);
+    if (sig->op == ORR_OP_LAYER_NORM)
         ret_out[2] = ret_out[1];
     return ORR_OK;
 }
 
-static void norm_work(const orr_op_site *site, orr_op_work *ret)
+static void norm_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const double flops = site->op == ORR_OP_RMS_NORM ? 4 : 7;
-    orr_op_work_stream(site, flops * (double)orr_type_elements(&site->in[0]), ret);
-    ret->dtype = site->in[0].dtype;
+    const double flops = sig->op == ORR_OP_RMS_NORM ? 4 : 7;
+    orr_op_work_stream(sig, flops * (double)orr_type_elements(&sig->in[0]), ret);
+    ret->dtype = sig->in[0].dtype;
 }
 
 static orr_status norm_gradient(orr_gradient *g, orr_error *err)
@@ -101,25 +101,25 @@ const orr_op_row orr_row_LAYER_NORM = {
     .gradient = norm_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const uint32_t statistics = site->op == ORR_OP_RMS_NORM_BACKWARD ? 1 : 2;
-    const orr_type *x = &site->in[1];
-    if (!orr_type_same_dims(&site->in[0], x))
-        return orr_op_shape_error(site, err, "the dims of dy and x differ");
-    const bool weighed = site->n_in > 2 + statistics;
+    const uint32_t statistics = sig->op == ORR_OP_RMS_NORM_BACKWARD ? 1 : 2;
+    const orr_type *x = &sig->in[1];
+    if (!orr_type_same_dims(&sig->in[0], x))
+        return orr_op_shape_error(sig, err, "the dims of dy and x differ");
+    const bool weighed = sig->n_in > 2 + statistics;
     if (weighed)
-        ORR_TRY(check_weights(site, 2 + statistics, x, err));
+        ORR_TRY(check_weights(sig, 2 + statistics, x, err));
     ret_out[0] = *x;
-    ret_out[1] = weighed && !site->args->frozen ? site->in[2 + statistics] : orr_type_absent();
+    ret_out[1] = weighed && !sig->args->frozen ? sig->in[2 + statistics] : orr_type_absent();
     return ORR_OK;
 }
 
-static void backward_work(const orr_op_site *site, orr_op_work *ret)
+static void backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const double flops = site->op == ORR_OP_RMS_NORM_BACKWARD ? 8 : 11;
-    orr_op_work_stream(site, flops * (double)orr_type_elements(&site->in[1]), ret);
-    ret->dtype = site->in[1].dtype;
+    const double flops = sig->op == ORR_OP_RMS_NORM_BACKWARD ? 8 : 11;
+    orr_op_work_stream(sig, flops * (double)orr_type_elements(&sig->in[1]), ret);
+    ret->dtype = sig->in[1].dtype;
 }
 
 const orr_op_row orr_row_RMS_NORM_BACKWARD = {

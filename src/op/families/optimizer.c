@@ -7,29 +7,29 @@
  * goes through them. `copy` is the parameter in the dtype of computation, written from the updated
  * one. */
 
-static orr_status same_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status same_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
     (void)ret_out;
-    return orr_op_check_same(site, 1, err);
+    return orr_op_check_same(sig, 1, err);
 }
 
 /* The first `read` inputs are read; all but the gradient are written. */
-static void update_work(const orr_op_site *site, uint32_t read, double flops_each, orr_op_work *ret)
+static void update_work(const orr_op_site *sig, uint32_t read, double flops_each, orr_op_work *ret)
 {
     *ret =
-        (orr_op_work){.flops = flops_each * orr_elements(&site->in[0]), .dtype = site->in[0].dtype};
-    for (uint32_t k = 0; k < site->n_in; k++) {
+        (orr_op_work){.flops = flops_each * orr_elements(&sig->in[0]), .dtype = sig->in[0].dtype};
+    for (uint32_t k = 0; k < sig->n_in; k++) {
         if (k < read)
-            ret->read_bytes += orr_bytes(&site->in[k]);
+            ret->read_bytes += orr_bytes(&sig->in[k]);
         if (k != 1)
-            ret->write_bytes += orr_bytes(&site->in[k]);
+            ret->write_bytes += orr_bytes(&sig->in[k]);
     }
 }
 
 /* v = a v + g; p = p - b v; without momentum p = p - b g. */
-static void sgd_work(const orr_op_site *site, orr_op_work *ret)
+static void sgd_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    update_work(site, 3, site->n_in > 2 ? 4 : 2, ret);
+    update_work(sig, 3, sig->n_in > 2 ? 4 : 2, ret);
 }
 
 const orr_op_row orr_row_SGD = {
@@ -48,9 +48,9 @@ const orr_op_row orr_row_SGD = {
 /* Loshchilov and Hutter, arXiv 1711.05101, algorithm 2: 3 FLOPs for m, 4 for v, 3 for the root of
  * v and epsilon, 2 for their ratio, 2 for the decay; corrections of bias are folded into the
  * factors. */
-static void adamw_work(const orr_op_site *site, orr_op_work *ret)
+static void adamw_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    update_work(site, 4, 14, ret);
+    update_work(sig, 4, 14, ret);
 }
 
 const orr_op_row orr_row_ADAMW = {
@@ -68,32 +68,32 @@ const orr_op_row orr_row_ADAMW = {
 
 /* The state is one number a row, the sum of its gradient's mean squares (Mudigere et al., arXiv
  * 2104.05158, section 4.1.4). Only rows that ids name are touched. */
-static orr_status adagrad_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status adagrad_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
     (void)ret_out;
-    const orr_type *table = &site->in[0], *rows = &site->in[1], *state = &site->in[2],
-                   *ids = &site->in[3];
+    const orr_type *table = &sig->in[0], *rows = &sig->in[1], *state = &sig->in[2],
+                   *ids = &sig->in[3];
     if (table->rank != 2 || rows->rank != 2 || rows->dim[1] != table->dim[1])
-        return orr_op_shape_error(site, err, "table and gradient are rows of the same columns");
+        return orr_op_shape_error(sig, err, "table and gradient are rows of the same columns");
     if (state->rank != 1 || state->dim[0] != table->dim[0])
-        return orr_op_shape_error(site, err, "the state has a number for each row");
+        return orr_op_shape_error(sig, err, "the state has a number for each row");
     if (!orr_type_is_index(ids) || orr_type_elements(ids) != rows->dim[0])
-        return orr_op_shape_error(site, err, "every row of the gradient has an id");
+        return orr_op_shape_error(sig, err, "every row of the gradient has an id");
     return ORR_OK;
 }
 
 /* Rows of the gradient with the same id are added up first: 3 FLOPs for each element that is read
  * (sum, and square into the state), 2 for the update. Every row counts as touched once, though ids
  * may repeat. */
-static void adagrad_work(const orr_op_site *site, orr_op_work *ret)
+static void adagrad_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const orr_type *table = &site->in[0], *rows = &site->in[1], *state = &site->in[2];
+    const orr_type *table = &sig->in[0], *rows = &sig->in[1], *state = &sig->in[2];
     const double lookups = (double)rows->dim[0], all = (double)table->dim[0];
     const double touched = lookups < all ? lookups : all;
     const double there = touched * (orr_row_bytes(table, table->dim[1]) + orr_row_bytes(state, 1));
     *ret = (orr_op_work){
         .flops = (3 * lookups + 2 * touched) * (double)table->dim[1],
-        .read_bytes = orr_bytes(rows) + orr_bytes(&site->in[3]) + there,
+        .read_bytes = orr_bytes(rows) + orr_bytes(&sig->in[3]) + there,
         .write_bytes = there,
         .dtype = table->dtype,
     };

@@ -21,22 +21,22 @@
  *
  * FLOPs: an element is two products and a sum. */
 
-static orr_status rotary_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status rotary_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *x = &site->in[0];
-    ORR_TRY(orr_op_check_rank(site, 0, 3, err));
+    const orr_type *x = &sig->in[0];
+    ORR_TRY(orr_op_check_rank(sig, 0, 3, err));
     if (x->dim[x->rank - 1] % 2 != 0)
-        return orr_op_shape_error(site, err, "%lld columns do not make pairs",
+        return orr_op_shape_error(sig, err, "%lld columns do not make pairs",
                                   (long long)x->dim[x->rank - 1]);
-    if (site->args->size > 0 && x->dim[x->rank - 1] % 4 != 0)
-        return orr_op_shape_error(site, err, "%lld columns do not make pairs of pairs",
+    if (sig->args->size > 0 && x->dim[x->rank - 1] % 4 != 0)
+        return orr_op_shape_error(sig, err, "%lld columns do not make pairs of pairs",
                                   (long long)x->dim[x->rank - 1]);
-    return orr_op_shape_same(site, ret_out, err);
+    return orr_op_shape_same(sig, ret_out, err);
 }
 
-static void rotary_work(const orr_op_site *site, orr_op_work *ret)
+static void rotary_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 3 * (double)orr_type_elements(&site->in[0]), ret);
+    orr_op_work_stream(sig, 3 * (double)orr_type_elements(&sig->in[0]), ret);
 }
 
 static orr_status rotary_gradient(orr_gradient *g, orr_error *err)

@@ -11,38 +11,38 @@
  * bias is added to what experts are chosen by, not to their scores. Scores of K > 1 experts are
  * divided by their sum; of a single one it is its softmax over all, or its sigmoid as it is. */
 
-static orr_status check_choice(const orr_op_site *site, orr_error *err)
+static orr_status check_choice(const orr_op_site *sig, orr_error *err)
 {
-    const orr_op_args *args = site->args;
-    const int64_t experts = orr_type_columns(&site->in[0]);
+    const orr_op_args *args = sig->args;
+    const int64_t experts = orr_type_columns(&sig->in[0]);
     if (args->top_k < 1 || args->top_k > experts)
-        return orr_op_shape_error(site, err, "%lld of %lld experts", (long long)args->top_k,
+        return orr_op_shape_error(sig, err, "%lld of %lld experts", (long long)args->top_k,
                                   (long long)experts);
     if (args->count > 1 &&
         (experts % args->count != 0 || args->begin < 1 || args->begin > args->count))
-        return orr_op_shape_error(site, err, "the best %lld of %lld groups of %lld experts",
+        return orr_op_shape_error(sig, err, "the best %lld of %lld groups of %lld experts",
                                   (long long)args->begin, (long long)args->count,
                                   (long long)experts);
     return ORR_OK;
 }
 
-static orr_status top_k_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status top_k_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(orr_op_check_rank(site, 0, 2, err));
-    ORR_TRY(check_choice(site, err));
-    if (site->n_in > 1 &&
-        (site->in[1].rank != 1 || site->in[1].dim[0] != orr_type_columns(&site->in[0])))
-        return orr_op_shape_error(site, err, "a bias has one number for each expert");
-    ret_out[0] = site->in[0];
-    ret_out[0].dim[ret_out[0].rank - 1] = site->args->top_k;
+    ORR_TRY(orr_op_check_rank(sig, 0, 2, err));
+    ORR_TRY(check_choice(sig, err));
+    if (sig->n_in > 1 &&
+        (sig->in[1].rank != 1 || sig->in[1].dim[0] != orr_type_columns(&sig->in[0])))
+        return orr_op_shape_error(sig, err, "a bias has one number for each expert");
+    ret_out[0] = sig->in[0];
+    ret_out[0].dim[ret_out[0].rank - 1] = sig->args->top_k;
     ret_out[1] = orr_type_with(&ret_out[0], ORR_DTYPE_INT32);
     return ORR_OK;
 }
 
 /* 4 FLOPs an expert for its score, and a comparison an expert and choice: assumed. */
-static void top_k_work(const orr_op_site *site, orr_op_work *ret)
+static void top_k_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, (4 + (double)site->args->top_k) * orr_elements(&site->in[0]), ret);
+    orr_op_work_stream(sig, (4 + (double)sig->args->top_k) * orr_elements(&sig->in[0]), ret);
 }
 
 static orr_status top_k_gradient(orr_gradient *g, orr_error *err)
@@ -68,24 +68,24 @@ const orr_op_row orr_row_TOP_K = {
     .gradient = top_k_gradient,
 };
 
-static orr_status top_k_backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status top_k_backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *indices = &site->in[1];
-    ORR_TRY(orr_op_check_rank(site, 0, 2, err));
-    ORR_TRY(check_choice(site, err));
-    orr_type chosen = site->in[0];
-    chosen.dim[chosen.rank - 1] = site->args->top_k;
+    const orr_type *indices = &sig->in[1];
+    ORR_TRY(orr_op_check_rank(sig, 0, 2, err));
+    ORR_TRY(check_choice(sig, err));
+    orr_type chosen = sig->in[0];
+    chosen.dim[chosen.rank - 1] = sig->args->top_k;
     if (!orr_type_is_index(indices) || !orr_type_same_dims(&chosen, indices) ||
-        !orr_type_same_dims(indices, &site->in[2]))
-        return orr_op_shape_error(site, err, "%lld indices and gradients a token are needed",
-                                  (long long)site->args->top_k);
-    ret_out[0] = site->in[0];
+        !orr_type_same_dims(indices, &sig->in[2]))
+        return orr_op_shape_error(sig, err, "%lld indices and gradients a token are needed",
+                                  (long long)sig->args->top_k);
+    ret_out[0] = sig->in[0];
     return ORR_OK;
 }
 
-static void top_k_backward_work(const orr_op_site *site, orr_op_work *ret)
+static void top_k_backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 4 * orr_elements(&site->in[0]) + 4 * orr_elements(&site->in[1]), ret);
+    orr_op_work_stream(sig, 4 * orr_elements(&sig->in[0]) + 4 * orr_elements(&sig->in[1]), ret);
 }
 
 const orr_op_row orr_row_TOP_K_BACKWARD = {
@@ -121,24 +121,24 @@ const orr_op_row orr_row_TOP_K_BACKWARD = {
  * The gradient of scores is a product of rows: COMBINE with args.op ORR_OP_MUL takes tokens (...,
  * D) instead of scores and gives, for each choice, the product of its sorted row with its token. */
 
-static int64_t sorted_rows(const orr_op_site *site)
+static int64_t sorted_rows(const orr_op_site *sig)
 {
-    return site->args->count > 0 ? site->args->count : orr_type_elements(&site->in[1]);
+    return sig->args->count > 0 ? sig->args->count : orr_type_elements(&sig->in[1]);
 }
 
-static orr_status check_indices(const orr_op_site *site, orr_error *err)
+static orr_status check_indices(const orr_op_site *sig, orr_error *err)
 {
-    const int64_t parts = site->args->members;
-    ORR_TRY(orr_op_check_rank(site, 0, 2, err));
-    ORR_TRY(orr_op_check_rank(site, 1, 2, err));
-    if (!orr_type_is_index(&site->in[1]))
-        return orr_op_shape_error(site, err, "indices are int32 or int64");
-    if (parts > 0 && (site->args->experts < 1 || site->args->experts % parts != 0))
-        return orr_op_shape_error(site, err, "%lld experts do not make %lld parts",
-                                  (long long)site->args->experts, (long long)parts);
-    if (parts > 0 && sorted_rows(site) % parts != 0)
-        return orr_op_shape_error(site, err, "%lld rows do not make %lld parts",
-                                  (long long)sorted_rows(site), (long long)parts);
+    const int64_t parts = sig->args->members;
+    ORR_TRY(orr_op_check_rank(sig, 0, 2, err));
+    ORR_TRY(orr_op_check_rank(sig, 1, 2, err));
+    if (!orr_type_is_index(&sig->in[1]))
+        return orr_op_shape_error(sig, err, "indices are int32 or int64");
+    if (parts > 0 && (sig->args->experts < 1 || sig->args->experts % parts != 0))
+        return orr_op_shape_error(sig, err, "%lld experts do not make %lld parts",
+                                  (long long)sig->args->experts, (long long)parts);
+    if (parts > 0 && sorted_rows(sig) % parts != 0)
+        return orr_op_shape_error(sig, err, "%lld rows do not make %lld parts",
+                                  (long long)sorted_rows(sig), (long long)parts);
     return ORR_OK;
 }
 
@@ -150,16 +150,16 @@ static bool same_tokens(const orr_type *a, const orr_type *b)
     return orr_type_same_dims(&with_columns, b);
 }
 
-static orr_status dispatch_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status dispatch_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(check_indices(site, err));
-    if (!same_tokens(&site->in[0], &site->in[1]))
-        return orr_op_shape_error(site, err, "every token has its indices");
-    if (site->n_in > 2 && !orr_type_same_dims(&site->in[1], &site->in[2]))
-        return orr_op_shape_error(site, err, "every index has its score");
-    ret_out[0] = orr_type_of((orr_dtype)site->in[0].dtype, 2,
-                             (int64_t[]){sorted_rows(site), orr_type_columns(&site->in[0])});
-    const int64_t experts = site->args->experts, parts = site->args->members;
+    ORR_TRY(check_indices(sig, err));
+    if (!same_tokens(&sig->in[0], &sig->in[1]))
+        return orr_op_shape_error(sig, err, "every token has its indices");
+    if (sig->n_in > 2 && !orr_type_same_dims(&sig->in[1], &sig->in[2]))
+        return orr_op_shape_error(sig, err, "every index has its score");
+    ret_out[0] = orr_type_of((orr_dtype)sig->in[0].dtype, 2,
+                             (int64_t[]){sorted_rows(sig), orr_type_columns(&sig->in[0])});
+    const int64_t experts = sig->args->experts, parts = sig->args->members;
     ret_out[1] = experts > 0 ? orr_type_of(ORR_DTYPE_INT32, 1, &experts) : orr_type_absent();
     if (experts > 0 && parts > 0)
         ret_out[1] = orr_type_of(ORR_DTYPE_INT32, 2, (int64_t[]){parts, experts / parts});
@@ -167,12 +167,12 @@ static orr_status dispatch_shape(const orr_op_site *site, orr_type *ret_out, orr
 }
 
 /* A token that goes to several experts is read for each. */
-static void dispatch_work(const orr_op_site *site, orr_op_work *ret)
+static void dispatch_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, site->n_in > 2 ? orr_elements(&site->out[0]) : 0, ret);
-    const double once = orr_bytes(&site->in[0]), sorted = orr_bytes(&site->out[0]);
+    orr_op_work_stream(sig, sig->n_in > 2 ? orr_elements(&sig->out[0]) : 0, ret);
+    const double once = orr_bytes(&sig->in[0]), sorted = orr_bytes(&sig->out[0]);
     ret->read_bytes += sorted > once ? sorted - once : 0;
-    ret->dtype = site->in[0].dtype;
+    ret->dtype = sig->in[0].dtype;
 }
 
 /* How the call lays rows: what its backward calls say too. */
@@ -225,36 +225,36 @@ const orr_op_row orr_row_DISPATCH = {
     .gradient = dispatch_gradient,
 };
 
-static bool gives_products(const orr_op_site *site)
+static bool gives_products(const orr_op_site *sig)
 {
-    return site->args->op == ORR_OP_MUL;
+    return sig->args->op == ORR_OP_MUL;
 }
 
-static orr_status combine_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status combine_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_type *sorted = &site->in[0], *indices = &site->in[1];
-    ORR_TRY(check_indices(site, err));
-    if (sorted->rank != 2 || sorted->dim[0] != sorted_rows(site))
-        return orr_op_shape_error(site, err, "%lld rows are to be combined",
-                                  (long long)sorted_rows(site));
+    const orr_type *sorted = &sig->in[0], *indices = &sig->in[1];
+    ORR_TRY(check_indices(sig, err));
+    if (sorted->rank != 2 || sorted->dim[0] != sorted_rows(sig))
+        return orr_op_shape_error(sig, err, "%lld rows are to be combined",
+                                  (long long)sorted_rows(sig));
     orr_type tokens = orr_type_with(indices, (orr_dtype)sorted->dtype);
     tokens.dim[tokens.rank - 1] = sorted->dim[1];
-    const orr_type *third = gives_products(site) ? &tokens : indices;
-    if (gives_products(site) && site->n_in < 3)
-        return orr_op_shape_error(site, err, "products are of tokens that are not given");
-    if (site->n_in > 2 && !orr_type_same_dims(third, &site->in[2]))
-        return orr_op_shape_error(site, err,
-                                  gives_products(site) ? "every token has its indices"
+    const orr_type *third = gives_products(sig) ? &tokens : indices;
+    if (gives_products(sig) && sig->n_in < 3)
+        return orr_op_shape_error(sig, err, "products are of tokens that are not given");
+    if (sig->n_in > 2 && !orr_type_same_dims(third, &sig->in[2]))
+        return orr_op_shape_error(sig, err,
+                                  gives_products(sig) ? "every token has its indices"
                                                        : "every index has its score");
-    ret_out[0] = gives_products(site) ? orr_type_with(indices, ORR_DTYPE_FP32) : tokens;
+    ret_out[0] = gives_products(sig) ? orr_type_with(indices, ORR_DTYPE_FP32) : tokens;
     return ORR_OK;
 }
 
-static void combine_work(const orr_op_site *site, orr_op_work *ret)
+static void combine_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    const double per_element = site->n_in > 2 ? 2 : 1;
-    orr_op_work_stream(site, per_element * orr_elements(&site->in[0]), ret);
-    ret->dtype = site->in[0].dtype;
+    const double per_element = sig->n_in > 2 ? 2 : 1;
+    orr_op_work_stream(sig, per_element * orr_elements(&sig->in[0]), ret);
+    ret->dtype = sig->in[0].dtype;
 }
 
 static orr_status combine_gradient(orr_gradient *g, orr_error *err)

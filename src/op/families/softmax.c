@@ -7,18 +7,18 @@
  * FLOPs an element: forward 5 (largest, difference, exponential, sum, quotient), backward 4 (dx =
  * y (dy - sum y dy)); exponential and quotient counted as one. */
 
-static orr_status softmax_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status softmax_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(orr_op_check_rank(site, 0, site->args->mask == ORR_MASK_NONE ? 1 : 2, err));
-    if (site->args->mask == ORR_MASK_CHUNKED && site->args->window < 1)
-        return orr_op_shape_error(site, err, "chunks of %lld tokens",
-                                  (long long)site->args->window);
-    return orr_op_shape_same(site, ret_out, err);
+    ORR_TRY(orr_op_check_rank(sig, 0, sig->args->mask == ORR_MASK_NONE ? 1 : 2, err));
+    if (sig->args->mask == ORR_MASK_CHUNKED && sig->args->window < 1)
+        return orr_op_shape_error(sig, err, "chunks of %lld tokens",
+                                  (long long)sig->args->window);
+    return orr_op_shape_same(sig, ret_out, err);
 }
 
-static void softmax_work(const orr_op_site *site, orr_op_work *ret)
+static void softmax_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 5 * (double)orr_type_elements(&site->in[0]), ret);
+    orr_op_work_stream(sig, 5 * (double)orr_type_elements(&sig->in[0]), ret);
 }
 
 static orr_status softmax_gradient(orr_gradient *g, orr_error *err)
@@ -41,15 +41,15 @@ const orr_op_row orr_row_SOFTMAX = {
     .gradient = softmax_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(orr_op_check_same(site, 1, err));
-    return orr_op_shape_same(site, ret_out, err);
+    ORR_TRY(orr_op_check_same(sig, 1, err));
+    return orr_op_shape_same(sig, ret_out, err);
 }
 
-static void backward_work(const orr_op_site *site, orr_op_work *ret)
+static void backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 4 * (double)orr_type_elements(&site->in[0]), ret);
+    orr_op_work_stream(sig, 4 * (double)orr_type_elements(&sig->in[0]), ret);
 }
 
 const orr_op_row orr_row_SOFTMAX_BACKWARD = {

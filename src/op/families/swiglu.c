@@ -8,24 +8,24 @@
  *
  * FLOPs an element of y: 6 forward, 11 backward, each operation of the formulas counted as one. */
 
-static orr_status swiglu_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status swiglu_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
-    ORR_TRY(orr_op_check_rank(site, 0, 1, err));
-    ORR_TRY(orr_op_check_same(site, 1, err));
-    const uint32_t last = site->in[0].rank - 1u;
-    ret_out[0] = site->in[0];
-    if (site->n_in == 2)
+    ORR_TRY(orr_op_check_rank(sig, 0, 1, err));
+    ORR_TRY(orr_op_check_same(sig, 1, err));
+    const uint32_t last = sig->in[0].rank - 1u;
+    ret_out[0] = sig->in[0];
+    if (sig->n_in == 2)
         return ORR_OK;
     if (ret_out[0].dim[last] % 2 != 0)
-        return orr_op_shape_error(site, err, "%lld columns have no halves",
+        return orr_op_shape_error(sig, err, "%lld columns have no halves",
                                   (long long)ret_out[0].dim[last]);
     ret_out[0].dim[last] /= 2;
     return ORR_OK;
 }
 
-static void swiglu_work(const orr_op_site *site, orr_op_work *ret)
+static void swiglu_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 6 * (double)orr_type_elements(&site->out[0]), ret);
+    orr_op_work_stream(sig, 6 * (double)orr_type_elements(&sig->out[0]), ret);
 }
 
 static orr_status swiglu_gradient(orr_gradient *g, orr_error *err)
@@ -53,22 +53,22 @@ const orr_op_row orr_row_SWIGLU = {
     .gradient = swiglu_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *site, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_op_site forward = {
-        .op = ORR_OP_SWIGLU, .args = site->args, .n_in = site->n_in - 1, .in = site->in + 1};
+        .op = ORR_OP_SWIGLU, .args = sig->args, .n_in = sig->n_in - 1, .in = sig->in + 1};
     orr_type y;
     ORR_TRY(swiglu_shape(&forward, &y, err));
-    if (!orr_type_same_dims(&site->in[0], &y))
-        return orr_op_shape_error(site, err, "dy does not have the dims of what swiglu gives");
-    ret_out[0] = site->in[1];
-    ret_out[1] = site->n_in == 3 ? site->in[2] : orr_type_absent();
+    if (!orr_type_same_dims(&sig->in[0], &y))
+        return orr_op_shape_error(sig, err, "dy does not have the dims of what swiglu gives");
+    ret_out[0] = sig->in[1];
+    ret_out[1] = sig->n_in == 3 ? sig->in[2] : orr_type_absent();
     return ORR_OK;
 }
 
-static void backward_work(const orr_op_site *site, orr_op_work *ret)
+static void backward_work(const orr_op_site *sig, orr_op_work *ret)
 {
-    orr_op_work_stream(site, 11 * (double)orr_type_elements(&site->in[0]), ret);
+    orr_op_work_stream(sig, 11 * (double)orr_type_elements(&sig->in[0]), ret);
 }
 
 const orr_op_row orr_row_SWIGLU_BACKWARD = {

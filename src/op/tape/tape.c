@@ -126,8 +126,8 @@ static orr_status infer(const orr_tape *tape, const orr_op_row *row, orr_tape_ca
     orr_type in[ORR_CALL_IN];
     for (uint32_t k = 0; k < call->n_in; k++)
         in[k] = tape->values[call->in[k]].type;
-    const orr_op_site site = {.op = call->op, .args = &call->args, .n_in = call->n_in, .in = in};
-    ORR_TRY(row->shape(&site, types, err));
+    const orr_op_site sig = {.op = call->op, .args = &call->args, .n_in = call->n_in, .in = in};
+    ORR_TRY(row->shape(&sig, types, err));
     for (call->n_out = row->n_out; call->n_out > 0; call->n_out--)
         if (types[call->n_out - 1].dtype < ORR_DTYPES)
             break;
@@ -223,9 +223,9 @@ orr_op_site orr_tape_site(const orr_tape *tape, uint32_t call, orr_site_room *ro
 void orr_tape_work(const orr_tape *tape, uint32_t call, orr_op_work *ret)
 {
     orr_site_room room;
-    const orr_op_site site = orr_tape_site(tape, call, &room);
-    const orr_op_row *row = orr_op_of(site.op);
-    *ret = (orr_op_work){.dtype = site.n_in > 0 ? site.in[0].dtype : ORR_DTYPE_FP32};
+    const orr_op_site sig = orr_tape_site(tape, call, &room);
+    const orr_op_row *row = orr_op_of(sig.op);
+    *ret = (orr_op_work){.dtype = sig.n_in > 0 ? sig.in[0].dtype : ORR_DTYPE_FP32};
     if (row->work != NULL)
-        row->work(&site, ret);
+        row->work(&sig, ret);
 }

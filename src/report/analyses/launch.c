@@ -43,7 +43,7 @@ static const orr_column columns_queue_length_summary[] = {
 ORR_RUN_(queue_length_summary, orr_distribution, orr_analyze_queue_length,
          "Launches waiting on each stream")
 
-#define C(field, type) ORR_COL_(orr_sample, field, type)
+#define C(field, type) ORR_COL_(orr_series_sample, field, type)
 static const orr_column columns_queue_length_time_series[] = {
     C(rank, U32),
     C(series, TEXT),
@@ -51,7 +51,7 @@ static const orr_column columns_queue_length_time_series[] = {
     C(value, NUMBER),
 };
 #undef C
-ORR_RUN_(queue_length_time_series, orr_sample, orr_analyze_queue_length_series,
+ORR_RUN_(queue_length_time_series, orr_series_sample, orr_analyze_queue_length_series,
          "Launches waiting over time")
 
 #define C(field, type) ORR_COL_(orr_blocked, field, type)

@@ -18,7 +18,7 @@ static const orr_column columns_memory_summary[] = {
 #undef C
 ORR_RUN_(memory_summary, orr_memory_summary, orr_analyze_memory, "Memory held")
 
-#define C(field, type) ORR_COL_(orr_sample, field, type)
+#define C(field, type) ORR_COL_(orr_series_sample, field, type)
 static const orr_column columns_memory_timeline[] = {
     C(rank, U32),
     C(series, TEXT),
@@ -26,7 +26,7 @@ static const orr_column columns_memory_timeline[] = {
     C(value, NUMBER),
 };
 #undef C
-ORR_RUN_(memory_timeline, orr_sample, orr_analyze_memory_series, "Memory held over time")
+ORR_RUN_(memory_timeline, orr_series_sample, orr_analyze_memory_series, "Memory held over time")
 
 #define C(field, type) ORR_COL_(orr_distribution, field, type)
 static const orr_column columns_memory_bw_summary[] = {
@@ -45,7 +45,7 @@ static const orr_column columns_memory_bw_summary[] = {
 ORR_RUN_(memory_bw_summary, orr_distribution, orr_analyze_memory_bandwidth,
          "Bandwidth of copies")
 
-#define C(field, type) ORR_COL_(orr_sample, field, type)
+#define C(field, type) ORR_COL_(orr_series_sample, field, type)
 static const orr_column columns_memory_bw_time_series[] = {
     C(rank, U32),
     C(series, TEXT),
@@ -53,5 +53,5 @@ static const orr_column columns_memory_bw_time_series[] = {
     C(value, BYTES_PER_S),
 };
 #undef C
-ORR_RUN_(memory_bw_time_series, orr_sample, orr_analyze_memory_bandwidth_series,
+ORR_RUN_(memory_bw_time_series, orr_series_sample, orr_analyze_memory_bandwidth_series,
          "Bandwidth of copies over time")

@@ -13,14 +13,14 @@ static const orr_column columns_temporal_breakdown[] = {
 #undef C
 ORR_RUN_(temporal_breakdown, orr_temporal, orr_analyze_temporal, "Where the time went")
 
-#define C(field, type) ORR_COL_(orr_step, field, type)
+#define C(field, type) ORR_COL_(orr_step_summary, field, type)
 static const orr_column columns_profiler_steps[] = {
     C(rank, U32),       C(name, TEXT),          C(number, I32),
     C(start_ns, NS),    C(duration_ns, NS),     C(device_span_ns, NS),
     C(compute_ns, NS),  C(exposed_comm_ns, NS), C(idle_ns, NS),
 };
 #undef C
-ORR_RUN_(profiler_steps, orr_step, orr_analyze_steps, "Steps")
+ORR_RUN_(profiler_steps, orr_step_summary, orr_analyze_steps, "Steps")
 
 #define C(field, type) ORR_COL_(orr_kernel_type, field, type)
 static const orr_column columns_gpu_kernel_breakdown[] = {

@@ -44,7 +44,7 @@ static void put_nav(const page *p)
         orr_output_text(p->out, "<a href=\"#front\">Front</a>");
     if (has_changes(p))
         orr_output_text(p->out, "<a href=\"#sensitivity\">What if</a>");
-    if (p->r->n_rivals > 0)
+    if (p->r->n_baseline_plans > 0)
         orr_output_text(p->out, "<a href=\"#baselines\">Others</a>");
     orr_output_text(p->out, "<a href=\"#space\">Search</a><a href=\"#tables\">Tables</a>");
 }
@@ -273,7 +273,7 @@ static orr_status put_why(const page *p)
                          "mean of all ranks; the winner and the next ones");
     orr_svg_explore_waterfalls(p->out, p->r);
     orr_html_figure_close(p->out);
-    orr_output_text(p->out, "<div class=\"rivals\">\n");
+    orr_output_text(p->out, "<div class=\"alternatives\">\n");
     for (uint32_t i = 1; i < p->r->exploration->n; i++)
         ORR_TRY(put_alternative(p, i));
     orr_output_text(p->out, "</div>\n");
@@ -313,7 +313,7 @@ static void put_sensitivity(const page *p)
 
 static void put_baselines(const page *p)
 {
-    if (p->r->n_rivals == 0 || p->r->exploration->n == 0)
+    if (p->r->n_baseline_plans == 0 || p->r->exploration->n == 0)
         return;
     open_section(p, "baselines", "What others would choose");
     orr_html_figure_open(p->out, "Other searchers",

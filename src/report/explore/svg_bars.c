@@ -125,21 +125,21 @@ static double put_value_bar(orr_output *out, const char *class, const char *word
     return LABEL + w + 10;
 }
 
-static void put_rival(orr_output *out, const orr_explore_report *r, const orr_explore_rival *rival,
+static void put_baseline(orr_output *out, const orr_explore_report *r, const orr_explore_rival *baseline_plan,
                       double best, double most, double y)
 {
     const orr_objective objective = (orr_objective)r->options->objective;
-    const double value = rival->explored.value[objective];
+    const double value = baseline_plan->explored.value[objective];
     char human[ORR_HUMAN_MAX], fit[512];
-    put_label(out, orr_baseline_name((orr_baseline)rival->baseline), y + 15);
-    if (rival->why_not != NULL) {
-        orr_text_fit(rival->why_not, 150, fit, sizeof fit);
+    put_label(out, orr_baseline_name((orr_baseline)baseline_plan->baseline), y + 15);
+    if (baseline_plan->why_not != NULL) {
+        orr_text_fit(baseline_plan->why_not, 150, fit, sizeof fit);
         orr_output_printf(out, "<text x=\"%d\" y=\"%.1f\">finds none: ", LABEL, y + 15);
         orr_html_text(out, fit);
         orr_output_text(out, "</text>\n");
         return;
     }
-    const double at = put_value_bar(out, "other", orr_baseline_about((orr_baseline)rival->baseline),
+    const double at = put_value_bar(out, "other", orr_baseline_about((orr_baseline)baseline_plan->baseline),
                                     value, most, y);
     orr_output_printf(out,
                       "<text class=\"strong\" x=\"%.1f\" y=\"%.1f\">%s</text>"
@@ -154,17 +154,17 @@ void orr_svg_explore_baselines(orr_output *out, const orr_explore_report *r)
     const double best = r->exploration->best[0].value[objective];
     double most = best;
     char human[ORR_HUMAN_MAX];
-    for (uint32_t i = 0; i < r->n_rivals; i++)
-        if (r->rivals[i].why_not == NULL)
-            most = fmax(most, r->rivals[i].explored.value[objective]);
+    for (uint32_t i = 0; i < r->n_baseline_plans; i++)
+        if (r->baseline_plans[i].why_not == NULL)
+            most = fmax(most, r->baseline_plans[i].explored.value[objective]);
     most = fmin(most, FAR * best);
-    orr_explore_picture_open(out, "Other searchers", (int)(r->n_rivals + 1) * STEP);
+    orr_explore_picture_open(out, "Other searchers", (int)(r->n_baseline_plans + 1) * STEP);
     put_label(out, "explore", 5 + 15);
     const double at = put_value_bar(out, "good", "this search", best, most, 5);
     orr_output_printf(out, "<text class=\"strong\" x=\"%.1f\" y=\"20\">%s</text>\n", at,
                       orr_objective_human(objective, best, human));
-    for (uint32_t i = 0; i < r->n_rivals; i++)
-        put_rival(out, r, &r->rivals[i], best, most, (i + 1) * STEP + 5.0);
+    for (uint32_t i = 0; i < r->n_baseline_plans; i++)
+        put_baseline(out, r, &r->baseline_plans[i], best, most, (i + 1) * STEP + 5.0);
     orr_output_text(out, "</svg>\n");
 }
 

@@ -53,9 +53,9 @@ static side side_of(const orr_explore_report *r, uint8_t objective, double from,
         include(&s, x->front[i].value[objective]);
     for (uint32_t i = 0; i < x->n; i++)
         include(&s, x->best[i].value[objective]);
-    for (uint32_t i = 0; i < r->n_rivals; i++)
-        if (r->rivals[i].why_not == NULL)
-            include(&s, r->rivals[i].explored.value[objective]);
+    for (uint32_t i = 0; i < r->n_baseline_plans; i++)
+        if (r->baseline_plans[i].why_not == NULL)
+            include(&s, r->baseline_plans[i].explored.value[objective]);
     if (objective == r->options->objective)
         include(&s, x->bound);
     s.log = s.high > 5 * s.low;
@@ -215,10 +215,10 @@ static void put_names(const plot *p)
 {
     double xs[ORR_BASELINES], ys[ORR_BASELINES];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < p->r->n_rivals && n < ORR_BASELINES; i++) {
-        const orr_explore_rival *rival = &p->r->rivals[i];
-        const double *value = rival->explored.value;
-        if (rival->why_not != NULL || !isfinite(value[p->x.objective]) ||
+    for (uint32_t i = 0; i < p->r->n_baseline_plans && n < ORR_BASELINES; i++) {
+        const orr_explore_rival *baseline_plan = &p->r->baseline_plans[i];
+        const double *value = baseline_plan->explored.value;
+        if (baseline_plan->why_not != NULL || !isfinite(value[p->x.objective]) ||
             !isfinite(value[p->y.objective]))
             continue;
         const double x = place(&p->x, value[p->x.objective]) + 11;
@@ -228,7 +228,7 @@ static void put_names(const plot *p)
                 y = ys[k] + 14;
                 k = ORR_NONE; /* from the start */
             }
-        put_text(p, "halo", x, y, "start", orr_baseline_name((orr_baseline)rival->baseline));
+        put_text(p, "halo", x, y, "start", orr_baseline_name((orr_baseline)baseline_plan->baseline));
         xs[n] = x;
         ys[n++] = y;
     }
@@ -238,10 +238,10 @@ static void put_points(const plot *p)
 {
     const orr_exploration *x = p->r->exploration;
     char words[40];
-    for (uint32_t i = 0; i < p->r->n_rivals; i++)
-        if (p->r->rivals[i].why_not == NULL)
-            put_point(p, &p->r->rivals[i].explored, "diamond", "other stroke",
-                      orr_baseline_name((orr_baseline)p->r->rivals[i].baseline));
+    for (uint32_t i = 0; i < p->r->n_baseline_plans; i++)
+        if (p->r->baseline_plans[i].why_not == NULL)
+            put_point(p, &p->r->baseline_plans[i].explored, "diamond", "other stroke",
+                      orr_baseline_name((orr_baseline)p->r->baseline_plans[i].baseline));
     put_names(p);
     for (uint32_t i = 1; i < x->n; i++) {
         snprintf(words, sizeof words, "plan %u", i + 1);

@@ -168,29 +168,29 @@ orr_status orr_explore_table_baselines(const orr_explore_report *r, orr_arena *a
 {
     const uint8_t objective = r->options->objective;
     const double best = r->exploration->n > 0 ? r->exploration->best[0].value[objective] : NAN;
-    baseline_row *rows = orr_arena_array(arena, baseline_row, r->n_rivals);
+    baseline_row *rows = orr_arena_array(arena, baseline_row, r->n_baseline_plans);
     if (rows == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < r->n_rivals; i++) {
-        const orr_explore_rival *rival = &r->rivals[i];
-        const orr_explored *e = &rival->explored;
-        const bool found = rival->why_not == NULL;
+    for (uint32_t i = 0; i < r->n_baseline_plans; i++) {
+        const orr_explore_rival *baseline_plan = &r->baseline_plans[i];
+        const orr_explored *e = &baseline_plan->explored;
+        const bool found = baseline_plan->why_not == NULL;
         rows[i] = (baseline_row){
-            .baseline = orr_baseline_name((orr_baseline)rival->baseline),
+            .baseline = orr_baseline_name((orr_baseline)baseline_plan->baseline),
             .plan = found ? orr_plan_brief(&e->plan, arena) : "",
             .step_ns = found ? (double)e->step_ns : NAN,
             .over_best_frac = found ? slower(e->value[objective], best) : NAN,
             .mfu_frac = found ? e->mfu_frac : NAN,
             .peak_bytes = found ? e->peak_bytes : -1,
-            .about = orr_baseline_about((orr_baseline)rival->baseline),
-            .why_not = rival->why_not,
+            .about = orr_baseline_about((orr_baseline)baseline_plan->baseline),
+            .why_not = baseline_plan->why_not,
         };
         if (rows[i].plan == NULL)
             return orr_fail_memory(err);
     }
     *ret = ORR_TABLE_("orrery.explore_baselines/1",
                       "other searchers on the same problem, judged by the same simulator",
-                      baseline_columns, rows, r->n_rivals);
+                      baseline_columns, rows, r->n_baseline_plans);
     return ORR_OK;
 }
 

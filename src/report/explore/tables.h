@@ -12,11 +12,11 @@ ORR_EXPLORE_TABLE_(plans);
 ORR_EXPLORE_TABLE_(front);
 ORR_EXPLORE_TABLE_(search);
 ORR_EXPLORE_TABLE_(baselines);
-ORR_EXPLORE_TABLE_(limits);
+ORR_EXPLORE_TABLE_(bottlenecks);
 ORR_EXPLORE_TABLE_(cuts);
 ORR_EXPLORE_TABLE_(alternatives);
 ORR_EXPLORE_TABLE_(waterfalls);
-ORR_EXPLORE_TABLE_(needs);
+ORR_EXPLORE_TABLE_(break_even);
 ORR_EXPLORE_TABLE_(sensitivity);
 ORR_EXPLORE_TABLE_(relaxations);
 

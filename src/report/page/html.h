@@ -27,7 +27,7 @@ const char *orr_bound_words(orr_bound bound); /* for people: "host (CPU)" */
 typedef struct orr_headline {
     const orr_temporal *temporal;
     size_t n_temporal;
-    const orr_step *steps;
+    const orr_step_summary *steps;
     size_t n_steps;
     const orr_critical_path *path; /* or NULL */
     uint64_t events;

@@ -119,12 +119,12 @@ orr_status orr_svg_memory(orr_output *out, const orr_outcome *outcome, orr_arena
     const span whole = {s->begin_ns, s->end_ns > s->begin_ns ? s->end_ns : s->begin_ns + 1};
     const double capacity = memory->capacity_bytes > 0 ? (double)memory->capacity_bytes : 0;
     const double most = (double)m->peak_bytes > capacity ? (double)m->peak_bytes : capacity;
-    uint32_t n_stages, n_turns = 0;
+    uint32_t n_stages, n_slots = 0;
     const orr_timeline *const *stages = orr_stage_timelines(outcome, arena, &n_stages);
     if (stages == NULL)
         return orr_fail_memory(err);
     const orr_timeline *t = memory->worst < n_stages ? stages[memory->worst] : NULL;
-    const span *turns = t ? find_turns(outcome, t, arena, &n_turns) : NULL;
+    const span *turns = t ? find_turns(outcome, t, arena, &n_slots) : NULL;
     if (t && turns == NULL)
         return orr_fail_memory(err);
     const plot p = {out,
@@ -136,11 +136,11 @@ orr_status orr_svg_memory(orr_output *out, const orr_outcome *outcome, orr_arena
                       "aria-label=\"Memory over the step\" viewBox=\"0 0 %d %d\" font-size=\"11\">\n",
                       ORR_PLAN_WIDTH, HEIGHT + AXIS + LEGEND);
     const double base = draw_constant(&p, m, whole);
-    for (uint32_t i = 0; i < n_turns && i < m->n_turns; i++) {
+    for (uint32_t i = 0; i < n_slots && i < m->n_slots; i++) {
         const double before = i > 0 ? (double)m->activations[i - 1] : 0;
         const double after = (double)m->activations[i];
         const double kept = base + (before > after ? before : after);
-        const int64_t until = i + 1 < n_turns ? turns[i + 1].begin_ns : turns[i].end_ns;
+        const int64_t until = i + 1 < n_slots ? turns[i + 1].begin_ns : turns[i].end_ns;
         block(&p, CLASSES[ORR_MEMORY_ACTIVATIONS], turns[i], base, kept);
         block(&p, CLASSES[ORR_MEMORY_TRANSIENT], turns[i], kept, kept + (double)m->transient[i]);
         block(&p, CLASSES[ORR_MEMORY_ACTIVATIONS], (span){turns[i].end_ns, until}, base,

@@ -163,14 +163,14 @@ static const orr_column relief_columns[] = {
 static orr_status relief_table(const orr_outcome *o, orr_arena *arena, orr_table *ret,
                                orr_error *err)
 {
-    relief_row *rows = orr_arena_array(arena, relief_row, o->memory.n_reliefs);
+    relief_row *rows = orr_arena_array(arena, relief_row, o->memory.n_options);
     if (rows == NULL)
         return orr_fail_memory(err);
-    for (uint32_t i = 0; i < o->memory.n_reliefs; i++)
-        rows[i] = (relief_row){o->memory.reliefs[i].change, o->memory.reliefs[i].freed_bytes,
-                               o->memory.reliefs[i].peak_bytes};
+    for (uint32_t i = 0; i < o->memory.n_options; i++)
+        rows[i] = (relief_row){o->memory.options[i].change, o->memory.options[i].freed_bytes,
+                               o->memory.options[i].peak_bytes};
     *ret = ORR_TABLE_("orrery.relief/1", "what would make room, each change alone", relief_columns,
-                      rows, o->memory.n_reliefs);
+                      rows, o->memory.n_options);
     return ORR_OK;
 }
 

@@ -86,7 +86,7 @@ static const orr_column step_columns[] = {
 static orr_status step_table(const orr_prediction *p, orr_arena *arena, orr_table *ret,
                              orr_error *err)
 {
-    const orr_step *was, *is;
+    const orr_step_summary *was, *is;
     size_t n_was, n_is, n = 0;
     ORR_TRY(orr_analyze_steps(p->recorded, p->analysis, arena, &was, &n_was, err));
     ORR_TRY(orr_analyze_steps(p->simulated, p->analysis, arena, &is, &n_is, err));

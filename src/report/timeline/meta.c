@@ -133,7 +133,7 @@ static void write_ranks(orr_json_writer *w, const orr_timeline_input *in)
 /* One series: of each of COUNTER_POINTS bins of time the largest value, as [ns, bytes, ...]. */
 static size_t write_counter(orr_json_writer *w, const orr_timeline_input *in, size_t i)
 {
-    const orr_sample *first = &in->samples[i];
+    const orr_series_sample *first = &in->samples[i];
     size_t end = i;
     while (end < in->n_samples && in->samples[end].rank == first->rank &&
            strcmp(in->samples[end].series, first->series) == 0)

@@ -49,7 +49,7 @@ static orr_status collect(pack *p, orr_error *err)
 {
     const orr_timeline_view *t = p->in->timeline;
     for (uint32_t i = 0; i < t->n_events; i++) {
-        const orr_event e = t->events[i];
+        const orr_timeline_event e = t->events[i];
         const orr_graph *graph = p->in->job->graphs[e.graph];
         const orr_str name = graph->name[e.node];
         ORR_TRY(add_name(p, graph->kind[e.node], orr_graph_str(graph, name),
@@ -75,7 +75,7 @@ static void pack_events(pack *p)
         const orr_timeline_row *row = &t->rows[r];
         int64_t end = 0;
         for (uint32_t i = row->first; i < row->first + row->count; i++) {
-            const orr_event e = t->events[i];
+            const orr_timeline_event e = t->events[i];
             const int64_t start = orr_job_start_ns(p->in->job, e.graph, e.node);
             const int64_t duration = p->in->job->graphs[e.graph]->duration_ns[e.node];
             orr_blob_varint(&p->columns[ORR_TIMELINE_GAP], (uint64_t)(start - end));
@@ -95,7 +95,7 @@ static void pack_edges(pack *p)
     orr_blob *out = &p->columns[ORR_TIMELINE_EDGE];
     uint32_t previous = 0;
     for (uint32_t i = 0; i < t->n_events; i++) {
-        const orr_event e = t->events[i];
+        const orr_timeline_event e = t->events[i];
         const orr_graph *graph = p->in->job->graphs[e.graph];
         for (uint32_t d = graph->dep_first[e.node]; d < graph->dep_first[e.node + 1]; d++) {
             const uint32_t from = t->event_of[e.graph][graph->dep[d]];

@@ -11,7 +11,7 @@ typedef struct build {
     const orr_job *job;
     orr_arena *arena;
     double keep_frac; /* of the events of each run */
-    orr_event *events;
+    orr_timeline_event *events;
     orr_timeline_row *rows;
     uint32_t **event_of;
     uint32_t n_events, n_rows, room_rows;
@@ -173,7 +173,7 @@ static orr_status add_lane(build *b, uint32_t g, uint16_t lane, orr_error *err)
     for (uint32_t i = 0; i < n; i++)
         if (b->depths[i] != UINT8_MAX) {
             const uint32_t event = next[b->depths[i]]++;
-            b->events[event] = (orr_event){g, b->lane_nodes[i]};
+            b->events[event] = (orr_timeline_event){g, b->lane_nodes[i]};
             b->event_of[g][b->lane_nodes[i]] = event;
         }
     return ORR_OK;
@@ -210,7 +210,7 @@ static orr_status prepare(build *b, uint32_t max_events, orr_error *err)
     }
     /* a hair less, so that rounding never gives one event more than there is room for */
     b->keep_frac = drawn > max_events ? (double)max_events / (double)drawn * (1 - 1e-9) : 1;
-    b->events = orr_arena_array(b->arena, orr_event, drawn < max_events ? drawn : max_events);
+    b->events = orr_arena_array(b->arena, orr_timeline_event, drawn < max_events ? drawn : max_events);
     b->event_of = orr_arena_array(b->arena, uint32_t *, b->job->n_graphs);
     b->lane_nodes = orr_arena_array(b->arena, orr_node_id, widest);
     b->depths = orr_arena_array(b->arena, uint8_t, widest);

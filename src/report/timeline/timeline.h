@@ -9,10 +9,10 @@
  * A lane is drawn as rows: in a row events follow one another without overlap, and what
  * is nested deeper stands in a lower row. Events are numbered row by row, by start within a row, so
  * a row is a range of events and finding one at a time is a binary search. */
-typedef struct orr_event {
+typedef struct orr_timeline_event {
     uint32_t graph;
     orr_node_id node;
-} orr_event;
+} orr_timeline_event;
 
 typedef struct orr_timeline_row {
     uint32_t graph;
@@ -22,7 +22,7 @@ typedef struct orr_timeline_row {
 } orr_timeline_row;
 
 typedef struct orr_timeline_view {
-    const orr_event *events;        /* shape (V) */
+    const orr_timeline_event *events;        /* shape (V) */
     const orr_timeline_row *rows;   /* shape (W), by graph, lane in order of display, depth */
     const uint32_t *const *event_of; /* shape (D)(N_d): event of a node, or ORR_NONE */
     uint32_t n_events, n_rows;

@@ -23,7 +23,7 @@ typedef struct page {
     orr_critical_path path;
     const orr_sections *sections;
     orr_timeline_view timeline;
-    const orr_sample *samples;
+    const orr_series_sample *samples;
     size_t n_samples;
     orr_output *meta;
     orr_blob columns;
@@ -46,7 +46,7 @@ static orr_status find_path(page *p, orr_error *err)
 
 static int by_series(const void *a, const void *b)
 {
-    const orr_sample *x = a, *y = b;
+    const orr_series_sample *x = a, *y = b;
     if (x->rank != y->rank)
         return x->rank < y->rank ? -1 : 1;
     const int names = strcmp(x->series, y->series);
@@ -58,10 +58,10 @@ static int by_series(const void *a, const void *b)
 /* The memory samples, one series after the other. */
 static orr_status find_samples(page *p, orr_error *err)
 {
-    const orr_sample *rows = NULL;
+    const orr_series_sample *rows = NULL;
     size_t n = 0;
     ORR_TRY(orr_analyze_memory_series(p->job, p->options, p->arena, &rows, &n, err));
-    orr_sample *sorted = orr_arena_array(p->arena, orr_sample, n);
+    orr_series_sample *sorted = orr_arena_array(p->arena, orr_series_sample, n);
     if (!sorted)
         return orr_fail_memory(err);
     if (n > 0) {

@@ -12,8 +12,8 @@
  * once. */
 typedef struct copy {
     orr_composer    *c;
-    const orr_step  *step;
-    const orr_piece *p;
+    const orr_profiled_step  *step;
+    const orr_step_piece *p;
     orr_ratio        parameters;
     int64_t          shift_ns; /* of host times */
     uint32_t         products; /* aten::mm seen */
@@ -62,7 +62,7 @@ static bool is_dims(const orr_graph *g, const orr_attr *attr)
 static const char *other_values(copy *k, orr_node_id v, const orr_attr *attr)
 {
     const orr_graph *g = k->step->g;
-    static const orr_feature vocab = {ORR_SYMBOL_VOCAB, true};
+    static const orr_dim_meaning vocab = {ORR_SYMBOL_VOCAB, true};
     if (strcmp(orr_graph_str(g, attr->name), "Concrete Inputs") != 0 ||
         strstr(orr_graph_str(g, g->name[v]), "embedding_dense_backward") == NULL ||
         attr->kind != ORR_ATTR_JSON)
@@ -174,7 +174,7 @@ static uint32_t stream_of(orr_composer *c, const orr_graph *g, orr_node_id v)
 static uint32_t depth_of(const copy *k, orr_node_id u)
 {
     enum { MOST = 64 };
-    const orr_step *step = k->step;
+    const orr_profiled_step *step = k->step;
     const orr_graph *g = step->g;
     const uint32_t end = k->p->first_work;
     uint32_t depth = 0;
@@ -196,7 +196,7 @@ static void wait_as_recorded(copy *k, orr_node_id v)
         const orr_node_id u = g->dep[d];
         if (g->dep_kind[d] != ORR_DEP_EVENT || k->step->piece_of[u] == ORR_NONE)
             continue;
-        const orr_piece *other = &k->step->pieces[k->step->piece_of[u]];
+        const orr_step_piece *other = &k->step->pieces[k->step->piece_of[u]];
         if (other != k->p && other->role != ORR_ROLE_WORK)
             continue; /* by the rule for communications */
         const uint32_t on = stream_of(c, g, u);
@@ -232,7 +232,7 @@ static void carry_bytes(copy *k, orr_comm_role role, orr_comm *comm)
     orr_composer *c = k->c;
     orr_ratio r = k->parameters;
     orr_node_id op;
-    orr_dims old, new;
+    orr_input_dims old, new;
     if (role != ORR_ROLE_DP) {
         const char *text = orr_piece_dims(k->step, k->p, &op), *now = text;
         r = (orr_ratio){(int64_t)c->to.micro_batch * c->to.seq * c->to.hidden,
@@ -274,7 +274,7 @@ static orr_status copy_work(copy *k, orr_node_id v)
         const orr_comm_role role = (orr_comm_role)k->p->role;
         orr_comm comm = carried_comm(k, orr_graph_comm(g, v), role);
         carry_bytes(k, role, &comm);
-        orr_emit_comm_row(e, made, &comm, orr_compose_meeting(c, role, comm.seq), &c->meetings);
+        orr_emit_comm_row(e, made, &comm, orr_compose_meeting(c, role, comm.seq), &c->rendezvous);
         if (role == ORR_ROLE_TP || orr_comm_is_recv(role))
             orr_emit_wait(e, orr_emit_stream_of(e, e->compute_stream), stream);
     } else if (orr_graph_copy(g, v) != NULL) {
@@ -313,7 +313,7 @@ static void copy_syncs(copy *k, orr_node_id v)
 }
 
 /* The thread of a recorded lane: numbered in the order in which its step meets them. */
-static uint32_t thread_of(orr_composer *c, const orr_step *step, uint32_t lane)
+static uint32_t thread_of(orr_composer *c, const orr_profiled_step *step, uint32_t lane)
 {
     uint32_t seen[ORR_EMIT_HOSTS], n = 0, at = 0;
     for (uint32_t i = 0; i < step->n_pieces; i++) {
@@ -327,7 +327,7 @@ static uint32_t thread_of(orr_composer *c, const orr_step *step, uint32_t lane)
     return orr_emit_thread(&c->e, "python", (int64_t)at + 1);
 }
 
-orr_status orr_compose_clone(orr_composer *c, const orr_step *step, const orr_piece *p,
+orr_status orr_compose_clone(orr_composer *c, const orr_profiled_step *step, const orr_step_piece *p,
                              orr_ratio parameters)
 {
     orr_emit *e = &c->e;

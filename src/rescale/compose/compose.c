@@ -10,10 +10,10 @@
  * pieces. Layers beyond those recorded are the recorded ones over again; micro-batches likewise,
  * the last one from the last, for it reduces gradients. */
 
-const orr_step *orr_compose_source(const orr_composer *c, uint32_t recorded_stage)
+const orr_profiled_step *orr_compose_source(const orr_composer *c, uint32_t recorded_stage)
 {
     for (uint32_t d = 0; d < c->s->job->n_graphs; d++)
-        if (orr_place_of(&c->s->plan, c->s->job->rank_of_graph[d]).stage == recorded_stage)
+        if (orr_recorded_position_of(&c->s->plan, c->s->job->rank_of_graph[d]).stage == recorded_stage)
             return &c->s->steps[d];
     return NULL;
 }
@@ -25,7 +25,7 @@ typedef struct block {
     int32_t       layer, micro_batch;
 } block;
 
-static bool is_in(const block *b, const orr_piece *p)
+static bool is_in(const block *b, const orr_step_piece *p)
 {
     return p->phase == b->phase && p->part == b->part && p->micro_batch == b->micro_batch &&
            (b->part != ORR_PART_LAYER || p->layer == b->layer) &&
@@ -35,7 +35,7 @@ static bool is_in(const block *b, const orr_piece *p)
 /* Where slices have to be put together (Megatron-LM, "f" and "g" of section 3): forward behind a
  * product over cut columns and behind a cut embedding, and within the loss; backward before the
  * norm whose output the cut products read. */
-static bool needs_reduction(const block *b, const orr_piece *p, const orr_piece *next,
+static bool needs_reduction(const block *b, const orr_step_piece *p, const orr_step_piece *next,
                             bool *softmax_seen)
 {
     if (b->phase == ORR_PHASE_BACKWARD)
@@ -47,7 +47,7 @@ static bool needs_reduction(const block *b, const orr_piece *p, const orr_piece 
     return p->kind == ORR_OP_ROW || p->kind == ORR_OP_EMBEDDING;
 }
 
-static orr_status insert_reduction(orr_composer *c, const orr_step *step, const orr_piece *p,
+static orr_status insert_reduction(orr_composer *c, const orr_profiled_step *step, const orr_step_piece *p,
                                    orr_phase phase)
 {
     char dims[32];
@@ -58,7 +58,7 @@ static orr_status insert_reduction(orr_composer *c, const orr_step *step, const 
     return orr_compose_insert(c, ORR_ROLE_TP, step, p, tokens, dims);
 }
 
-static const orr_piece *next_in(const orr_step *step, const block *b, uint32_t i)
+static const orr_step_piece *next_in(const orr_profiled_step *step, const block *b, uint32_t i)
 {
     for (i++; i < step->n_pieces; i++)
         if (is_in(b, &step->pieces[i]) && step->pieces[i].role == ORR_ROLE_WORK)
@@ -66,10 +66,10 @@ static const orr_piece *next_in(const orr_step *step, const block *b, uint32_t i
     return NULL;
 }
 
-static orr_status put_piece(orr_composer *c, const orr_step *step, const block *b, uint32_t i,
+static orr_status put_piece(orr_composer *c, const orr_profiled_step *step, const block *b, uint32_t i,
                             bool reduces, orr_ratio parameters, bool *softmax_seen)
 {
-    const orr_piece *p = &step->pieces[i];
+    const orr_step_piece *p = &step->pieces[i];
     if ((p->role == ORR_ROLE_TP && c->to.tp == 1) ||
         (p->role == ORR_ROLE_DP && (c->to.dp == 1 || !reduces))) {
         c->dropped++;
@@ -84,10 +84,10 @@ static orr_status put_piece(orr_composer *c, const orr_step *step, const block *
 }
 
 /* One block. `reduces`: its gradients are reduced now. */
-static orr_status put_block(orr_composer *c, const orr_step *step, const block *b, bool reduces)
+static orr_status put_block(orr_composer *c, const orr_profiled_step *step, const block *b, bool reduces)
 {
     const orr_ratio parameters = orr_compose_parameters(c, step, b->part, b->layer);
-    const orr_piece *last = NULL;
+    const orr_step_piece *last = NULL;
     bool softmax_seen = false;
     for (uint32_t i = 0; i < step->n_pieces; i++) {
         if (!is_in(b, &step->pieces[i]))
@@ -104,13 +104,13 @@ static orr_status put_block(orr_composer *c, const orr_step *step, const block *
 
 /* A recorded send or recv of that direction, of that micro-batch where there is one, from any
  * rank. */
-static const orr_piece *recorded_pass(const orr_composer *c, orr_comm_role role,
-                                      int32_t micro_batch, const orr_step **ret_step)
+static const orr_step_piece *recorded_pass(const orr_composer *c, orr_comm_role role,
+                                      int32_t micro_batch, const orr_profiled_step **ret_step)
 {
-    const orr_piece *any = NULL;
+    const orr_step_piece *any = NULL;
     for (uint32_t d = 0; d < c->s->job->n_graphs; d++)
         for (uint32_t i = 0; i < c->s->steps[d].n_pieces; i++) {
-            const orr_piece *p = &c->s->steps[d].pieces[i];
+            const orr_step_piece *p = &c->s->steps[d].pieces[i];
             if (p->role != role || (any != NULL && p->micro_batch != micro_batch))
                 continue;
             *ret_step = &c->s->steps[d];
@@ -123,16 +123,16 @@ static const orr_piece *recorded_pass(const orr_composer *c, orr_comm_role role,
 
 static orr_status pass(orr_composer *c, orr_comm_role role, int32_t micro_batch)
 {
-    const orr_step *step = orr_compose_source(c, 0);
+    const orr_profiled_step *step = orr_compose_source(c, 0);
     if (orr_role_goes_up(role) ? c->stage + 1 == c->to.pp : c->stage == 0)
         return ORR_OK;
-    const orr_piece *p = recorded_pass(c, role, micro_batch, &step);
+    const orr_step_piece *p = recorded_pass(c, role, micro_batch, &step);
     return p != NULL ? orr_compose_clone(c, step, p, (orr_ratio){0, 0})
                      : orr_compose_insert_hidden(c, role, step, &step->pieces[0]);
 }
 
 /* Of the recording: who has the layer, and its number there. */
-static const orr_step *layer_source(const orr_composer *c, uint32_t layer, int32_t *ret_layer)
+static const orr_profiled_step *layer_source(const orr_composer *c, uint32_t layer, int32_t *ret_layer)
 {
     const uint32_t a_stage = c->from.layers / c->from.pp;
     layer %= c->from.layers;
@@ -140,7 +140,7 @@ static const orr_step *layer_source(const orr_composer *c, uint32_t layer, int32
     return orr_compose_source(c, layer / a_stage);
 }
 
-static orr_status put_module(orr_composer *c, const orr_step *step, const block *b,
+static orr_status put_module(orr_composer *c, const orr_profiled_step *step, const block *b,
                              const char *name, uint32_t number, bool reduces)
 {
     char text[64];
@@ -170,7 +170,7 @@ static orr_status put_part(orr_composer *c, orr_phase phase, uint32_t i, int32_t
                    : put_module(c, orr_compose_source(c, c->from.pp - 1), &b, "Back", 0, reduces);
     }
     b.part = ORR_PART_LAYER;
-    const orr_step *step = layer_source(c, c->stage * a_stage + i - 1, &b.layer);
+    const orr_profiled_step *step = layer_source(c, c->stage * a_stage + i - 1, &b.layer);
     return put_module(c, step, &b, "TransformerLayer", i - 1, reduces);
 }
 
@@ -183,7 +183,7 @@ static int32_t micro_batch_source(const orr_composer *c, uint32_t m)
     return recorded > 1 ? (int32_t)(m % (recorded - 1)) : 0;
 }
 
-static orr_status put_turn(orr_composer *c, orr_turn turn)
+static orr_status put_slot(orr_composer *c, orr_turn turn)
 {
     const uint32_t n = c->to.layers / c->to.pp + 2;
     const int32_t source = micro_batch_source(c, turn.micro_batch);
@@ -209,18 +209,18 @@ static orr_status put_turn(orr_composer *c, orr_turn turn)
 }
 
 /* Does the piece belong to a pass? */
-static bool in_pass(const orr_piece *p)
+static bool in_pass(const orr_step_piece *p)
 {
     return p->phase == ORR_PHASE_FORWARD || p->phase == ORR_PHASE_BACKWARD;
 }
 
 /* Parameters of the stage that was recorded, and of the one that is made. */
-static orr_ratio stage_parameters(const orr_composer *c, const orr_step *step, uint32_t old_stage)
+static orr_ratio stage_parameters(const orr_composer *c, const orr_profiled_step *step, uint32_t old_stage)
 {
     orr_ratio sum = {0, 0};
     for (uint32_t l = 0; l < c->from.layers / c->from.pp; l++)
         sum.before += orr_compose_parameters(c, step, ORR_PART_LAYER, (int32_t)l).before;
-    const orr_step *first = orr_compose_source(c, 0), *end = orr_compose_source(c, c->from.pp - 1);
+    const orr_profiled_step *first = orr_compose_source(c, 0), *end = orr_compose_source(c, c->from.pp - 1);
     const orr_ratio front = orr_compose_parameters(c, first, ORR_PART_FRONT, -1);
     const orr_ratio back = orr_compose_parameters(c, end, ORR_PART_BACK, -1);
     sum.before += (old_stage == 0 ? front.before : 0) +
@@ -228,7 +228,7 @@ static orr_ratio stage_parameters(const orr_composer *c, const orr_step *step, u
     const uint32_t a_stage = c->to.layers / c->to.pp;
     for (uint32_t l = 0; l < a_stage; l++) {
         int32_t local;
-        const orr_step *from = layer_source(c, c->stage * a_stage + l, &local);
+        const orr_profiled_step *from = layer_source(c, c->stage * a_stage + l, &local);
         sum.now += orr_compose_parameters(c, from, ORR_PART_LAYER, local).now;
     }
     sum.now += (c->stage == 0 ? front.now : 0) + (c->stage + 1 == c->to.pp ? back.now : 0);
@@ -243,7 +243,7 @@ static orr_status put_rest(orr_composer *c, bool after)
                                : c->stage + 1 == c->to.pp ? c->from.pp - 1
                                : c->stage < c->from.pp    ? c->stage
                                                           : c->from.pp - 1;
-    const orr_step *step = orr_compose_source(c, old_stage);
+    const orr_profiled_step *step = orr_compose_source(c, old_stage);
     const orr_ratio parameters = stage_parameters(c, step, old_stage);
     uint32_t first = 0, last = step->n_pieces;
     while (first < step->n_pieces && !in_pass(&step->pieces[first]))
@@ -254,7 +254,7 @@ static orr_status put_rest(orr_composer *c, bool after)
         orr_emit_wait(&c->e, orr_emit_stream_of(&c->e, c->e.compute_stream),
                       orr_emit_stream_of(&c->e, c->role_stream[ORR_ROLE_DP]));
     for (uint32_t i = after ? last : 0; i < (after ? step->n_pieces : first); i++) {
-        const orr_piece *p = &step->pieces[i];
+        const orr_step_piece *p = &step->pieces[i];
         const bool optimizer = p->phase == ORR_PHASE_OPTIMIZER;
         if (optimizer)
             orr_emit_begin(&c->e, ORR_NODE_ANNOTATION, "Optimizer.step");
@@ -269,7 +269,7 @@ static orr_status open_stage(orr_composer *c, uint32_t stage)
 {
     static const char *const names[] = {"tp", "dp", "pp"};
     c->stage = stage;
-    c->meetings.n = 0;
+    c->rendezvous.n = 0;
     c->origins.n = 0;
     memset(c->seq, 0, sizeof c->seq);
     if (!orr_emit_open(&c->e, true, c->err))
@@ -308,7 +308,7 @@ orr_status orr_compose_stage(orr_composer *c, uint32_t stage, const orr_graph **
     orr_emit_begin(&c->e, ORR_NODE_ANNOTATION, "ProfilerStep#0");
     ORR_TRY_OUT(status, put_rest(c, false));
     for (uint32_t i = 0; i < n; i++)
-        ORR_TRY_OUT(status, put_turn(c, turns[i]));
+        ORR_TRY_OUT(status, put_slot(c, turns[i]));
     ORR_TRY_OUT(status, put_rest(c, true));
     orr_emit_end(&c->e);
     status = orr_emit_build(&c->e, ret, c->err);
@@ -321,7 +321,7 @@ out:
 void orr_compose_done(orr_composer *c)
 {
     orr_emit_done(&c->e);
-    orr_array_done(&c->meetings);
+    orr_array_done(&c->rendezvous);
     orr_array_done(&c->origins);
     orr_free(c->made);
     c->made = NULL;

@@ -31,13 +31,13 @@ typedef struct orr_composer {
     uint32_t     stage;
     orr_group_id groups[ORR_PLAN_GROUPINGS];
     int64_t      seq[ORR_PLAN_GROUPINGS];
-    orr_meetings meetings;
+    orr_meetings rendezvous;
     orr_origins  origins; /* shape (nodes) */
     orr_node_id *made;    /* scratch: recorded node -> its copy in the piece at hand */
     uint32_t     micro_batch; /* of the new plan, of the turn at hand */
     uint64_t     inserted, dropped; /* communications */
-    uint64_t     odd;     /* shapes that were not understood, and stay as recorded */
-    const char  *odd_op;  /* the first of them */
+    uint64_t     unknown_shapes;     /* shapes that were not understood, and stay as recorded */
+    const char  *first_unknown_op;  /* the first of them */
 } orr_composer;
 
 /* A copy of the piece behind what was written last. `gradients`: parameters of the part that its
@@ -45,16 +45,16 @@ typedef struct orr_composer {
 typedef struct orr_ratio {
     int64_t now, before;
 } orr_ratio;
-orr_status orr_compose_clone(orr_composer *c, const orr_step *step, const orr_piece *piece,
+orr_status orr_compose_clone(orr_composer *c, const orr_profiled_step *step, const orr_step_piece *piece,
                              orr_ratio parameters) ORR_MUST_CHECK;
 /* A communication that the recording does not have. `like`: a piece whose type of numbers it
  * takes. */
-orr_status orr_compose_insert(orr_composer *c, orr_comm_role role, const orr_step *step,
-                              const orr_piece *like, int64_t elements,
+orr_status orr_compose_insert(orr_composer *c, orr_comm_role role, const orr_profiled_step *step,
+                              const orr_step_piece *like, int64_t elements,
                               const char *dims) ORR_MUST_CHECK;
 /* The same of activations: (samples, tokens, hidden columns). */
-orr_status orr_compose_insert_hidden(orr_composer *c, orr_comm_role role, const orr_step *step,
-                                     const orr_piece *like) ORR_MUST_CHECK;
+orr_status orr_compose_insert_hidden(orr_composer *c, orr_comm_role role, const orr_profiled_step *step,
+                                     const orr_step_piece *like) ORR_MUST_CHECK;
 /* Where it meets its partners. */
 orr_meeting orr_compose_meeting(const orr_composer *c, orr_comm_role role, int64_t seq);
 int64_t     orr_compose_next_seq(orr_composer *c, orr_comm_role role);
@@ -67,11 +67,11 @@ static inline uint32_t orr_grouping_of_role(orr_comm_role role)
 }
 
 /* Parameters of a part of a stage, in one slice, as recorded and in the new plan. */
-orr_ratio orr_compose_parameters(const orr_composer *c, const orr_step *step, orr_part_kind part,
+orr_ratio orr_compose_parameters(const orr_composer *c, const orr_profiled_step *step, orr_part_kind part,
                                  int32_t layer);
 
 /* "Input Dims" in the new plan. *ret: the same text where nothing changes. */
-orr_status orr_compose_dims(orr_composer *c, const orr_piece *piece, const char *op, uint32_t mm,
+orr_status orr_compose_dims(orr_composer *c, const orr_step_piece *piece, const char *op, uint32_t mm,
                             const char *text, orr_ratio parameters,
                             const char **ret) ORR_MUST_CHECK;
 
@@ -83,6 +83,6 @@ orr_status orr_compose_price(orr_composer *c, const orr_graph *made, int64_t *du
 void orr_compose_done(orr_composer *c);
 
 /* The recorded rank that stands for a stage of the recording. */
-const orr_step *orr_compose_source(const orr_composer *c, uint32_t recorded_stage);
+const orr_profiled_step *orr_compose_source(const orr_composer *c, uint32_t recorded_stage);
 
 #endif /* ORR_RESCALE_COMPOSE_H */

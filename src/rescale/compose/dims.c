@@ -4,7 +4,7 @@
 #include "rescale/compose/compose.h"
 
 /* Lists of parameters: the gradients of a part, or what an optimizer steps over. */
-static bool carry_parameters(orr_dims *dims, orr_ratio parameters)
+static bool carry_parameters(orr_input_dims *dims, orr_ratio parameters)
 {
     for (uint32_t i = 0; i < dims->n; i++) {
         const __int128 scaled = (__int128)dims->at[i].value * parameters.now;
@@ -15,28 +15,28 @@ static bool carry_parameters(orr_dims *dims, orr_ratio parameters)
     return true;
 }
 
-orr_status orr_compose_dims(orr_composer *c, const orr_piece *piece, const char *op, uint32_t mm,
+orr_status orr_compose_dims(orr_composer *c, const orr_step_piece *piece, const char *op, uint32_t mm,
                             const char *text, orr_ratio parameters, const char **ret)
 {
-    orr_dims dims;
-    orr_feature meaning[ORR_DIMS_MOST];
-    bool odd = false, changed = false;
+    orr_input_dims dims;
+    orr_dim_meaning meaning[ORR_DIMS_MOST];
+    bool unknown_shapes = false, changed = false;
     *ret = text;
     if (!orr_dims_parse(text, &dims) || dims.n == 0)
         return ORR_OK;
-    orr_dims carried = dims;
+    orr_input_dims carried = dims;
     if (parameters.before > 0) {
-        odd = !carry_parameters(&carried, parameters);
+        unknown_shapes = !carry_parameters(&carried, parameters);
     } else {
         orr_dims_meaning(piece, &c->from, op, mm, &dims, meaning);
         for (uint32_t i = 0; i < dims.n; i++)
-            odd |= !orr_dim_carry(&c->from, &c->to, meaning[i], &carried.at[i].value);
+            unknown_shapes |= !orr_dim_carry(&c->from, &c->to, meaning[i], &carried.at[i].value);
     }
     for (uint32_t i = 0; i < dims.n; i++)
         changed |= carried.at[i].value != dims.at[i].value;
-    if (odd) {
-        if (c->odd++ == 0)
-            c->odd_op = op;
+    if (unknown_shapes) {
+        if (c->unknown_shapes++ == 0)
+            c->first_unknown_op = op;
         return ORR_OK;
     }
     if (!changed)
@@ -46,11 +46,11 @@ orr_status orr_compose_dims(orr_composer *c, const orr_piece *piece, const char 
 }
 
 /* Of the recorded shapes, and of the same carried over. */
-static orr_ratio of_piece(const orr_composer *c, const orr_step *step, const orr_piece *p)
+static orr_ratio of_piece(const orr_composer *c, const orr_profiled_step *step, const orr_step_piece *p)
 {
     orr_node_id op;
-    orr_dims dims;
-    orr_feature meaning[ORR_DIMS_MOST];
+    orr_input_dims dims;
+    orr_dim_meaning meaning[ORR_DIMS_MOST];
     orr_ratio r = {0, orr_piece_parameters(step, p)};
     const char *text = orr_piece_dims(step, p, &op);
     if (r.before == 0 || text == NULL || !orr_dims_parse(text, &dims))
@@ -76,12 +76,12 @@ static orr_ratio of_piece(const orr_composer *c, const orr_step *step, const orr
     return r;
 }
 
-orr_ratio orr_compose_parameters(const orr_composer *c, const orr_step *step, orr_part_kind part,
+orr_ratio orr_compose_parameters(const orr_composer *c, const orr_profiled_step *step, orr_part_kind part,
                                  int32_t layer)
 {
     orr_ratio sum = {0, 0};
     for (uint32_t i = 0; i < step->n_pieces; i++) {
-        const orr_piece *p = &step->pieces[i];
+        const orr_step_piece *p = &step->pieces[i];
         if (p->phase != ORR_PHASE_FORWARD || p->part != part || p->micro_batch != 0 ||
             (part == ORR_PART_LAYER && p->layer != layer))
             continue;

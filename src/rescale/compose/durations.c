@@ -76,8 +76,8 @@ static orr_status price_transfer(orr_composer *c, const orr_graph *made, orr_nod
 {
     uint32_t pair[2], old_pair[2];
     const orr_comm *comm = orr_graph_comm(made, v);
-    const uint32_t rank = orr_rank_at(&c->to, (orr_place){.stage = c->stage});
-    const uint32_t grouping = c->meetings.at[made->detail[v]].grouping;
+    const uint32_t rank = orr_rank_at(&c->to, (orr_recorded_position){.stage = c->stage});
+    const uint32_t grouping = c->rendezvous.at[made->detail[v]].grouping;
     const orr_members members = orr_plan_members(&c->to, grouping, rank, made, v, pair);
     if (from->graph != ORR_NONE) {
         /* Recorded groups agree with the recorded plan, or there would be no composing. */

@@ -33,7 +33,7 @@ orr_meeting orr_compose_meeting(const orr_composer *c, orr_comm_role role, int64
 }
 
 /* Type of numbers of a piece's operator, as NCCL's records have it; "" where it is not recorded. */
-static const char *type_of(const orr_step *step, const orr_piece *piece, int64_t *ret_bytes)
+static const char *type_of(const orr_profiled_step *step, const orr_step_piece *piece, int64_t *ret_bytes)
 {
     static const struct {
         const char *type, *name;
@@ -58,16 +58,16 @@ static const char *type_of(const orr_step *step, const orr_piece *piece, int64_t
 }
 
 /* A type that this piece, or any before it, has. */
-static const char *type_near(const orr_step *step, const orr_piece *like, int64_t *ret_bytes)
+static const char *type_near(const orr_profiled_step *step, const orr_step_piece *like, int64_t *ret_bytes)
 {
-    for (const orr_piece *p = like;; p--) {
+    for (const orr_step_piece *p = like;; p--) {
         const char *type = type_of(step, p, ret_bytes);
         if (*ret_bytes > 0)
             return type;
         if (p == step->pieces)
             break;
     }
-    for (const orr_piece *p = like; p < step->pieces + step->n_pieces; p++) {
+    for (const orr_step_piece *p = like; p < step->pieces + step->n_pieces; p++) {
         const char *type = type_of(step, p, ret_bytes);
         if (*ret_bytes > 0)
             return type;
@@ -75,8 +75,8 @@ static const char *type_near(const orr_step *step, const orr_piece *like, int64_
     return "";
 }
 
-orr_status orr_compose_insert(orr_composer *c, orr_comm_role role, const orr_step *step,
-                              const orr_piece *like, int64_t elements, const char *dims)
+orr_status orr_compose_insert(orr_composer *c, orr_comm_role role, const orr_profiled_step *step,
+                              const orr_step_piece *like, int64_t elements, const char *dims)
 {
     int64_t bytes;
     const char *type = type_near(step, like, &bytes);
@@ -96,13 +96,13 @@ orr_status orr_compose_insert(orr_composer *c, orr_comm_role role, const orr_ste
                                 .bytes = elements * bytes,
                                 .dtype = type,
                                 .dims = dims};
-    orr_emit_comm(&c->e, &call, orr_compose_meeting(c, role, seq), &c->meetings);
+    orr_emit_comm(&c->e, &call, orr_compose_meeting(c, role, seq), &c->rendezvous);
     c->inserted++;
     return c->e.status;
 }
 
-orr_status orr_compose_insert_hidden(orr_composer *c, orr_comm_role role, const orr_step *step,
-                                     const orr_piece *like)
+orr_status orr_compose_insert_hidden(orr_composer *c, orr_comm_role role, const orr_profiled_step *step,
+                                     const orr_step_piece *like)
 {
     char dims[96];
     const orr_plan *p = &c->to;

@@ -14,7 +14,7 @@ static bool spans_replicas(const orr_plan *from, const uint32_t *ranks, uint32_t
         return false;
     memset(scratch, 0, from->dp * sizeof *scratch);
     for (uint32_t i = 0; i < n; i++) {
-        bool *replica = &scratch[orr_place_of(from, ranks[i]).replica];
+        bool *replica = &scratch[orr_recorded_position_of(from, ranks[i]).replica];
         seen += !*replica;
         *replica = true;
     }
@@ -51,8 +51,8 @@ static void groups_of_groupings(const orr_spreading *s, uint32_t *group)
     for (uint32_t i = 0; i < s->base->n_groupings; i++)
         group[i] = ORR_NONE;
     for (uint32_t d = 0; d < job->n_graphs; d++)
-        for (uint32_t c = 0; c < job->graphs[d]->n_comms && s->base->meetings != NULL; c++) {
-            const orr_meeting m = s->base->meetings[d][c];
+        for (uint32_t c = 0; c < job->graphs[d]->n_comms && s->base->rendezvous != NULL; c++) {
+            const orr_meeting m = s->base->rendezvous[d][c];
             if (m.grouping != ORR_NONE && job->matches[m.ordinal].collective != ORR_COLL_SEND)
                 group[m.grouping] = job->matches[m.ordinal].group;
         }
@@ -94,7 +94,7 @@ static orr_status check_cut(const orr_spreading *s, const orr_spread_set *set, o
 {
     uint32_t gone = 0;
     for (uint32_t i = 0; i < set->n && !set->grows; i++)
-        gone += orr_place_of(&s->from, set->ranks[i]).replica >= s->to.dp;
+        gone += orr_recorded_position_of(&s->from, set->ranks[i]).replica >= s->to.dp;
     if (gone == 0 || gone == set->n)
         return ORR_OK;
     return orr_fail(err, ORR_INVALID,
@@ -173,7 +173,7 @@ static orr_status place_set(orr_spreading *s, packed *all, uint32_t *n, uint32_t
 /* The recorded rank at the same place, whether it was recorded or not. */
 static uint32_t model_of(const orr_spreading *s, uint32_t rank)
 {
-    orr_place at = orr_place_of(&s->to, rank);
+    orr_recorded_position at = orr_recorded_position_of(&s->to, rank);
     at.replica %= s->from.dp;
     return orr_rank_at(&s->from, at);
 }
@@ -191,7 +191,7 @@ static orr_status finish_grouping(orr_spreading *s, const packed *p, orr_groupin
         if (set_number == ORR_NONE)
             continue;
         any = &s->sets[set_number];
-        const uint32_t copy = orr_place_of(&s->to, r).replica / s->from.dp;
+        const uint32_t copy = orr_recorded_position_of(&s->to, r).replica / s->from.dp;
         group_of[r] = any->number + (any->grows ? 0 : copy);
     }
     const char *name = any == NULL ? "" : any->grows ? "all replicas" : "within a replica";

@@ -23,10 +23,10 @@ static orr_status degrees(orr_spreading *s, const orr_recognition *known, orr_er
 
 /* A recorded rank for the place: of its own replica, or of another one of the same stage and
  * slice. */
-static uint32_t recorded_rank_for(const orr_spreading *s, orr_place at)
+static uint32_t recorded_rank_for(const orr_spreading *s, orr_recorded_position at)
 {
     for (uint32_t i = 0; i < s->from.dp; i++) {
-        const orr_place other = {at.stage, (at.replica + i) % s->from.dp, at.slice};
+        const orr_recorded_position other = {at.stage, (at.replica + i) % s->from.dp, at.slice};
         const uint32_t rank = orr_rank_at(&s->from, other);
         if (s->job->graph_of_rank[rank] != ORR_NONE)
             return rank;
@@ -43,12 +43,12 @@ static orr_status new_ensemble(orr_spreading *s, orr_error *err)
     if (!graph_of_rank || !start_ns || !s->source || !s->ensemble)
         return orr_fail_memory(err);
     for (uint32_t r = 0; r < s->n_ranks; r++) {
-        const orr_place at = orr_place_of(&s->to, r);
+        const orr_recorded_position at = orr_recorded_position_of(&s->to, r);
         /* Looked up once for each recorded place: replicas repeat. */
         const bool again = at.replica >= s->from.dp;
         s->source[r] =
             again ? s->source[orr_rank_at(
-                        &s->to, (orr_place){at.stage, at.replica - s->from.dp, at.slice})]
+                        &s->to, (orr_recorded_position){at.stage, at.replica - s->from.dp, at.slice})]
                   : recorded_rank_for(s, at);
         const uint32_t source = s->source[r];
         graph_of_rank[r] = source == ORR_NONE ? ORR_NONE : s->job->graph_of_rank[source];

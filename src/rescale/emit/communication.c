@@ -39,12 +39,12 @@ bool orr_comm_is_send(orr_comm_role role)
 }
 
 void orr_emit_comm_row(orr_emit *e, orr_node_id node, const orr_comm *comm, orr_meeting meeting,
-                       orr_meetings *meetings)
+                       orr_meetings *rendezvous)
 {
     if (e->status != ORR_OK || node == ORR_NONE)
         return;
     e->status = orr_builder_comm(e->b, node, comm, e->err);
-    if (e->status == ORR_OK && !orr_array_push(meetings, meeting))
+    if (e->status == ORR_OK && !orr_array_push(rendezvous, meeting))
         e->status = orr_fail_memory(e->err);
 }
 
@@ -64,7 +64,7 @@ static orr_comm row_of(orr_emit *e, const orr_comm_call *call)
 }
 
 orr_node_id orr_emit_comm(orr_emit *e, const orr_comm_call *call, orr_meeting meeting,
-                          orr_meetings *meetings)
+                          orr_meetings *rendezvous)
 {
     const uint32_t compute = orr_emit_stream_of(e, e->compute_stream);
     const uint32_t stream = orr_emit_stream_of(e, roles[call->role].stream);
@@ -82,7 +82,7 @@ orr_node_id orr_emit_comm(orr_emit *e, const orr_comm_call *call, orr_meeting me
                            .kind = (orr_node_kind)roles[call->role].kind};
     const orr_node_id node = orr_emit_work(e, stream, launch, &work);
     const orr_comm row = row_of(e, call);
-    orr_emit_comm_row(e, node, &row, meeting, meetings);
+    orr_emit_comm_row(e, node, &row, meeting, rendezvous);
     orr_emit_advance(e, ORR_HOST_AFTER_NS);
     orr_emit_end(e);
     if (waits) {

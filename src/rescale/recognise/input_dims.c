@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool orr_dims_parse(const char *text, orr_dims *ret)
+bool orr_dims_parse(const char *text, orr_input_dims *ret)
 {
     uint32_t arg = 0, first = 0;
     int depth = 0;
@@ -33,7 +33,7 @@ bool orr_dims_parse(const char *text, orr_dims *ret)
                 ret->n = 0;
                 return false;
             }
-            ret->at[ret->n] = (orr_dim){.arg = arg,
+            ret->at[ret->n] = (orr_input_dim){.arg = arg,
                                         .at = ret->n - first,
                                         .value = value,
                                         .text_at = (uint32_t)(begin - text),
@@ -45,7 +45,7 @@ bool orr_dims_parse(const char *text, orr_dims *ret)
     return true;
 }
 
-int64_t orr_dims_value(const orr_dims *dims, uint32_t arg, uint32_t at)
+int64_t orr_dims_value(const orr_input_dims *dims, uint32_t arg, uint32_t at)
 {
     for (uint32_t i = 0; i < dims->n; i++)
         if (dims->at[i].arg == arg && dims->at[i].at == at)
@@ -53,7 +53,7 @@ int64_t orr_dims_value(const orr_dims *dims, uint32_t arg, uint32_t at)
     return -1;
 }
 
-uint32_t orr_dims_rank(const orr_dims *dims, uint32_t arg)
+uint32_t orr_dims_rank(const orr_input_dims *dims, uint32_t arg)
 {
     for (uint32_t i = 0; i < dims->n; i++)
         if (dims->at[i].arg == arg)
@@ -61,7 +61,7 @@ uint32_t orr_dims_rank(const orr_dims *dims, uint32_t arg)
     return 0;
 }
 
-int64_t orr_dims_product(const orr_dims *dims, uint32_t arg)
+int64_t orr_dims_product(const orr_input_dims *dims, uint32_t arg)
 {
     int64_t product = 1;
     bool any = false;
@@ -74,7 +74,7 @@ int64_t orr_dims_product(const orr_dims *dims, uint32_t arg)
     return any ? product : 0;
 }
 
-const char *orr_dims_text(const char *text, const orr_dims *dims, orr_arena *arena)
+const char *orr_dims_text(const char *text, const orr_input_dims *dims, orr_arena *arena)
 {
     char *made = orr_arena_array(arena, char, strlen(text) + 20 * (size_t)dims->n + 1);
     size_t n = 0;
@@ -82,7 +82,7 @@ const char *orr_dims_text(const char *text, const orr_dims *dims, orr_arena *are
     if (made == NULL)
         return NULL;
     for (uint32_t i = 0; i < dims->n; i++) {
-        const orr_dim *d = &dims->at[i];
+        const orr_input_dim *d = &dims->at[i];
         memcpy(made + n, text + from, d->text_at - from);
         n += d->text_at - from;
         n += (size_t)snprintf(made + n, 21, "%lld", (long long)d->value);
@@ -92,11 +92,11 @@ const char *orr_dims_text(const char *text, const orr_dims *dims, orr_arena *are
     return made;
 }
 
-int64_t orr_symbol_value(const orr_plan *plan, orr_feature feature)
+int64_t orr_symbol_value(const orr_plan *plan, orr_dim_meaning feature)
 {
     const int64_t cut = feature.cut ? orr_plan_degree(plan->tp) : 1;
     int64_t value = 0;
-    switch ((orr_symbol)feature.symbol) {
+    switch ((orr_dim_symbol)feature.symbol) {
     case ORR_SYMBOL_FIXED:
         return 1;
     case ORR_SYMBOL_SAMPLES:
@@ -127,12 +127,12 @@ int64_t orr_symbol_value(const orr_plan *plan, orr_feature feature)
     return value % cut == 0 ? value / cut : 0;
 }
 
-bool orr_dim_carry(const orr_plan *from, const orr_plan *to, orr_feature feature, int64_t *value)
+bool orr_dim_carry(const orr_plan *from, const orr_plan *to, orr_dim_meaning feature, int64_t *value)
 {
     /* Whole before cut, so that a value that tells nothing of the other numbers of the plan (no
      * heads recognised, say) still changes with the slices alone. */
-    int64_t old = orr_symbol_value(from, (orr_feature){feature.symbol, false});
-    int64_t new = orr_symbol_value(to, (orr_feature){feature.symbol, false});
+    int64_t old = orr_symbol_value(from, (orr_dim_meaning){feature.symbol, false});
+    int64_t new = orr_symbol_value(to, (orr_dim_meaning){feature.symbol, false});
     int64_t scaled;
     if (old == 0 && new == 0)
         old = new = 1;
@@ -151,16 +151,16 @@ bool orr_dim_carry(const orr_plan *from, const orr_plan *to, orr_feature feature
     return true;
 }
 
-static const orr_feature fixed = {ORR_SYMBOL_FIXED, false};
-static const orr_feature tokens = {ORR_SYMBOL_TOKENS, false};
-static const orr_feature samples = {ORR_SYMBOL_SAMPLES, false};
-static const orr_feature seq = {ORR_SYMBOL_SEQ, false};
-static const orr_feature vocab = {ORR_SYMBOL_VOCAB, true};
-static const orr_feature hidden = {ORR_SYMBOL_HIDDEN, false};
+static const orr_dim_meaning fixed = {ORR_SYMBOL_FIXED, false};
+static const orr_dim_meaning tokens = {ORR_SYMBOL_TOKENS, false};
+static const orr_dim_meaning samples = {ORR_SYMBOL_SAMPLES, false};
+static const orr_dim_meaning seq = {ORR_SYMBOL_SEQ, false};
+static const orr_dim_meaning vocab = {ORR_SYMBOL_VOCAB, true};
+static const orr_dim_meaning hidden = {ORR_SYMBOL_HIDDEN, false};
 
 /* (tokens, in) x (in, out), its gradients (tokens, out) x (out, in) and (in, tokens) x (tokens,
  * out). */
-static orr_feature of_product(const orr_piece *p, const char *op, uint32_t mm, const orr_dim *d,
+static orr_dim_meaning of_product(const orr_step_piece *p, const char *op, uint32_t mm, const orr_input_dim *d,
                               int64_t rows, int64_t n_tokens)
 {
     if (strstr(op, "addmm") != NULL)
@@ -175,8 +175,8 @@ static orr_feature of_product(const orr_piece *p, const char *op, uint32_t mm, c
     return d->arg == 0 ? (d->at == 0 ? p->in : tokens) : (d->at == 0 ? tokens : p->out);
 }
 
-static orr_feature of_pair(const orr_piece *p, const orr_plan *plan, const char *op, uint32_t mm,
-                           const orr_dim *d, int64_t first, int64_t rows)
+static orr_dim_meaning of_pair(const orr_step_piece *p, const orr_plan *plan, const char *op, uint32_t mm,
+                           const orr_input_dim *d, int64_t first, int64_t rows)
 {
     const int64_t n_tokens = orr_symbol_value(plan, tokens);
     switch ((orr_op_kind)p->kind) {
@@ -196,7 +196,7 @@ static orr_feature of_pair(const orr_piece *p, const orr_plan *plan, const char 
     }
 }
 
-static orr_feature of_single(const orr_piece *p, const orr_plan *plan, const orr_dim *d)
+static orr_dim_meaning of_single(const orr_step_piece *p, const orr_plan *plan, const orr_input_dim *d)
 {
     switch ((orr_op_kind)p->kind) {
     case ORR_OP_COLUMN:
@@ -213,9 +213,9 @@ static orr_feature of_single(const orr_piece *p, const orr_plan *plan, const orr
 }
 
 /* (samples, heads, seq, columns) or (samples, seq, heads, columns). */
-static orr_feature of_heads(const orr_plan *plan, const orr_dim *d, int64_t second, int64_t third)
+static orr_dim_meaning of_heads(const orr_plan *plan, const orr_input_dim *d, int64_t second, int64_t third)
 {
-    static const orr_feature heads = {ORR_SYMBOL_HEADS, true}, head = {ORR_SYMBOL_HEAD, false};
+    static const orr_dim_meaning heads = {ORR_SYMBOL_HEADS, true}, head = {ORR_SYMBOL_HEAD, false};
     if (d->at == 0)
         return samples;
     if (d->at == 3)
@@ -224,11 +224,11 @@ static orr_feature of_heads(const orr_plan *plan, const orr_dim *d, int64_t seco
     return (d->at == 1) == seq_first ? seq : heads;
 }
 
-void orr_dims_meaning(const orr_piece *p, const orr_plan *plan, const char *op, uint32_t mm,
-                      const orr_dims *dims, orr_feature *ret)
+void orr_dims_meaning(const orr_step_piece *p, const orr_plan *plan, const char *op, uint32_t mm,
+                      const orr_input_dims *dims, orr_dim_meaning *ret)
 {
     for (uint32_t i = 0; i < dims->n; i++) {
-        const orr_dim *d = &dims->at[i];
+        const orr_input_dim *d = &dims->at[i];
         const int64_t first = orr_dims_value(dims, d->arg, 0);
         ret[i] = fixed;
         if (d->value == 1 && d->at + 1 == d->n && d->n == 3)
@@ -247,10 +247,10 @@ void orr_dims_meaning(const orr_piece *p, const orr_plan *plan, const char *op, 
     }
 }
 
-int64_t orr_piece_parameters(const orr_step *step, const orr_piece *piece)
+int64_t orr_piece_parameters(const orr_profiled_step *step, const orr_step_piece *piece)
 {
     orr_node_id op;
-    orr_dims dims;
+    orr_input_dims dims;
     const char *text = orr_piece_dims(step, piece, &op);
     if (text == NULL || !orr_dims_parse(text, &dims))
         return 0;

@@ -67,7 +67,7 @@ static int32_t layer_of_text(const char *text)
 
 /* Spans from the inside out: the nearest word of each kind counts, but of layers the outermost,
  * for layers hold modules that are called layers, too. */
-static void read_spans(const orr_graph *g, orr_piece *p)
+static void read_spans(const orr_graph *g, orr_step_piece *p)
 {
     enum { MOST_LEVELS = 64 };
     orr_node_id v = g->parent[p->root];
@@ -83,10 +83,10 @@ static void read_spans(const orr_graph *g, orr_piece *p)
     }
 }
 
-static void read_phases(orr_step *step)
+static void read_phases(orr_profiled_step *step)
 {
     for (uint32_t i = 0; i < step->n_pieces; i++) {
-        orr_piece *p = &step->pieces[i];
+        orr_step_piece *p = &step->pieces[i];
         read_spans(step->g, p);
         const char *name = text_of(step->g, p->root);
         if (p->of_backward || strncmp(name, "autograd::engine", 16) == 0)
@@ -99,7 +99,7 @@ static void read_phases(orr_step *step)
     }
 }
 
-static uint64_t signature_of(const orr_step *step, const orr_piece *p)
+static uint64_t signature_of(const orr_profiled_step *step, const orr_step_piece *p)
 {
     orr_node_id op;
     const char *name = text_of(step->g, p->root), *dims = orr_piece_dims(step, p, &op);
@@ -131,7 +131,7 @@ bool orr_find_repetition(const uint64_t *signature, uint32_t n, uint32_t *ret_fi
 }
 
 /* Layers where nobody numbers them: the forward work that repeats. */
-static orr_status layers_by_repetition(orr_step *step, orr_error *err)
+static orr_status layers_by_repetition(orr_profiled_step *step, orr_error *err)
 {
     uint64_t *signature = orr_malloc((step->n_pieces + (size_t)1) * sizeof *signature);
     uint32_t *piece = orr_malloc((step->n_pieces + (size_t)1) * sizeof *piece);
@@ -158,7 +158,7 @@ out:
 }
 
 /* Micro-batches where nobody numbers them: the layers begin again. */
-static void count_forwards(orr_step *step)
+static void count_forwards(orr_profiled_step *step)
 {
     int32_t micro_batch = 0, last = -1;
     bool named = false;
@@ -167,7 +167,7 @@ static void count_forwards(orr_step *step)
     step->micro_batches_by = named ? "numbers in annotations"
                                    : "how often the layers begin again";
     for (uint32_t i = 0; i < step->n_pieces && !named; i++) {
-        orr_piece *p = &step->pieces[i];
+        orr_step_piece *p = &step->pieces[i];
         if (p->phase != ORR_PHASE_FORWARD)
             continue;
         if (p->layer >= 0 && p->layer < last)
@@ -179,20 +179,20 @@ static void count_forwards(orr_step *step)
 }
 
 /* Number the layers from 0 in the order in which they come; say what stands before and after. */
-static void set_parts(orr_step *step)
+static void set_parts(orr_profiled_step *step)
 {
     int32_t least = INT32_MAX, most = -1;
     for (uint32_t i = 0; i < step->n_pieces; i++) {
-        const orr_piece *p = &step->pieces[i];
+        const orr_step_piece *p = &step->pieces[i];
         if (p->phase != ORR_PHASE_FORWARD || p->layer < 0)
             continue;
         least = p->layer < least ? p->layer : least;
         most = p->layer > most ? p->layer : most;
     }
     step->layers = most < 0 ? 0 : (uint32_t)(most - least + 1);
-    orr_piece *last = NULL;
+    orr_step_piece *last = NULL;
     for (uint32_t i = 0; i < step->n_pieces; i++) {
-        orr_piece *p = &step->pieces[i];
+        orr_step_piece *p = &step->pieces[i];
         if (p->phase != ORR_PHASE_FORWARD || p->role == ORR_ROLE_SEND_FORWARD ||
             p->role == ORR_ROLE_RECV_FORWARD)
             continue;
@@ -228,11 +228,11 @@ static int by_sequence(const void *a_, const void *b_)
 }
 
 /* Numbers go to every operator of a piece; the backward piece names one of them. */
-static orr_status gather_numbers(const orr_step *step, number **ret, size_t *ret_n, orr_error *err)
+static orr_status gather_numbers(const orr_profiled_step *step, number **ret, size_t *ret_n, orr_error *err)
 {
     orr_array(number) all = {0};
     for (uint32_t i = 0; i < step->n_pieces; i++) {
-        const orr_piece *p = &step->pieces[i];
+        const orr_step_piece *p = &step->pieces[i];
         for (uint32_t k = 0; k < p->n_nodes && p->phase == ORR_PHASE_FORWARD; k++) {
             const int64_t n = orr_node_number(step->g, step->nodes[p->first_node + k],
                                               "Sequence number", -1);
@@ -250,7 +250,7 @@ static orr_status gather_numbers(const orr_step *step, number **ret, size_t *ret
 }
 
 /* The last forward piece of that number, or NULL. */
-static const orr_piece *forward_of(const orr_step *step, const number *all, size_t n,
+static const orr_step_piece *forward_of(const orr_profiled_step *step, const number *all, size_t n,
                                    int64_t sequence)
 {
     size_t low = 0, high = n;
@@ -264,7 +264,7 @@ static const orr_piece *forward_of(const orr_step *step, const number *all, size
     return low > 0 && all[low - 1].sequence == sequence ? &step->pieces[all[low - 1].piece] : NULL;
 }
 
-static void follow(orr_piece *p, const orr_piece *forward)
+static void follow(orr_step_piece *p, const orr_step_piece *forward)
 {
     p->part = forward->part;
     p->layer = forward->layer;
@@ -272,18 +272,18 @@ static void follow(orr_piece *p, const orr_piece *forward)
         p->micro_batch = forward->micro_batch;
 }
 
-static orr_status label_backward(orr_step *step, orr_error *err)
+static orr_status label_backward(orr_profiled_step *step, orr_error *err)
 {
     number *all = NULL;
     size_t n = 0;
-    const orr_piece *last = NULL;
+    const orr_step_piece *last = NULL;
     ORR_TRY(gather_numbers(step, &all, &n, err));
     for (uint32_t i = 0; i < step->n_pieces; i++) {
-        orr_piece *p = &step->pieces[i];
+        orr_step_piece *p = &step->pieces[i];
         if (p->phase != ORR_PHASE_BACKWARD)
             continue;
         step->trains = true;
-        const orr_piece *forward =
+        const orr_step_piece *forward =
             p->sequence >= 0 ? forward_of(step, all, n, p->sequence) : NULL;
         if (forward != NULL) {
             follow(p, forward);
@@ -303,7 +303,7 @@ static orr_status label_backward(orr_step *step, orr_error *err)
 orr_status orr_survey_labels(orr_survey *s, orr_error *err)
 {
     for (uint32_t d = 0; d < s->job->n_graphs; d++) {
-        orr_step *step = &s->steps[d];
+        orr_profiled_step *step = &s->steps[d];
         read_phases(step);
         for (uint32_t i = 0; i < step->n_pieces; i++)
             if (step->pieces[i].phase == ORR_PHASE_FORWARD && step->pieces[i].layer >= 0)

@@ -5,13 +5,13 @@
 
 /* The first forward piece of that kind with dimensions, in any rank. */
 static bool find_dims(const orr_survey *s, orr_op_kind kind, uint32_t rank_of_first,
-                      orr_dims *ret, const char **ret_op)
+                      orr_input_dims *ret, const char **ret_op)
 {
     for (uint32_t d = 0; d < s->job->n_graphs; d++) {
-        const orr_step *step = &s->steps[d];
+        const orr_profiled_step *step = &s->steps[d];
         for (uint32_t i = 0; i < step->n_pieces; i++) {
             orr_node_id op;
-            const orr_piece *p = &step->pieces[i];
+            const orr_step_piece *p = &step->pieces[i];
             if (p->phase != ORR_PHASE_FORWARD || p->kind != kind ||
                 (kind != ORR_OP_EMBEDDING && p->part != ORR_PART_LAYER))
                 continue;
@@ -26,7 +26,7 @@ static bool find_dims(const orr_survey *s, orr_op_kind kind, uint32_t rank_of_fi
     return false;
 }
 
-static orr_status tell(orr_survey *s, const char *what, uint32_t *field, uint32_t stated,
+static orr_status report_size(orr_survey *s, const char *what, uint32_t *field, uint32_t stated,
                        int64_t found, const char *op, orr_error *err)
 {
     if (found <= 0 || found > UINT32_MAX - 1)
@@ -50,23 +50,23 @@ orr_status orr_survey_shapes(orr_survey *s, const orr_plan *stated, orr_error *e
     static const orr_plan nothing = {0};
     const orr_plan *said = stated != NULL ? stated : &nothing;
     const int64_t t = orr_plan_degree(s->plan.tp);
-    orr_dims dims;
+    orr_input_dims dims;
     const char *op = "";
     bool found = find_dims(s, ORR_OP_NORM, 3, &dims, &op) ||
                  find_dims(s, ORR_OP_COLUMN, 3, &dims, &op);
-    ORR_TRY(tell(s, "hidden", &s->plan.hidden, said->hidden,
+    ORR_TRY(report_size(s, "hidden", &s->plan.hidden, said->hidden,
                  found ? orr_dims_value(&dims, 0, 2) : 0, op, err));
-    ORR_TRY(tell(s, "seq", &s->plan.seq, said->seq, found ? orr_dims_value(&dims, 0, 1) : 0, op,
+    ORR_TRY(report_size(s, "seq", &s->plan.seq, said->seq, found ? orr_dims_value(&dims, 0, 1) : 0, op,
                  err));
-    ORR_TRY(tell(s, "micro_batch", &s->plan.micro_batch, said->micro_batch,
+    ORR_TRY(report_size(s, "micro_batch", &s->plan.micro_batch, said->micro_batch,
                  found ? orr_dims_value(&dims, 0, 0) : 0, op, err));
     found = find_dims(s, ORR_OP_ACTIVATION, 3, &dims, &op);
-    ORR_TRY(tell(s, "ffn", &s->plan.ffn, said->ffn, found ? orr_dims_value(&dims, 0, 2) * t : 0,
+    ORR_TRY(report_size(s, "ffn", &s->plan.ffn, said->ffn, found ? orr_dims_value(&dims, 0, 2) * t : 0,
                  op, err));
     found = find_dims(s, ORR_OP_ATTENTION, 4, &dims, &op);
-    ORR_TRY(tell(s, "heads", &s->plan.heads, said->heads,
+    ORR_TRY(report_size(s, "heads", &s->plan.heads, said->heads,
                  found ? orr_dims_value(&dims, 0, 1) * t : 0, op, err));
     found = find_dims(s, ORR_OP_EMBEDDING, 2, &dims, &op);
-    return tell(s, "vocab", &s->plan.vocab, said->vocab,
+    return report_size(s, "vocab", &s->plan.vocab, said->vocab,
                 found ? orr_dims_value(&dims, 0, 0) * t : 0, op, err);
 }

@@ -24,7 +24,7 @@ orr_op_kind orr_op_kind_of(const char *name)
     return ORR_OP_OTHER;
 }
 
-static orr_op_kind kind_of_piece(const orr_step *step, const orr_piece *p)
+static orr_op_kind kind_of_piece(const orr_profiled_step *step, const orr_step_piece *p)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const orr_node_id v = step->nodes[p->first_node + i];
@@ -39,15 +39,15 @@ static orr_op_kind kind_of_piece(const orr_step *step, const orr_piece *p)
  * are cut, attention or an activation on the slices, and a product that puts them together. */
 typedef struct walk {
     orr_op_kind last;  /* that was not OTHER */
-    orr_feature  now;   /* of activations     */
+    orr_dim_meaning  now;   /* of activations     */
 } walk;
 
 /* What the columns of a product are for is told by what comes next. */
-static uint8_t symbol_ahead(const orr_step *step, uint32_t i)
+static uint8_t symbol_ahead(const orr_profiled_step *step, uint32_t i)
 {
-    const orr_piece *p = &step->pieces[i];
+    const orr_step_piece *p = &step->pieces[i];
     for (uint32_t k = i + 1; k < step->n_pieces; k++) {
-        const orr_piece *next = &step->pieces[k];
+        const orr_step_piece *next = &step->pieces[k];
         if (next->phase != ORR_PHASE_FORWARD || next->micro_batch != p->micro_batch)
             break;
         switch (kind_of_piece(step, next)) {
@@ -66,9 +66,9 @@ static uint8_t symbol_ahead(const orr_step *step, uint32_t i)
     return p->part == ORR_PART_BACK ? ORR_SYMBOL_VOCAB : ORR_SYMBOL_HIDDEN;
 }
 
-static void walk_on(const orr_step *step, uint32_t i, orr_piece *p, walk *w)
+static void walk_on(const orr_profiled_step *step, uint32_t i, orr_step_piece *p, walk *w)
 {
-    static const orr_feature hidden = {ORR_SYMBOL_HIDDEN, false};
+    static const orr_dim_meaning hidden = {ORR_SYMBOL_HIDDEN, false};
     p->kind = (uint8_t)kind_of_piece(step, p);
     p->in = p->out = w->now;
     switch ((orr_op_kind)p->kind) {
@@ -81,14 +81,14 @@ static void walk_on(const orr_step *step, uint32_t i, orr_piece *p, walk *w)
         p->kind = joins ? ORR_OP_ROW : ORR_OP_COLUMN;
         /* Several products side by side (query, key, value; gate and up) read the same input. */
         p->in = joins ? w->now : hidden;
-        p->out = joins ? hidden : (orr_feature){symbol_ahead(step, i), true};
+        p->out = joins ? hidden : (orr_dim_meaning){symbol_ahead(step, i), true};
         break;
     }
     case ORR_OP_ATTENTION:
-        p->out = (orr_feature){ORR_SYMBOL_HIDDEN, true};
+        p->out = (orr_dim_meaning){ORR_SYMBOL_HIDDEN, true};
         break;
     case ORR_OP_SOFTMAX:
-        p->in = p->out = (orr_feature){ORR_SYMBOL_VOCAB, true};
+        p->in = p->out = (orr_dim_meaning){ORR_SYMBOL_VOCAB, true};
         break;
     case ORR_OP_OTHER:
         return;
@@ -102,13 +102,13 @@ static void walk_on(const orr_step *step, uint32_t i, orr_piece *p, walk *w)
 void orr_survey_kinds(orr_survey *s)
 {
     for (uint32_t d = 0; d < s->job->n_graphs; d++) {
-        orr_step *step = &s->steps[d];
+        orr_profiled_step *step = &s->steps[d];
         walk w = {ORR_OP_OTHER, {ORR_SYMBOL_HIDDEN, false}};
         int32_t micro_batch = -1;
         for (uint32_t i = 0; i < step->n_pieces; i++) {
-            orr_piece *p = &step->pieces[i];
+            orr_step_piece *p = &step->pieces[i];
             if (p->role != ORR_ROLE_WORK)
-                p->in = p->out = (orr_feature){ORR_SYMBOL_HIDDEN, false};
+                p->in = p->out = (orr_dim_meaning){ORR_SYMBOL_HIDDEN, false};
             if (p->phase != ORR_PHASE_FORWARD || p->role != ORR_ROLE_WORK)
                 continue;
             if (p->micro_batch != micro_batch)
@@ -117,7 +117,7 @@ void orr_survey_kinds(orr_survey *s)
             walk_on(step, i, p, &w);
         }
         for (uint32_t i = 0; i < step->n_pieces; i++) {
-            orr_piece *p = &step->pieces[i];
+            orr_step_piece *p = &step->pieces[i];
             if (p->forward == ORR_NONE)
                 continue;
             p->kind = step->pieces[p->forward].kind;

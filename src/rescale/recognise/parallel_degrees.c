@@ -72,7 +72,7 @@ static uint32_t degree_by_name(const orr_survey *s, orr_dimension dimension, uin
     return degree;
 }
 
-static orr_status tell_degree(orr_survey *s, const char *what, orr_dimension dimension,
+static orr_status report_degree(orr_survey *s, const char *what, orr_dimension dimension,
                               uint32_t stated, uint32_t *degree, orr_error *err)
 {
     uint32_t group = 0;
@@ -183,7 +183,7 @@ static orr_dimension dimension_by_ranks(const orr_plan *plan, const orr_group *g
 }
 
 /* Names say what a group is for; ranks must agree with that, or the order of ranks is another. */
-static orr_status lay_out(orr_survey *s, orr_error *err)
+static orr_status check_rank_order(orr_survey *s, orr_error *err)
 {
     s->laid_out = orr_plan_ranks(&s->plan) == s->job->n_ranks && s->plan.dp > 0;
     for (uint32_t i = 0; i < s->job->n_groups && s->laid_out; i++) {
@@ -214,24 +214,24 @@ orr_status orr_survey_groups(orr_survey *s, const orr_plan *stated, orr_error *e
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < s->job->n_groups; i++)
         s->dimension[i] = (uint8_t)dimension_by_name(s->job, i);
-    ORR_TRY(tell_degree(s, "dp", ORR_DIMENSION_DP, said->dp, &s->plan.dp, err));
-    ORR_TRY(tell_degree(s, "tp", ORR_DIMENSION_TP, said->tp, &s->plan.tp, err));
-    ORR_TRY(tell_degree(s, "pp", ORR_DIMENSION_PP, said->pp, &s->plan.pp, err));
+    ORR_TRY(report_degree(s, "dp", ORR_DIMENSION_DP, said->dp, &s->plan.dp, err));
+    ORR_TRY(report_degree(s, "tp", ORR_DIMENSION_TP, said->tp, &s->plan.tp, err));
+    ORR_TRY(report_degree(s, "pp", ORR_DIMENSION_PP, said->pp, &s->plan.pp, err));
     ORR_TRY(complete_degrees(s, err));
-    return lay_out(s, err);
+    return check_rank_order(s, err);
 }
 
-static uint8_t role_of_pair(const orr_survey *s, const orr_step *step, orr_node_id v,
+static uint8_t role_of_pair(const orr_survey *s, const orr_profiled_step *step, orr_node_id v,
                             const orr_comm *comm)
 {
-    const uint32_t own = orr_place_of(&s->plan, s->job->rank_of_graph[step->graph]).stage;
+    const uint32_t own = orr_recorded_position_of(&s->plan, s->job->rank_of_graph[step->graph]).stage;
     const uint32_t group = s->job->group_of[step->graph][comm->group];
     const uint32_t rank = comm->peer < 0 ? ORR_NONE
                                          : orr_group_rank(&s->job->groups[group],
                                                           (uint32_t)comm->peer);
     if (rank >= s->job->n_ranks)
         return ORR_ROLE_OTHER;
-    const uint32_t peer = orr_place_of(&s->plan, rank).stage;
+    const uint32_t peer = orr_recorded_position_of(&s->plan, rank).stage;
     if (peer != own + 1 && own != peer + 1)
         return ORR_ROLE_OTHER;
     const bool up = peer > own;
@@ -240,7 +240,7 @@ static uint8_t role_of_pair(const orr_survey *s, const orr_step *step, orr_node_
                : (up ? ORR_ROLE_RECV_BACKWARD : ORR_ROLE_RECV_FORWARD);
 }
 
-static uint8_t role_of(const orr_survey *s, const orr_step *step, orr_node_id v)
+static uint8_t role_of(const orr_survey *s, const orr_profiled_step *step, orr_node_id v)
 {
     const orr_comm *comm = orr_graph_comm(step->g, v);
     if (!s->laid_out || comm == NULL || comm->group == ORR_NONE)
@@ -258,9 +258,9 @@ static uint8_t role_of(const orr_survey *s, const orr_step *step, orr_node_id v)
 void orr_survey_roles(orr_survey *s)
 {
     for (uint32_t d = 0; d < s->job->n_graphs; d++) {
-        orr_step *step = &s->steps[d];
+        orr_profiled_step *step = &s->steps[d];
         for (uint32_t i = 0; i < step->n_pieces; i++) {
-            orr_piece *p = &step->pieces[i];
+            orr_step_piece *p = &step->pieces[i];
             uint32_t kernels = 0;
             for (uint32_t k = 0; k < p->n_works; k++) {
                 const orr_node_id v = step->works[p->first_work + k];

@@ -28,7 +28,7 @@ const char *orr_node_dims(const orr_graph *g, orr_node_id v)
     return orr_graph_str(g, *(const orr_str *)attr.values);
 }
 
-const char *orr_piece_dims(const orr_step *step, const orr_piece *piece, orr_node_id *ret_op)
+const char *orr_piece_dims(const orr_profiled_step *step, const orr_step_piece *piece, orr_node_id *ret_op)
 {
     for (uint32_t i = 0; i < piece->n_nodes; i++) {
         const orr_node_id v = step->nodes[piece->first_node + i];
@@ -80,7 +80,7 @@ static orr_status choose_step(orr_survey *s, const char **ret_name, orr_error *e
     return ORR_OK;
 }
 
-static void find_step(orr_step *step, const char *name)
+static void find_step(orr_profiled_step *step, const char *name)
 {
     const orr_graph *g = step->g;
     const orr_str wanted = name == NULL ? ORR_NONE : orr_graph_find_str(g, name);
@@ -96,7 +96,7 @@ static void find_step(orr_step *step, const char *name)
         }
 }
 
-static bool is_piece_root(const orr_step *step, orr_node_id v)
+static bool is_piece_root(const orr_profiled_step *step, orr_node_id v)
 {
     const orr_graph *g = step->g;
     const bool works = g->kind[v] == ORR_NODE_HOST_OP || g->kind[v] == ORR_NODE_RUNTIME ||
@@ -107,7 +107,7 @@ static bool is_piece_root(const orr_step *step, orr_node_id v)
 
 /* Threads that launch, and those that take over from them. Others (loaders, watchdogs) issue
  * nothing. */
-static bool lane_issues(const orr_step *step, const uint8_t *launches, uint32_t lane)
+static bool lane_issues(const orr_profiled_step *step, const uint8_t *launches, uint32_t lane)
 {
     const orr_graph *g = step->g;
     for (uint32_t i = g->lane_first[lane]; i < g->lane_first[lane + 1]; i++)
@@ -137,12 +137,12 @@ static void mark_launches(const orr_graph *g, uint8_t *launches)
 }
 
 typedef struct roots {
-    orr_array(orr_piece) pieces;
+    orr_array(orr_step_piece) pieces;
     orr_array(orr_node_id) nodes;
 } roots;
 
 /* The pieces of one thread, in order: a root, and what comes within it. */
-static orr_status take_lane(orr_step *step, uint32_t lane, roots *r, orr_error *err)
+static orr_status take_lane(orr_profiled_step *step, uint32_t lane, roots *r, orr_error *err)
 {
     const orr_graph *g = step->g;
     for (uint32_t i = g->lane_first[lane]; i < g->lane_first[lane + 1]; i++) {
@@ -154,7 +154,7 @@ static orr_status take_lane(orr_step *step, uint32_t lane, roots *r, orr_error *
         if (above == ORR_NONE && (orr_is_span(g, v) || !is_piece_root(step, v)))
             continue;
         if (above == ORR_NONE) {
-            const orr_piece piece = {.root = v,
+            const orr_step_piece piece = {.root = v,
                                      .start_ns = g->start_ns[v],
                                      .end_ns = end_of(g, v),
                                      .lane = lane,
@@ -175,21 +175,21 @@ static orr_status take_lane(orr_step *step, uint32_t lane, roots *r, orr_error *
 
 static int by_start(const void *a_, const void *b_, void *pieces_)
 {
-    const orr_piece *pieces = pieces_;
-    const orr_piece *a = &pieces[*(const uint32_t *)a_], *b = &pieces[*(const uint32_t *)b_];
+    const orr_step_piece *pieces = pieces_;
+    const orr_step_piece *a = &pieces[*(const uint32_t *)a_], *b = &pieces[*(const uint32_t *)b_];
     if (a->start_ns != b->start_ns)
         return a->start_ns < b->start_ns ? -1 : 1;
     return (a->root > b->root) - (a->root < b->root);
 }
 
 /* Pieces by time over all threads, and the nodes of each side by side. */
-static orr_status order_pieces(orr_survey *s, orr_step *step, roots *r, orr_error *err)
+static orr_status order_pieces(orr_survey *s, orr_profiled_step *step, roots *r, orr_error *err)
 {
     const uint32_t n = (uint32_t)r->pieces.n;
     orr_status status = ORR_OK;
     uint32_t *order = orr_malloc((n + (size_t)1) * sizeof *order);
     uint32_t *rank = orr_malloc((n + (size_t)1) * sizeof *rank);
-    step->pieces = orr_arena_array(s->arena, orr_piece, n);
+    step->pieces = orr_arena_array(s->arena, orr_step_piece, n);
     step->nodes = orr_arena_array(s->arena, orr_node_id, r->nodes.n);
     if (order == NULL || rank == NULL || step->pieces == NULL || step->nodes == NULL) {
         status = orr_fail_memory(err);
@@ -213,7 +213,7 @@ static orr_status order_pieces(orr_survey *s, orr_step *step, roots *r, orr_erro
         step->pieces[i].n_nodes = 0;
     }
     for (size_t i = 0; i < r->nodes.n; i++) {
-        orr_piece *p = &step->pieces[step->piece_of[r->nodes.at[i]]];
+        orr_step_piece *p = &step->pieces[step->piece_of[r->nodes.at[i]]];
         step->nodes[p->first_node + p->n_nodes++] = r->nodes.at[i];
     }
     step->n_pieces = n;
@@ -250,7 +250,7 @@ static int by_issue(const void *a_, const void *b_)
 typedef orr_array(issued) issues;
 
 /* Work whose launch was not recorded goes with what its stream did before it. */
-static orr_status take_stream(orr_step *step, uint32_t lane, issues *all, orr_error *err)
+static orr_status take_stream(orr_profiled_step *step, uint32_t lane, issues *all, orr_error *err)
 {
     const orr_graph *g = step->g;
     uint32_t piece = ORR_NONE;
@@ -274,7 +274,7 @@ static orr_status take_stream(orr_step *step, uint32_t lane, issues *all, orr_er
 }
 
 /* Device work goes to the piece that launched it, in the order of the launches. */
-static orr_status take_works(orr_survey *s, orr_step *step, orr_error *err)
+static orr_status take_works(orr_survey *s, orr_profiled_step *step, orr_error *err)
 {
     const orr_graph *g = step->g;
     issues all = {0};
@@ -297,7 +297,7 @@ static orr_status take_works(orr_survey *s, orr_step *step, orr_error *err)
         step->pieces[i].n_works = 0;
     }
     for (size_t i = 0; i < all.n; i++) {
-        orr_piece *p = &step->pieces[step->piece_of[all.at[i].node]];
+        orr_step_piece *p = &step->pieces[step->piece_of[all.at[i].node]];
         step->works[p->first_work + p->n_works++] = all.at[i].node;
     }
 out:
@@ -306,7 +306,7 @@ out:
 }
 
 /* What a piece says by itself. */
-static void describe(orr_step *step, orr_piece *p)
+static void describe(orr_profiled_step *step, orr_step_piece *p)
 {
     const orr_graph *g = step->g;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
@@ -321,12 +321,12 @@ static void describe(orr_step *step, orr_piece *p)
     }
 }
 
-static void set_gaps(orr_step *step)
+static void set_gaps(orr_profiled_step *step)
 {
     int64_t last_ns = step->span == ORR_NONE && step->n_pieces > 0 ? step->pieces[0].start_ns
                                                                    : step->begin_ns;
     for (uint32_t i = 0; i < step->n_pieces; i++) {
-        orr_piece *p = &step->pieces[i];
+        orr_step_piece *p = &step->pieces[i];
         step->parallel |= i > 0 && p->start_ns < step->pieces[i - 1].end_ns &&
                           p->lane != step->pieces[i - 1].lane && p->n_works > 0 &&
                           step->pieces[i - 1].n_works > 0;
@@ -336,7 +336,7 @@ static void set_gaps(orr_step *step)
     }
 }
 
-static orr_status survey_step(orr_survey *s, orr_step *step, orr_error *err)
+static orr_status survey_step(orr_survey *s, orr_profiled_step *step, orr_error *err)
 {
     const orr_graph *g = step->g;
     roots r = {0};
@@ -365,7 +365,7 @@ out:
 orr_status orr_survey_steps(orr_survey *s, orr_error *err)
 {
     const char *name;
-    s->steps = orr_arena_array(s->arena, orr_step, s->job->n_graphs);
+    s->steps = orr_arena_array(s->arena, orr_profiled_step, s->job->n_graphs);
     if (s->steps == NULL)
         return orr_fail_memory(err);
     ORR_TRY(choose_step(s, &name, err));

@@ -6,12 +6,12 @@
 /* What the pieces of all ranks say together. */
 
 /* A reason why this step is no material for other plans, in *ret; NULL stays: there is none. */
-static orr_status why_not_step(const orr_step *step, orr_arena *arena, const char **ret,
+static orr_status why_not_step(const orr_profiled_step *step, orr_arena *arena, const char **ret,
                                orr_error *err)
 {
     uint64_t kernels = 0;
     for (uint32_t i = 0; i < step->n_pieces && *ret == NULL; i++) {
-        const orr_piece *p = &step->pieces[i];
+        const orr_step_piece *p = &step->pieces[i];
         const char *name = orr_graph_str(step->g, step->g->name[p->root]);
         kernels += p->n_works;
         if (!p->mixed && p->role != ORR_ROLE_OTHER)
@@ -34,7 +34,7 @@ static orr_status why_not_step(const orr_step *step, orr_arena *arena, const cha
 }
 
 /* Forward and, in training, backward work of every layer and micro-batch? */
-static orr_status why_not_complete(const orr_step *step, orr_arena *arena, const char **ret,
+static orr_status why_not_complete(const orr_profiled_step *step, orr_arena *arena, const char **ret,
                                    orr_error *err)
 {
     const uint32_t m = step->micro_batches, n = step->layers * m;
@@ -46,7 +46,7 @@ static orr_status why_not_complete(const orr_step *step, orr_arena *arena, const
     if (seen == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < step->n_pieces; i++) {
-        const orr_piece *p = &step->pieces[i];
+        const orr_step_piece *p = &step->pieces[i];
         if (p->part != ORR_PART_LAYER || p->micro_batch < 0 || p->micro_batch >= (int32_t)m ||
             p->layer < 0 || p->layer >= (int32_t)step->layers)
             continue;
@@ -67,7 +67,7 @@ static orr_status why_not_complete(const orr_step *step, orr_arena *arena, const
 
 static orr_status sum_layers(orr_survey *s, const orr_plan *said, orr_error *err)
 {
-    const orr_step *first = &s->steps[0];
+    const orr_profiled_step *first = &s->steps[0];
     uint32_t layers = first->layers, micro_batches = first->micro_batches;
     for (uint32_t d = 0; d < s->job->n_graphs; d++) {
         if (s->steps[d].layers != first->layers)
@@ -101,12 +101,12 @@ static orr_status sum_layers(orr_survey *s, const orr_plan *said, orr_error *err
 }
 
 /* The last stage alternates in 1F1B, and does all forwards first in GPipe. */
-static orr_status tell_schedule(orr_survey *s, const orr_plan *said, orr_error *err)
+static orr_status report_schedule(orr_survey *s, const orr_plan *said, orr_error *err)
 {
-    const orr_step *last = &s->steps[s->job->n_graphs - 1];
+    const orr_profiled_step *last = &s->steps[s->job->n_graphs - 1];
     int32_t ahead = -1;
     for (uint32_t i = 0; i < last->n_pieces; i++) {
-        const orr_piece *p = &last->pieces[i];
+        const orr_step_piece *p = &last->pieces[i];
         if (p->phase == ORR_PHASE_BACKWARD && p->part == ORR_PART_LAYER)
             break;
         if (p->phase == ORR_PHASE_FORWARD && p->micro_batch > ahead)
@@ -133,7 +133,7 @@ static const char *why_not_stages(const orr_survey *s)
     for (uint32_t stage = 0; stage < orr_plan_degree(s->plan.pp); stage++) {
         bool found = false;
         for (uint32_t d = 0; d < s->job->n_graphs; d++)
-            found |= orr_place_of(&s->plan, s->job->rank_of_graph[d]).stage == stage;
+            found |= orr_recorded_position_of(&s->plan, s->job->rank_of_graph[d]).stage == stage;
         if (!found)
             return "a pipeline stage of which no rank was recorded";
     }
@@ -173,7 +173,7 @@ orr_status orr_survey_job(const orr_job *job, const orr_plan *stated, orr_arena 
     ORR_TRY_OUT(status, orr_survey_labels(&s, err));
     orr_survey_kinds(&s);
     ORR_TRY_OUT(status, sum_layers(&s, said, err));
-    ORR_TRY_OUT(status, tell_schedule(&s, said, err));
+    ORR_TRY_OUT(status, report_schedule(&s, said, err));
     ORR_TRY_OUT(status, orr_survey_shapes(&s, stated, err));
     ORR_TRY_OUT(status, find_why_not(&s, err));
     *ret = s;
@@ -188,19 +188,19 @@ void orr_survey_done(orr_survey *survey)
     orr_findings_done(&survey->findings);
 }
 
-static bool same_block(const orr_block *b, uint32_t graph, const orr_piece *p)
+static bool same_block(const orr_block *b, uint32_t graph, const orr_step_piece *p)
 {
     return b->graph == graph && b->phase == p->phase && b->layer == p->layer &&
            b->micro_batch == p->micro_batch;
 }
 
 /* Layers of the whole model: those of the stages before come first. */
-static int32_t global_layer(const orr_survey *s, const orr_step *step, int32_t layer)
+static int32_t global_layer(const orr_survey *s, const orr_profiled_step *step, int32_t layer)
 {
     const uint32_t rank = s->job->rank_of_graph[step->graph];
     return layer < 0 || !s->laid_out
                ? layer
-               : layer + (int32_t)(orr_place_of(&s->plan, rank).stage * step->layers);
+               : layer + (int32_t)(orr_recorded_position_of(&s->plan, rank).stage * step->layers);
 }
 
 static orr_status keep_blocks(const orr_survey *s, orr_recognition *r, orr_error *err)
@@ -212,9 +212,9 @@ static orr_status keep_blocks(const orr_survey *s, orr_recognition *r, orr_error
     if (blocks == NULL)
         return orr_fail_memory(err);
     for (uint32_t d = 0; d < s->job->n_graphs; d++) {
-        const orr_step *step = &s->steps[d];
+        const orr_profiled_step *step = &s->steps[d];
         for (uint32_t i = 0; i < step->n_pieces; i++) {
-            orr_piece p = step->pieces[i];
+            orr_step_piece p = step->pieces[i];
             p.layer = global_layer(s, step, p.layer);
             orr_block *last = r->n_blocks > 0 ? &blocks[r->n_blocks - 1] : NULL;
             if (last == NULL || !same_block(last, d, &p)) {

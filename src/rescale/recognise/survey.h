@@ -32,7 +32,7 @@ typedef enum orr_op_kind {
 } orr_op_kind;
 
 /* What a dimension counts, and whether tensor parallelism cuts it. */
-typedef enum orr_symbol {
+typedef enum orr_dim_symbol {
     ORR_SYMBOL_FIXED,
     ORR_SYMBOL_SAMPLES,
     ORR_SYMBOL_SEQ,
@@ -42,16 +42,16 @@ typedef enum orr_symbol {
     ORR_SYMBOL_HIDDEN, /* or a multiple of it */
     ORR_SYMBOL_FFN,
     ORR_SYMBOL_VOCAB
-} orr_symbol;
-typedef struct orr_feature {
-    uint8_t symbol; /* orr_symbol */
+} orr_dim_symbol;
+typedef struct orr_dim_meaning {
+    uint8_t symbol; /* orr_dim_symbol */
     bool    cut;
-} orr_feature;
+} orr_dim_meaning;
 
 enum { ORR_ROLE_WORK = ORR_COMM_ROLES, /* no communication                      */
        ORR_ROLE_OTHER };               /* a communication of no known dimension */
 
-typedef struct orr_piece {
+typedef struct orr_step_piece {
     orr_node_id root;
     int64_t     start_ns, end_ns, gap_ns; /* gap: since the piece before, or the step's start */
     uint32_t    lane;
@@ -68,16 +68,16 @@ typedef struct orr_piece {
     int32_t     micro_batch;           /* -1 */
     uint32_t    forward;               /* of a backward piece: its forward piece, or ORR_NONE */
     uint8_t     kind;                  /* orr_op_kind */
-    orr_feature in, out;               /* what the last dimension of activations means       */
-} orr_piece;
+    orr_dim_meaning in, out;               /* what the last dimension of activations means       */
+} orr_step_piece;
 
 /* One step of one rank. */
-typedef struct orr_step {
+typedef struct orr_profiled_step {
     const orr_graph *g;
     uint32_t         graph; /* of the job */
     orr_node_id      span;  /* ProfilerStep#n, or ORR_NONE: all of the recording */
     int64_t          begin_ns, end_ns;
-    orr_piece       *pieces; /* shape (n_pieces), by time */
+    orr_step_piece       *pieces; /* shape (n_pieces), by time */
     uint32_t         n_pieces;
     orr_node_id     *nodes;  /* of threads, by piece */
     orr_node_id     *works;  /* of streams, by piece */
@@ -88,11 +88,11 @@ typedef struct orr_step {
     bool             layers_named;
     bool             trains;   /* there is a backward pass */
     const char      *micro_batches_by;
-} orr_step;
+} orr_profiled_step;
 
 typedef struct orr_survey {
     const orr_job *job;
-    orr_step      *steps;     /* shape (job->n_graphs) */
+    orr_profiled_step      *steps;     /* shape (job->n_graphs) */
     uint32_t       n_steps_seen; /* annotated steps of the first graph */
     orr_plan       plan;
     bool           laid_out;  /* dp, tp, pp are known, and groups agree with the order of ranks */
@@ -123,7 +123,7 @@ bool orr_find_repetition(const uint64_t *signature, uint32_t n, uint32_t *ret_fi
                          uint32_t *ret_period, uint32_t *ret_count);
 
 /* Text of the first attribute of that name on the piece's root or within it, or NULL. */
-const char *orr_piece_dims(const orr_step *step, const orr_piece *piece, orr_node_id *ret_op);
+const char *orr_piece_dims(const orr_profiled_step *step, const orr_step_piece *piece, orr_node_id *ret_op);
 /* "Input Dims" of a node, or NULL. */
 const char *orr_node_dims(const orr_graph *g, orr_node_id v);
 int64_t     orr_node_number(const orr_graph *g, orr_node_id v, const char *name, int64_t otherwise);

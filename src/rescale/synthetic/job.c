@@ -43,28 +43,28 @@ orr_status orr_synthetic_rank(const orr_synthetic *spec, uint32_t rank, const or
     if (rank >= orr_plan_ranks(&plan))
         return orr_fail(err, ORR_INVALID, "rank %u of a plan of %llu ranks", rank,
                         (unsigned long long)orr_plan_ranks(&plan));
-    orr_meetings meetings = {0};
+    orr_meetings rendezvous = {0};
     const orr_status status =
-        orr_synthesis_build(spec, &plan, orr_place_of(&plan, rank).stage, rank, ret, &meetings,
+        orr_synthesis_build(spec, &plan, orr_recorded_position_of(&plan, rank).stage, rank, ret, &rendezvous,
                             err);
-    orr_array_done(&meetings);
+    orr_array_done(&rendezvous);
     return status;
 }
 
 /* Durations of one stage's graph: shapes price its kernels, its place on the cluster the rest. */
 static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_graph *g,
-                              const orr_meeting *meetings, const orr_pricing *pricing,
+                              const orr_meeting *rendezvous, const orr_pricing *pricing,
                               const orr_fabric_prices *wire, orr_arena *arena, int64_t *duration_ns,
                               uint8_t *basis, orr_error *err)
 {
-    const uint32_t rank = orr_rank_at(plan, (orr_place){.stage = stage});
+    const uint32_t rank = orr_rank_at(plan, (orr_recorded_position){.stage = stage});
     for (orr_node_id v = 0; v < g->n_nodes; v++) {
         orr_price price = {.ns = g->duration_ns[v], .basis = ORR_BASIS_ASSUMED};
         if (orr_is_communication(g, v)) {
             const orr_comm *comm = orr_graph_comm(g, v);
             uint32_t pair[2];
             const orr_members members = orr_plan_members(
-                plan, meetings[g->detail[v]].grouping, rank, g, v, pair);
+                plan, rendezvous[g->detail[v]].grouping, rank, g, v, pair);
             ORR_TRY(orr_fabric_price(wire, &members,
                                    (orr_collective)comm->collective,
                                    orr_priced_bytes(comm), arena, &price, err));
@@ -91,7 +91,7 @@ static orr_status add_stage(const orr_synthetic *spec, const orr_plan *plan, uin
     ORR_TRY_OUT(status, orr_synthesis_build(spec, plan, stage, ORR_NONE, &s->graphs[stage], &found,
                                             err));
     ORR_TRY_OUT(status, orr_stages_add(s, stage, &found, arena, &duration_ns, &basis, err));
-    status = price_stage(plan, stage, s->graphs[stage], s->meetings[stage], pricing, wire, arena,
+    status = price_stage(plan, stage, s->graphs[stage], s->rendezvous[stage], pricing, wire, arena,
                          duration_ns, basis, err);
 out:
     orr_array_done(&found);

@@ -195,7 +195,7 @@ void orr_synthesis_tp(orr_synthesis *y, int64_t elements, const char *dims)
                                 .bytes = elements * y->dtype_bytes,
                                 .dtype = y->comm_dtype,
                                 .dims = dims};
-    orr_emit_comm(&y->e, &call, (orr_meeting){ORR_GROUPING_TP, (uint32_t)call.seq}, &y->meetings);
+    orr_emit_comm(&y->e, &call, (orr_meeting){ORR_GROUPING_TP, (uint32_t)call.seq}, &y->rendezvous);
 }
 
 static void reduce_hidden(orr_synthesis *y)
@@ -295,9 +295,9 @@ static void head_backward(orr_synthesis *y, int64_t sequence)
     back_norm(y, sequence);
 }
 
-const orr_part orr_part_embedding = {embedding_forward, embedding_backward, 2};
-const orr_part orr_part_layer = {layer_forward, layer_backward, 10};
-const orr_part orr_part_head = {head_forward, head_backward, 4};
+const orr_synthetic_part orr_part_embedding = {embedding_forward, embedding_backward, 2};
+const orr_synthetic_part orr_part_layer = {layer_forward, layer_backward, 10};
+const orr_synthetic_part orr_part_head = {head_forward, head_backward, 4};
 
 /* Weights and biases as the operators have them: a product's weight and bias, a norm's two. */
 int64_t orr_layer_parameters(const orr_synthesis *y)

@@ -10,7 +10,7 @@
 
 /* One step of one rank: the turns of its stage, then the optimizer. */
 typedef struct parts {
-    const orr_part *part[3];
+    const orr_synthetic_part *part[3];
     const char     *module[3];
     uint32_t        count[3];
     int64_t         parameters[3];
@@ -18,7 +18,7 @@ typedef struct parts {
     uint32_t        total;
 } parts;
 
-static void add_part(parts *p, const orr_part *part, const char *module, uint32_t count,
+static void add_part(parts *p, const orr_synthetic_part *part, const char *module, uint32_t count,
                      int64_t parameters)
 {
     p->part[p->n] = part;
@@ -41,7 +41,7 @@ static parts parts_of(const orr_synthesis *y)
 }
 
 /* Between this stage and the next (lower: this one) or the one before. */
-static void pass(orr_synthesis *y, orr_comm_role role, uint32_t micro_batch)
+static void transfer_activations(orr_synthesis *y, orr_comm_role role, uint32_t micro_batch)
 {
     const bool backward = role == ORR_ROLE_SEND_BACKWARD || role == ORR_ROLE_RECV_BACKWARD;
     const bool to_next = role == ORR_ROLE_SEND_FORWARD || role == ORR_ROLE_RECV_BACKWARD;
@@ -62,7 +62,7 @@ static void pass(orr_synthesis *y, orr_comm_role role, uint32_t micro_batch)
     const orr_meeting meeting = {
         ORR_GROUPING_PP,
         orr_pipeline_ordinal(lower, y->plan.micro_batches, micro_batch, backward)};
-    orr_emit_comm(&y->e, &call, meeting, &y->meetings);
+    orr_emit_comm(&y->e, &call, meeting, &y->rendezvous);
 }
 
 static void reduce_gradients(orr_synthesis *y, int64_t parameters)
@@ -79,7 +79,7 @@ static void reduce_gradients(orr_synthesis *y, int64_t parameters)
                                 .bytes = parameters * y->dtype_bytes,
                                 .dtype = y->comm_dtype,
                                 .dims = dims};
-    orr_emit_comm(&y->e, &call, (orr_meeting){ORR_GROUPING_DP, (uint32_t)call.seq}, &y->meetings);
+    orr_emit_comm(&y->e, &call, (orr_meeting){ORR_GROUPING_DP, (uint32_t)call.seq}, &y->rendezvous);
 }
 
 /* first[m * total + i]: the number of autograd at which part i of micro-batch m began. */
@@ -88,7 +88,7 @@ static void forward(orr_synthesis *y, const parts *p, uint32_t m, int64_t *first
     char name[64];
     snprintf(name, sizeof name, "forward micro_batch %u", m);
     orr_emit_begin(&y->e, ORR_NODE_ANNOTATION, name);
-    pass(y, ORR_ROLE_RECV_FORWARD, m);
+    transfer_activations(y, ORR_ROLE_RECV_FORWARD, m);
     for (uint32_t k = 0, i = 0; k < p->n; k++)
         for (uint32_t c = 0; c < p->count[k]; c++, i++) {
             snprintf(name, sizeof name, "nn.Module: %s_%u", p->module[k], c);
@@ -97,7 +97,7 @@ static void forward(orr_synthesis *y, const parts *p, uint32_t m, int64_t *first
             p->part[k]->forward(y);
             orr_emit_end(&y->e);
         }
-    pass(y, ORR_ROLE_SEND_FORWARD, m);
+    transfer_activations(y, ORR_ROLE_SEND_FORWARD, m);
     orr_emit_end(&y->e);
 }
 
@@ -107,14 +107,14 @@ static void backward(orr_synthesis *y, const parts *p, uint32_t m, const int64_t
     uint32_t i = p->total;
     snprintf(name, sizeof name, "backward micro_batch %u", m);
     orr_emit_begin(&y->e, ORR_NODE_ANNOTATION, name);
-    pass(y, ORR_ROLE_RECV_BACKWARD, m);
+    transfer_activations(y, ORR_ROLE_RECV_BACKWARD, m);
     for (uint32_t k = p->n; k-- > 0;)
         for (uint32_t c = p->count[k]; c-- > 0;) {
             p->part[k]->backward(y, first[m * p->total + --i]);
             if (m + 1 == y->plan.micro_batches)
                 reduce_gradients(y, p->parameters[k]);
         }
-    pass(y, ORR_ROLE_SEND_BACKWARD, m);
+    transfer_activations(y, ORR_ROLE_SEND_BACKWARD, m);
     orr_emit_end(&y->e);
 }
 
@@ -228,7 +228,7 @@ orr_status orr_synthesis_build(const orr_synthetic *spec, const orr_plan *plan, 
     step(&y, first, turns);
     status = orr_emit_build(&y.e, ret, err);
 out:
-    *ret_meetings = y.meetings;
+    *ret_meetings = y.rendezvous;
     orr_emit_done(&y.e);
     orr_free(first);
     orr_free(turns);

@@ -17,17 +17,17 @@ typedef struct orr_synthesis {
     int64_t      sequence; /* of autograd: next number of a forward operator */
     orr_group_id groups[ORR_PLAN_GROUPINGS];
     int64_t      seq[ORR_PLAN_GROUPINGS]; /* next number of a communication */
-    orr_meetings meetings;
+    orr_meetings rendezvous;
 } orr_synthesis;
 
 /* Parts of a step, each its operators, kernels and all-reduces. Forward: operators take the numbers
  * from `sequence` up; backward: those that the forward part had, `sequence` being its first. */
-typedef struct orr_part {
+typedef struct orr_synthetic_part {
     void (*forward)(orr_synthesis *y);
     void (*backward)(orr_synthesis *y, int64_t sequence);
     uint32_t operators; /* numbers that the forward part takes */
-} orr_part;
-extern const orr_part orr_part_embedding, orr_part_layer, orr_part_head;
+} orr_synthetic_part;
+extern const orr_synthetic_part orr_part_embedding, orr_part_layer, orr_part_head;
 
 /* Parameters of a part, in one slice. */
 int64_t orr_layer_parameters(const orr_synthesis *y);

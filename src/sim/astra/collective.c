@@ -53,7 +53,7 @@ static orr_status find_group(orr_astra_run *run, uint32_t rank, const orr_astra_
 }
 
 static orr_status find_members(orr_astra_run *run, uint32_t rank, const orr_astra_node *v,
-                               orr_communicator **ret)
+                               orr_message_group **ret)
 {
     uint32_t group;
     if (v->group == 0)
@@ -63,7 +63,7 @@ static orr_status find_members(orr_astra_run *run, uint32_t rank, const orr_astr
 }
 
 /* Count of collectives of a group that a member has begun. NULL: out of memory. */
-static uint64_t *group_ordinal(orr_astra_run *run, const orr_communicator *members, uint32_t member)
+static uint64_t *group_ordinal(orr_astra_run *run, const orr_message_group *members, uint32_t member)
 {
     while (run->ordinals.n <= members->number)
         if (!orr_array_push(&run->ordinals, NULL))
@@ -74,7 +74,7 @@ static uint64_t *group_ordinal(orr_astra_run *run, const orr_communicator *membe
     return *counts != NULL ? &(*counts)[member] : NULL;
 }
 
-static uint32_t *head_of(const orr_astra_run *run, const orr_communicator *members,
+static uint32_t *head_of(const orr_astra_run *run, const orr_message_group *members,
                          uint64_t ordinal)
 {
     const uint64_t h =
@@ -82,11 +82,11 @@ static uint32_t *head_of(const orr_astra_run *run, const orr_communicator *membe
     return &run->task_heads[(uint32_t)(h >> 32) & run->task_mask];
 }
 
-static void count_widths(const orr_astra_run *run, const orr_plan *plan,
+static void count_widths(const orr_astra_run *run, const orr_collective_plan *plan,
                          orr_astra_collective *record)
 {
     const orr_astra_network *network = run->job->network;
-    const orr_communicator *members = plan->members;
+    const orr_message_group *members = plan->members;
     for (uint32_t d = 0; d < network->n_dims; d++)
         record->width[d] = 1;
     for (uint32_t i = 0; i < plan->n_lines; i++)
@@ -107,10 +107,10 @@ static void count_widths(const orr_astra_run *run, const orr_plan *plan,
     }
 }
 
-static orr_task *task_new(orr_astra_run *run, const orr_plan *plan, uint64_t ordinal, uint32_t rank,
+static orr_collective_task *task_new(orr_astra_run *run, const orr_collective_plan *plan, uint64_t ordinal, uint32_t rank,
                           const orr_astra_node *v)
 {
-    orr_task *task = orr_task_new(&run->messages, plan, ordinal);
+    orr_collective_task *task = orr_task_new(&run->messages, plan, ordinal);
     const orr_astra_collective record = {.rank = rank,
                                          .node = v->id,
                                          .collective = v->collective,
@@ -135,11 +135,11 @@ static orr_task *task_new(orr_astra_run *run, const orr_plan *plan, uint64_t ord
     return task;
 }
 
-static orr_task *task_of(orr_astra_run *run, const orr_plan *plan, uint64_t ordinal, uint32_t rank,
+static orr_collective_task *task_of(orr_astra_run *run, const orr_collective_plan *plan, uint64_t ordinal, uint32_t rank,
                          const orr_astra_node *v)
 {
     for (uint32_t i = *head_of(run, plan->members, ordinal); i != ORR_NONE;) {
-        orr_task *task = run->messages.tasks.at[i];
+        orr_collective_task *task = run->messages.tasks.at[i];
         if (task->plan == plan && task->ordinal == ordinal)
             return task;
         i = task->next_same;
@@ -147,7 +147,7 @@ static orr_task *task_of(orr_astra_run *run, const orr_plan *plan, uint64_t ordi
     return task_new(run, plan, ordinal, rank, v);
 }
 
-static void task_end(orr_astra_run *run, orr_task *task)
+static void task_end(orr_astra_run *run, orr_collective_task *task)
 {
     uint32_t *link = head_of(run, task->plan->members, task->ordinal);
     while (*link != task->number)
@@ -157,9 +157,9 @@ static void task_end(orr_astra_run *run, orr_task *task)
 }
 
 /* Orrery's own model: one piece of work from the last arrival on. */
-static void begin_model(orr_astra_run *run, orr_task *task)
+static void begin_model(orr_astra_run *run, orr_collective_task *task)
 {
-    const orr_communicator *members = task->plan->members;
+    const orr_message_group *members = task->plan->members;
     const orr_astra_collective *record = &run->records.at[task->record];
     const orr_astra_network *network = run->job->network;
     orr_span span = {.n_ranks = members->n, .n_levels = network->n_dims, .even = true};
@@ -177,7 +177,7 @@ static void begin_model(orr_astra_run *run, orr_task *task)
     for (uint32_t member = 0; member < n; member++) {
         const uint32_t rank = orr_communicator_rank(members, member);
         orr_messages_at(&run->messages, rank, run->messages.now_ns + price.ns,
-                        (orr_event){ORR_MESSAGE_NODE, rank, run->ranks[rank].comm_node});
+                        (orr_message_event){ORR_MESSAGE_NODE, rank, run->ranks[rank].comm_node});
     }
 }
 
@@ -185,8 +185,8 @@ void orr_astra_collective_begin(orr_astra_run *run, uint32_t rank, uint32_t node
 {
     orr_astra_state *state = &run->ranks[rank];
     const orr_astra_node *v = &state->program->nodes[node];
-    orr_communicator *members;
-    const orr_plan *plan;
+    orr_message_group *members;
+    const orr_collective_plan *plan;
     orr_astra_kind kind = ORR_ASTRA_ALL_REDUCE;
     orr_status status = find_members(run, rank, v, &members);
     if (status == ORR_OK && kind_of(v->collective, &kind))
@@ -204,7 +204,7 @@ void orr_astra_collective_begin(orr_astra_run *run, uint32_t rank, uint32_t node
         return;
     }
     uint64_t *ordinal = v->group == 0 ? &state->ordinal : group_ordinal(run, members, member);
-    orr_task *task = ordinal != NULL ? task_of(run, plan, (*ordinal)++, rank, v) : NULL;
+    orr_collective_task *task = ordinal != NULL ? task_of(run, plan, (*ordinal)++, rank, v) : NULL;
     if (task == NULL) {
         orr_astra_stop(run, orr_fail_memory(run->err));
         return;
@@ -218,13 +218,13 @@ void orr_astra_collective_begin(orr_astra_run *run, uint32_t rank, uint32_t node
     }
 }
 
-void orr_astra_collective_end(void *ctx, const orr_task *task, uint32_t member)
+void orr_astra_collective_end(void *ctx, const orr_collective_task *task, uint32_t member)
 {
     orr_astra_run *run = ctx;
-    const orr_communicator *members = task->plan->members;
+    const orr_message_group *members = task->plan->members;
     const uint32_t rank = orr_communicator_rank(members, member);
     orr_astra_state *state = &run->ranks[rank];
-    orr_task *own = state->task;
+    orr_collective_task *own = state->task;
     const uint32_t node = state->comm_node;
     run->records.at[task->record].end_ns = run->messages.now_ns;
     state->task = NULL;
@@ -233,9 +233,9 @@ void orr_astra_collective_end(void *ctx, const orr_task *task, uint32_t member)
     orr_astra_node_done(run, rank, node);
 }
 
-bool orr_astra_has_joined(const orr_astra_run *run, const orr_task *task, uint32_t member)
+bool orr_astra_has_joined(const orr_astra_run *run, const orr_collective_task *task, uint32_t member)
 {
-    const orr_communicator *members = task->plan->members;
+    const orr_message_group *members = task->plan->members;
     const orr_astra_state *state = &run->ranks[orr_communicator_rank(members, member)];
     if (state->task == task)
         return true;

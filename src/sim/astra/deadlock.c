@@ -14,9 +14,9 @@ typedef struct wait {
 } wait;
 
 /* The first member that has not come. */
-static uint32_t absent_member(const orr_astra_run *run, const orr_task *task)
+static uint32_t absent_member(const orr_astra_run *run, const orr_collective_task *task)
 {
-    const orr_communicator *members = task->plan->members;
+    const orr_message_group *members = task->plan->members;
     for (uint32_t m = 0; m < members->n; m++)
         if (!orr_astra_has_joined(run, task, m))
             return orr_communicator_rank(members, m);
@@ -37,9 +37,9 @@ static bool is_at(const orr_chunk *chunk, uint32_t phase, uint32_t n_phases)
 }
 
 /* Who of the member's line is not where the chunk needs it, and which chunk is there instead. */
-static bool crossing_at(const orr_task *task, uint32_t member, uint32_t chunk, crossing *ret)
+static bool crossing_at(const orr_collective_task *task, uint32_t member, uint32_t chunk, crossing *ret)
 {
-    const orr_plan *plan = task->plan;
+    const orr_collective_plan *plan = task->plan;
     const uint32_t phase = orr_task_chunk(task, member, chunk)->phase;
     const orr_line *line = &plan->lines[plan->phases[phase].line];
     const uint32_t first = member - orr_line_place(line, member) * line->stride;
@@ -64,9 +64,9 @@ static bool crossing_at(const orr_task *task, uint32_t member, uint32_t chunk, c
     return false;
 }
 
-static bool find_crossing(const orr_astra_run *run, const orr_task *task, crossing *ret)
+static bool find_crossing(const orr_astra_run *run, const orr_collective_task *task, crossing *ret)
 {
-    const orr_plan *plan = task->plan;
+    const orr_collective_plan *plan = task->plan;
     for (uint32_t member = 0; run->mode != ORR_ASTRA_MODEL && member < task->n_members; member++)
         for (uint32_t chunk = 0; chunk < plan->n_chunks; chunk++)
             if (orr_task_chunk(task, member, chunk)->state != 0 &&
@@ -155,7 +155,7 @@ orr_status orr_astra_explain_stall(const orr_astra_run *run, orr_error *err)
         }
     if (unfinished == 0)
         return ORR_OK;
-    const orr_task *task = run->ranks[rank].task;
+    const orr_collective_task *task = run->ranks[rank].task;
     crossing x;
     if (task != NULL && absent_member(run, task) == ORR_NONE && find_crossing(run, task, &x)) {
         char what[96];

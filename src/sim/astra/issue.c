@@ -81,7 +81,7 @@ static void start(orr_astra_run *run, uint32_t rank, uint32_t node)
             (run->job->system->replay_only && v->slot != ORR_ASTRA_CPU))
             state->compute_ns += v->duration_ns;
         orr_messages_at(&run->messages, rank, run->messages.now_ns + v->duration_ns,
-                        (orr_event){ORR_MESSAGE_NODE, rank, node});
+                        (orr_message_event){ORR_MESSAGE_NODE, rank, node});
     }
 }
 

@@ -53,7 +53,7 @@ typedef struct orr_astra_state {
     bool          busy[ORR_ASTRA_SLOTS], issuing, finished;
     uint32_t      in_flight, unfinished;
     uint32_t      comm_node;  /* in flight        */
-    orr_task     *task;       /* of it; NULL: none */
+    orr_collective_task     *task;       /* of it; NULL: none */
     uint64_t      ordinal;    /* collectives of all ranks so far */
     int64_t       finish_ns, compute_ns;
 } orr_astra_state;
@@ -102,10 +102,10 @@ void orr_astra_begin(orr_astra_run *run, uint32_t rank);
 void orr_astra_node_done(orr_astra_run *run, uint32_t rank, uint32_t node);
 /* astra_collective.c */
 void orr_astra_collective_begin(orr_astra_run *run, uint32_t rank, uint32_t node);
-void orr_astra_collective_end(void *ctx, const orr_task *task, uint32_t member);
+void orr_astra_collective_end(void *ctx, const orr_collective_task *task, uint32_t member);
 void orr_astra_collectives_done(orr_astra_run *run);
 /* Has the rank joined the task, or one that is later? */
-bool orr_astra_has_joined(const orr_astra_run *run, const orr_task *task, uint32_t member);
+bool orr_astra_has_joined(const orr_astra_run *run, const orr_collective_task *task, uint32_t member);
 /* astra_pair.c */
 void orr_astra_send(orr_astra_run *run, uint32_t rank, uint32_t node);
 void orr_astra_receive_node(orr_astra_run *run, uint32_t rank, uint32_t node);

@@ -73,7 +73,7 @@ void orr_astra_send(orr_astra_run *run, uint32_t rank, uint32_t node)
     orr_messages *m = &run->messages;
     const orr_astra_node *v = &run->ranks[rank].program->nodes[node];
     const uint32_t pair = pair_of(run, rank, v->peer, v);
-    const orr_event passed = {ORR_MESSAGE_PASSED, pair, node};
+    const orr_message_event passed = {ORR_MESSAGE_PASSED, pair, node};
     if (pair == ORR_NONE)
         return;
     run->n_messages++;
@@ -99,7 +99,7 @@ void orr_astra_receive_node(orr_astra_run *run, uint32_t rank, uint32_t node)
     if (pair->arrived > 0) {
         pair->arrived--;
         orr_message_queue_push(&run->messages.queue, run->messages.now_ns,
-                               (orr_event){ORR_MESSAGE_RECV, rank, node});
+                               (orr_message_event){ORR_MESSAGE_RECV, rank, node});
         return;
     }
     if (run->receives.n >= ORR_NONE ||

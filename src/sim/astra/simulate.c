@@ -72,12 +72,12 @@ static orr_status state_init(orr_astra_state *state, const orr_astra_program *pr
     return ORR_OK;
 }
 
-static void on_event(void *ctx, orr_event event)
+static void on_event(void *ctx, orr_message_event event)
 {
     orr_astra_run *run = ctx;
-    switch ((orr_message_kind)orr_what_kind(event.what)) {
+    switch ((orr_message_event_kind)orr_what_kind(event.what)) {
     case ORR_MESSAGE_NODE: {
-        const orr_task *task = run->ranks[event.who].task;
+        const orr_collective_task *task = run->ranks[event.who].task;
         const bool of_task = run->mode == ORR_ASTRA_MODEL && task != NULL &&
                              run->ranks[event.who].comm_node == event.index;
         if (of_task)
@@ -153,7 +153,7 @@ static bool fold_holds(const orr_astra_run *run)
     if (run->mode == ORR_ASTRA_MODEL)
         return true;
     for (size_t i = 0; i < run->planner.communicators.n; i++)
-        for (const orr_plan *plan = run->planner.communicators.at[i]->plans; plan != NULL;
+        for (const orr_collective_plan *plan = run->planner.communicators.at[i]->plans; plan != NULL;
              plan = plan->next)
             if (run->mode == ORR_ASTRA_AWARE ? !plan->symmetric_links : !plan->symmetric)
                 return false;

@@ -21,11 +21,11 @@ typedef orr_status measure(double *ret, bool *ret_direction, orr_error *err) ORR
 
 static double balanced(uint8_t balance, uint32_t queue_pairs, uint32_t failed, double flows)
 {
-    const orr_wire wire = {.balance = balance, .queue_pairs = queue_pairs, .paths = 16,
+    const orr_wire transport = {.balance = balance, .queue_pairs = queue_pairs, .paths = 16,
                            .failed = failed};
     const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = FABRIC_NS, .devices = flows};
-    return orr_wire_effect_of(&wire, &place).frac;
+    return orr_wire_effect_of(&transport, &place).frac;
 }
 
 static orr_status ecmp(double *ret, bool *ret_direction, orr_error *err)
@@ -95,10 +95,10 @@ static orr_status bounded(double *ret, bool *ret_direction, orr_error *err)
 
 static orr_status chunk(double *ret, bool *ret_direction, orr_error *err)
 {
-    const orr_wire wire = {.queue_pairs = 1, .outstanding = 1, .segment_bytes = 128e3};
+    const orr_wire transport = {.queue_pairs = 1, .outstanding = 1, .segment_bytes = 128e3};
     const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = BUILDINGS_NS, .devices = 1};
-    const orr_wire_effect effect = orr_wire_effect_of(&wire, &place);
+    const orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
     (void)err;
     *ret = orr_wire_message_frac(&effect, &place, 128e6) * PORT / 1e9;
     *ret_direction = *ret < PORT / 1e9;
@@ -107,10 +107,10 @@ static orr_status chunk(double *ret, bool *ret_direction, orr_error *err)
 
 static orr_status half_a_window(double *ret, bool *ret_direction, orr_error *err)
 {
-    const orr_wire wire = {.queue_pairs = 1, .outstanding = 25, .segment_bytes = 1e6};
+    const orr_wire transport = {.queue_pairs = 1, .outstanding = 25, .segment_bytes = 1e6};
     const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = 1e6, .devices = 1};
-    const orr_wire_effect effect = orr_wire_effect_of(&wire, &place);
+    const orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
     (void)err;
     *ret = 100 * orr_wire_message_frac(&effect, &place, 100e9);
     *ret_direction = *ret < 99;
@@ -175,22 +175,22 @@ static orr_status incast_with_credits(double *ret, bool *ret_direction, orr_erro
 
 static orr_status one_plane(double *ret, bool *ret_direction, orr_error *err)
 {
-    const orr_wire wire = {.balance = ORR_BALANCE_ADAPTIVE, .paths = 76, .failed = 1};
+    const orr_wire transport = {.balance = ORR_BALANCE_ADAPTIVE, .paths = 76, .failed = 1};
     const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 2.8,
                                   .round_trip_ns = BUILDINGS_NS, .devices = 24576};
     (void)err;
-    *ret = 100 * (1 - orr_wire_effect_of(&wire, &place).frac);
+    *ret = 100 * (1 - orr_wire_effect_of(&transport, &place).frac);
     *ret_direction = *ret > 0;
     return ORR_OK;
 }
 
 static orr_status strict_marks(double *ret, bool *ret_direction, orr_error *err)
 {
-    const orr_wire wire = {.congestion = ORR_CONGESTION_DCQCN};
+    const orr_wire transport = {.congestion = ORR_CONGESTION_DCQCN};
     const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = FABRIC_NS, .devices = 1};
     (void)err;
-    *ret = 100 * (1 - orr_wire_effect_of(&wire, &place).frac);
+    *ret = 100 * (1 - orr_wire_effect_of(&transport, &place).frac);
     *ret_direction = *ret > 0;
     return ORR_OK;
 }

@@ -19,7 +19,7 @@ static bool class_of(const orr_sim_work *work, uint8_t *ret)
 }
 
 /* Devices of a graph, numbered from 0 in order of appearance. */
-static orr_status number_devices(orr_dynamic *d, uint32_t graph, const orr_program *program,
+static orr_status number_devices(orr_dynamic *d, uint32_t graph, const orr_sim_program *program,
                                  orr_error *err)
 {
     enum { MOST = 1024 }; /* devices of one rank: searched one by one */
@@ -71,7 +71,7 @@ static orr_status share_devices(orr_dynamic *d, const orr_engine *e, orr_error *
     return orr_overlap_init(&d->overlap, n, slow_ppm, err);
 }
 
-orr_status orr_dynamic_new(const orr_engine *engine, const orr_pricer *pricer, orr_dynamic **ret,
+orr_status orr_dynamic_new(const orr_engine *engine, const orr_transfer_pricer *pricer, orr_dynamic **ret,
                            orr_error *err)
 {
     const orr_sim_options *options = engine->options;
@@ -137,7 +137,7 @@ static void occupy(orr_engine *e, uint32_t task, uint32_t actor, uint32_t work)
 
 bool orr_dynamic_takes_work(orr_engine *e, uint32_t actor, uint32_t work, int64_t start_ns)
 {
-    orr_overlap_task task = {.actor = actor, .work = work, .meeting = ORR_NONE};
+    orr_overlap_task task = {.actor = actor, .work = work, .rendezvous = ORR_NONE};
     uint32_t id;
     task.duration_ns = orr_work_ns(&e->actors[actor], work);
     if (!e->dynamic->shares_devices || task.duration_ns == 0 ||
@@ -148,14 +148,14 @@ bool orr_dynamic_takes_work(orr_engine *e, uint32_t actor, uint32_t work, int64_
     return true;
 }
 
-bool orr_dynamic_takes_meeting(orr_engine *e, uint32_t meeting)
+bool orr_dynamic_takes_meeting(orr_engine *e, uint32_t rendezvous)
 {
-    const orr_rendezvous *m = &e->meetings.at[meeting];
-    const orr_seat *seats = &e->meetings.seats[m->first_seat];
-    const bool flows = e->meetings.moved != NULL && e->meetings.moved[meeting].flows;
+    const orr_rendezvous *m = &e->rendezvous.at[rendezvous];
+    const orr_seat *seats = &e->rendezvous.seats[m->first_seat];
+    const bool flows = e->rendezvous.moved != NULL && e->rendezvous.moved[rendezvous].flows;
     orr_overlap_task task = {.actor = seats[m->count - 1].actor,
                      .work = seats[m->count - 1].work,
-                     .meeting = meeting,
+                     .rendezvous = rendezvous,
                      .duration_ns = m->transfer_ns,
                      .class = ORR_TASK_COMM};
     uint32_t id;
@@ -172,8 +172,8 @@ static void finish(orr_engine *e, uint32_t id, int64_t now_ns)
 {
     const orr_overlap_task task = e->dynamic->overlap.tasks.at[id];
     orr_overlap_stop(&e->dynamic->overlap, id, now_ns);
-    if (task.meeting != ORR_NONE)
-        orr_engine_end_meeting(e, task.meeting, now_ns);
+    if (task.rendezvous != ORR_NONE)
+        orr_engine_end_meeting(e, task.rendezvous, now_ns);
     else
         orr_engine_say(e, task.actor,
                        e->actors[task.actor].script->program->works[task.work].end, now_ns);
@@ -187,13 +187,13 @@ static void take_event(orr_engine *e, const orr_queue_event *event)
         finish(e, event->id, event->at_ns);
         return;
     }
-    const uint32_t meeting = task->meeting;
-    if (meeting != ORR_NONE && e->meetings.moved != NULL && e->meetings.moved[meeting].flows)
+    const uint32_t rendezvous = task->rendezvous;
+    if (rendezvous != ORR_NONE && e->rendezvous.moved != NULL && e->rendezvous.moved[rendezvous].flows)
         task->state = ORR_TASK_FLOWS;
     const bool flows = task->state == ORR_TASK_FLOWS;
     orr_overlap_start(&d->overlap, event->id, event->at_ns, event->rank, event->node);
     if (flows)
-        d->status = orr_dynamic_send(e, meeting, event->id, event->at_ns);
+        d->status = orr_dynamic_send(e, rendezvous, event->id, event->at_ns);
 }
 
 /* The network goes first where times tie: what it ends may begin something at that time. */

@@ -2,7 +2,7 @@
 #include "sim/engine/contention.h"
 
 /* The ranks that take part, in the order of the group; of a send and its recv, the sender first. */
-static bool list_members(orr_engine *e, const orr_moved *moved, uint32_t meeting)
+static bool list_members(orr_engine *e, const orr_rendezvous_transfer *moved, uint32_t rendezvous)
 {
     const orr_grouping *grouping = &e->ensemble->groupings[moved->grouping];
     orr_dynamic *d = e->dynamic;
@@ -17,14 +17,14 @@ static bool list_members(orr_engine *e, const orr_moved *moved, uint32_t meeting
             continue;
         const uint32_t call =
             orr_script_call(e->actors[a].script, moved->grouping, moved->ordinal);
-        if (call == ORR_NONE || e->meetings.of_call[e->actors[a].first_call + call] != meeting)
+        if (call == ORR_NONE || e->rendezvous.of_call[e->actors[a].first_call + call] != rendezvous)
             continue;
         d->members.at[d->members.n++] = grouping->members[i];
     }
     return true;
 }
 
-static bool receives(const orr_engine *e, uint32_t rank, const orr_moved *moved)
+static bool receives(const orr_engine *e, uint32_t rank, const orr_rendezvous_transfer *moved)
 {
     const orr_script *script = e->actors[e->actor_of_rank[rank]].script;
     const uint32_t call = orr_script_call(script, moved->grouping, moved->ordinal);
@@ -33,11 +33,11 @@ static bool receives(const orr_engine *e, uint32_t rank, const orr_moved *moved)
     return comm != NULL && comm->collective == ORR_COLL_RECV;
 }
 
-orr_status orr_dynamic_send(orr_engine *e, uint32_t meeting, uint32_t task, int64_t now_ns)
+orr_status orr_dynamic_send(orr_engine *e, uint32_t rendezvous, uint32_t task, int64_t now_ns)
 {
-    const orr_moved *moved = &e->meetings.moved[meeting];
+    const orr_rendezvous_transfer *moved = &e->rendezvous.moved[rendezvous];
     orr_dynamic *d = e->dynamic;
-    if (!list_members(e, moved, meeting))
+    if (!list_members(e, moved, rendezvous))
         return orr_fail_memory(d->err);
     uint32_t *members = d->members.at;
     const uint32_t n = (uint32_t)d->members.n;

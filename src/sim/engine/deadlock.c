@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 
-/* Who waits for whom when not all points were settled. From a rank that is stuck: the meeting in
- * which it waits, a member that has not come, the meeting in which that one waits, and so on
+/* Who waits for whom when not all points were settled. From a rank that is stuck: the rendezvous in
+ * which it waits, a member that has not come, the rendezvous in which that one waits, and so on
  * until a place comes up again. Ranks are real ones, also where the simulation was folded. */
 typedef struct step {
     uint32_t rank, work; /* waits in this work */
@@ -15,28 +15,28 @@ typedef struct step {
     uint32_t previous;   /* step of the same rank, or ORR_NONE */
 } step;
 
-typedef struct inquest {
+typedef struct search {
     const orr_engine *engine;
     const orr_fold   *fold;
     orr_array(step)   steps;
     uint32_t         *last_step; /* shape (R) */
     uint32_t         *first;     /* edges that lead to a point, of the program looked at */
     orr_point_id     *from;
-    const orr_program *program;
-} inquest;
+    const orr_sim_program *program;
+} search;
 
-static const orr_actor *actor_of(const inquest *q, uint32_t rank)
+static const orr_actor *actor_of(const search *q, uint32_t rank)
 {
     return &q->engine->actors[q->fold->class_of_rank[rank]];
 }
 
-static bool settled(const inquest *q, const orr_actor *actor, orr_point_id p)
+static bool settled(const search *q, const orr_actor *actor, orr_point_id p)
 {
     return q->engine->waits[actor->first_point + p] == 0;
 }
 
 /* Edges and works that lead to each point, as the points that they come from. */
-static bool turn_round(inquest *q, const orr_program *program)
+static bool turn_round(search *q, const orr_sim_program *program)
 {
     if (q->program == program)
         return true;
@@ -64,7 +64,7 @@ static bool turn_round(inquest *q, const orr_program *program)
 }
 
 /* A work that starts at p, is not over and ends at `end`. */
-static uint32_t work_between(const orr_program *program, orr_point_id p, orr_point_id end)
+static uint32_t work_between(const orr_sim_program *program, orr_point_id p, orr_point_id end)
 {
     const uint32_t w = program->work_at[p];
     return w != ORR_NONE && program->works[w].end == end ? w : ORR_NONE;
@@ -72,9 +72,9 @@ static uint32_t work_between(const orr_program *program, orr_point_id p, orr_poi
 
 /* Backward from a point that was not settled to the work in which the rank waits. ORR_NONE: the
  * points wait for one another. */
-static uint32_t where_it_waits(inquest *q, const orr_actor *actor, orr_point_id p)
+static uint32_t where_it_waits(search *q, const orr_actor *actor, orr_point_id p)
 {
-    const orr_program *program = actor->script->program;
+    const orr_sim_program *program = actor->script->program;
     for (uint32_t n = 0; n <= program->n_points; n++) {
         orr_point_id before = ORR_NONE;
         for (uint32_t i = q->first[p]; i < q->first[p + 1]; i++) {
@@ -83,10 +83,10 @@ static uint32_t where_it_waits(inquest *q, const orr_actor *actor, orr_point_id 
             if (!settled(q, actor, from))
                 before = from;
             else if (w != ORR_NONE && actor->script->call_of_work[w] != ORR_NONE) {
-                const uint32_t id = q->engine->meetings.of_call[actor->first_call +
+                const uint32_t id = q->engine->rendezvous.of_call[actor->first_call +
                                                                 actor->script->call_of_work[w]];
                 if (id != ORR_NONE &&
-                    q->engine->meetings.at[id].arrived < q->engine->meetings.at[id].count)
+                    q->engine->rendezvous.at[id].arrived < q->engine->rendezvous.at[id].count)
                     return w;
             }
         }
@@ -97,14 +97,14 @@ static uint32_t where_it_waits(inquest *q, const orr_actor *actor, orr_point_id 
     return ORR_NONE;
 }
 
-/* Does the rank take part in the meeting, and has it not come? With which work would it? */
-static bool is_missing(const inquest *q, uint32_t rank, const orr_call *meeting,
+/* Does the rank take part in the rendezvous, and has it not come? With which work would it? */
+static bool is_missing(const search *q, uint32_t rank, const orr_comm_work *rendezvous,
                        uint32_t *ret_work)
 {
     if (q->fold->class_of_rank[rank] == ORR_NONE)
         return false;
     const orr_actor *actor = actor_of(q, rank);
-    const uint32_t call = orr_script_call(actor->script, meeting->grouping, meeting->ordinal);
+    const uint32_t call = orr_script_call(actor->script, rendezvous->grouping, rendezvous->ordinal);
     if (call == ORR_NONE)
         return false;
     *ret_work = actor->script->calls[call].work;
@@ -112,10 +112,10 @@ static bool is_missing(const inquest *q, uint32_t rank, const orr_call *meeting,
 }
 
 /* A member that has not come, and the work with which it would; one met before if there is one. */
-static uint32_t missing_member(const inquest *q, uint32_t rank, uint32_t work, uint32_t *ret_work)
+static uint32_t missing_member(const search *q, uint32_t rank, uint32_t work, uint32_t *ret_work)
 {
     const orr_script *script = actor_of(q, rank)->script;
-    const orr_call *call = &script->calls[script->call_of_work[work]];
+    const orr_comm_work *call = &script->calls[script->call_of_work[work]];
     const orr_grouping *grouping = &q->engine->ensemble->groupings[call->grouping];
     const uint32_t group = grouping->group_of[rank];
     uint32_t found = ORR_NONE;
@@ -133,7 +133,7 @@ static uint32_t missing_member(const inquest *q, uint32_t rank, uint32_t work, u
     return found;
 }
 
-static uint32_t find_step(const inquest *q, uint32_t rank, uint32_t work)
+static uint32_t find_step(const search *q, uint32_t rank, uint32_t work)
 {
     uint32_t s = q->last_step[rank];
     while (s != ORR_NONE && q->steps.at[s].work != work)
@@ -143,7 +143,7 @@ static uint32_t find_step(const inquest *q, uint32_t rank, uint32_t work)
 
 /* "'all_reduce' (node 12) of group dp" */
 enum { PLACE_BYTES = 160 };
-static void describe_place(const inquest *q, const step *s, char place[PLACE_BYTES])
+static void describe_place(const search *q, const step *s, char place[PLACE_BYTES])
 {
     const orr_script *script = actor_of(q, s->rank)->script;
     const orr_graph *graph = script->program->graph;
@@ -154,7 +154,7 @@ static void describe_place(const inquest *q, const step *s, char place[PLACE_BYT
              orr_graph_str(graph, graph->name[node]), node, name && *name ? name : "(no name)");
 }
 
-static orr_status fail_with_cycle(const inquest *q, uint32_t from, orr_error *err)
+static orr_status fail_with_cycle(const search *q, uint32_t from, orr_error *err)
 {
     enum { TOLD = 3 };
     const step *cycle = &q->steps.at[from];
@@ -174,7 +174,7 @@ static orr_status fail_with_cycle(const inquest *q, uint32_t from, orr_error *er
     return orr_fail(err, ORR_INVALID, "deadlock: %s", text);
 }
 
-static orr_status investigate(inquest *q, uint32_t rank, orr_point_id point, orr_error *err)
+static orr_status investigate(search *q, uint32_t rank, orr_point_id point, orr_error *err)
 {
     for (;;) {
         const orr_actor *actor = actor_of(q, rank);
@@ -199,7 +199,7 @@ static orr_status investigate(inquest *q, uint32_t rank, orr_point_id point, orr
     }
 }
 
-static orr_status first_stuck(const orr_engine *engine, const orr_fold *fold, inquest *q,
+static orr_status first_stuck(const orr_engine *engine, const orr_fold *fold, search *q,
                               orr_error *err)
 {
     for (uint32_t a = 0; a < engine->n_actors; a++) {
@@ -216,7 +216,7 @@ orr_status orr_engine_check(const orr_engine *engine, const orr_fold *fold, orr_
     if (engine->n_settled == engine->n_points)
         return ORR_OK;
     const uint32_t n_ranks = engine->ensemble->n_ranks;
-    inquest q = {.engine = engine,
+    search q = {.engine = engine,
                  .fold = fold,
                  .last_step = orr_malloc(n_ranks * sizeof *q.last_step)};
     orr_status status = ORR_OK;

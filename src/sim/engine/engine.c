@@ -27,9 +27,9 @@ int64_t orr_work_ns(const orr_actor *actor, uint32_t work)
 
 void orr_engine_end_meeting(orr_engine *e, uint32_t id, int64_t end_ns)
 {
-    const orr_rendezvous *meeting = &e->meetings.at[id];
-    for (uint32_t i = 0; i < meeting->count; i++) {
-        const orr_seat seat = e->meetings.seats[meeting->first_seat + i];
+    const orr_rendezvous *rendezvous = &e->rendezvous.at[id];
+    for (uint32_t i = 0; i < rendezvous->count; i++) {
+        const orr_seat seat = e->rendezvous.seats[rendezvous->first_seat + i];
         const orr_sim_work *work = &e->actors[seat.actor].script->program->works[seat.work];
         orr_engine_say(e, seat.actor, work->end, end_ns);
     }
@@ -41,28 +41,28 @@ static void begin_work(orr_engine *e, uint32_t actor_id, uint32_t work_id, int64
     const orr_sim_work *work = &actor->script->program->works[work_id];
     const uint32_t call = actor->script->call_of_work[work_id];
     const uint32_t id =
-        call == ORR_NONE ? ORR_NONE : e->meetings.of_call[actor->first_call + call];
+        call == ORR_NONE ? ORR_NONE : e->rendezvous.of_call[actor->first_call + call];
     if (id == ORR_NONE) {
         if (e->dynamic != NULL && orr_dynamic_takes_work(e, actor_id, work_id, now_ns))
             return;
         orr_engine_say(e, actor_id, work->end, orr_after_ns(now_ns, orr_work_ns(actor, work_id)));
         return;
     }
-    orr_rendezvous *meeting = &e->meetings.at[id];
-    e->meetings.seats[meeting->first_seat + meeting->arrived++] = (orr_seat){actor_id, work_id};
-    if (now_ns > meeting->start_ns)
-        meeting->start_ns = now_ns;
-    if (meeting->arrived < meeting->count)
+    orr_rendezvous *rendezvous = &e->rendezvous.at[id];
+    e->rendezvous.seats[rendezvous->first_seat + rendezvous->arrived++] = (orr_seat){actor_id, work_id};
+    if (now_ns > rendezvous->start_ns)
+        rendezvous->start_ns = now_ns;
+    if (rendezvous->arrived < rendezvous->count)
         return;
     if (e->dynamic == NULL || !orr_dynamic_takes_meeting(e, id))
-        orr_engine_end_meeting(e, id, orr_after_ns(meeting->start_ns, meeting->transfer_ns));
+        orr_engine_end_meeting(e, id, orr_after_ns(rendezvous->start_ns, rendezvous->transfer_ns));
 }
 
 /* Follow one actor from a settled point, as long as the next point is its own. */
-static void follow(orr_engine *e, orr_ready from)
+static void follow(orr_engine *e, orr_settled_point from)
 {
     const orr_actor *actor = &e->actors[from.actor];
-    const orr_program *program = actor->script->program;
+    const orr_sim_program *program = actor->script->program;
     const orr_edge *edges = actor->script->edges;
     int64_t *time_ns = e->time_ns + actor->first_point;
     uint32_t *waits = e->waits + actor->first_point;
@@ -82,7 +82,7 @@ static void follow(orr_engine *e, orr_ready from)
             if (--waits[to] > 0)
                 continue;
             if (next != ORR_NONE &&
-                !orr_array_push(&e->ready, ((orr_ready){from.actor, next})))
+                !orr_array_push(&e->ready, ((orr_settled_point){from.actor, next})))
                 e->no_memory = true;
             next = to;
         }
@@ -106,7 +106,7 @@ static void begin_actor(orr_engine *e, uint32_t a)
 {
     const orr_actor *actor = &e->actors[a];
     for (uint32_t p = actor->script->program->n_points; p-- > 0;)
-        if (actor->script->waits[p] == 0 && !orr_array_push(&e->ready, ((orr_ready){a, p})))
+        if (actor->script->waits[p] == 0 && !orr_array_push(&e->ready, ((orr_settled_point){a, p})))
             e->no_memory = true;
 }
 
@@ -168,13 +168,13 @@ static orr_status fill_points(orr_engine *e, orr_error *err)
 
 orr_status orr_engine_init(orr_engine *engine, const orr_ensemble *ensemble,
                            const orr_sim_options *options, const orr_script *scripts,
-                           const orr_fold *fold, orr_pricer *pricer, orr_error *err)
+                           const orr_fold *fold, orr_transfer_pricer *pricer, orr_error *err)
 {
     *engine = (orr_engine){
         .ensemble = ensemble, .options = options, .actor_of_rank = fold->class_of_rank};
     ORR_TRY(lay_out(engine, scripts, fold, err));
     ORR_TRY(fill_points(engine, err));
-    ORR_TRY(orr_rendezvous_find(ensemble, fold, engine->actors, pricer, &engine->meetings, err));
+    ORR_TRY(orr_rendezvous_find(ensemble, fold, engine->actors, pricer, &engine->rendezvous, err));
     return orr_dynamic_new(engine, pricer, &engine->dynamic, err);
 }
 
@@ -183,7 +183,7 @@ void orr_engine_done(orr_engine *engine)
     orr_free(engine->actors);
     orr_free(engine->time_ns);
     orr_free(engine->waits);
-    orr_rendezvous_done(&engine->meetings);
+    orr_rendezvous_done(&engine->rendezvous);
     orr_dynamic_free(engine->dynamic);
     orr_array_done(&engine->ready);
     *engine = (orr_engine){0};

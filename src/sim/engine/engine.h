@@ -12,10 +12,10 @@
  * points are settled in any order that a stack gives (run by run of one actor, which keeps to the
  * cache), without a queue of events. Only works whose length depends on what else goes on meanwhile
  * need one: see dynamic.h. */
-typedef struct orr_ready {
+typedef struct orr_settled_point {
     uint32_t     actor;
     orr_point_id point;
-} orr_ready;
+} orr_settled_point;
 
 typedef struct orr_dynamic orr_dynamic;
 
@@ -28,9 +28,9 @@ typedef struct orr_engine {
     int64_t              *time_ns;  /* shape (n_points): the latest said so far */
     uint32_t             *waits;    /* shape (n_points): how many have yet to say */
     const uint32_t       *actor_of_rank; /* shape (R); ORR_NONE: none */
-    orr_rendezvous_table  meetings;
+    orr_rendezvous_table  rendezvous;
     orr_dynamic          *dynamic;  /* NULL: the length of every work is known */
-    orr_array(orr_ready)  ready;    /* settled, and not yet followed */
+    orr_array(orr_settled_point)  ready;    /* settled, and not yet followed */
     uint64_t              n_settled;
     bool                  no_memory;
 } orr_engine;
@@ -39,7 +39,7 @@ typedef struct orr_engine {
  * orr_engine_done(). Errors: NO_MEMORY, LIMIT. */
 orr_status orr_engine_init(orr_engine *engine, const orr_ensemble *ensemble,
                            const orr_sim_options *options, const orr_script *scripts,
-                           const orr_fold *fold, orr_pricer *pricer,
+                           const orr_fold *fold, orr_transfer_pricer *pricer,
                            orr_error *err) ORR_MUST_CHECK;
 /* Settle all that can be. Errors: NO_MEMORY; LIMIT: a time beyond 2^63 ns. Whether all was
  * settled is for orr_engine_check(). */
@@ -60,8 +60,8 @@ static inline int64_t orr_after_ns(int64_t time_ns, int64_t lag_ns)
 /* How long a work that meets nobody takes on its actor. */
 int64_t orr_work_ns(const orr_actor *actor, uint32_t work);
 
-/* A meeting is over, for all its members. */
-void orr_engine_end_meeting(orr_engine *engine, uint32_t meeting, int64_t end_ns);
+/* A rendezvous is over, for all its members. */
+void orr_engine_end_meeting(orr_engine *engine, uint32_t rendezvous, int64_t end_ns);
 
 /* A time is said to a point. */
 static inline void orr_engine_say(orr_engine *engine, uint32_t actor, orr_point_id point,
@@ -71,7 +71,7 @@ static inline void orr_engine_say(orr_engine *engine, uint32_t actor, orr_point_
     if (time_ns > engine->time_ns[at])
         engine->time_ns[at] = time_ns;
     if (--engine->waits[at] == 0 &&
-        !orr_array_push(&engine->ready, ((orr_ready){actor, point})))
+        !orr_array_push(&engine->ready, ((orr_settled_point){actor, point})))
         engine->no_memory = true;
 }
 

@@ -5,10 +5,10 @@
 
 enum { MILLION = 1000000 };
 
-orr_status orr_overlap_init(orr_overlap *o, size_t n_devices,
+orr_status orr_overlap_init(orr_interference *o, size_t n_devices,
                             const uint32_t slow_ppm[ORR_TASK_CLASSES], orr_error *err)
 {
-    *o = (orr_overlap){.free_task = ORR_NONE, .free_occupant = ORR_NONE};
+    *o = (orr_interference){.free_task = ORR_NONE, .free_occupant = ORR_NONE};
     o->devices = orr_calloc(n_devices + 1, sizeof *o->devices);
     if (o->devices == NULL)
         return orr_fail_memory(err);
@@ -20,7 +20,7 @@ orr_status orr_overlap_init(orr_overlap *o, size_t n_devices,
     return ORR_OK;
 }
 
-void orr_overlap_done(orr_overlap *o)
+void orr_overlap_done(orr_interference *o)
 {
     orr_queue_done(&o->queue);
     orr_array_done(&o->tasks);
@@ -29,7 +29,7 @@ void orr_overlap_done(orr_overlap *o)
     o->devices = NULL;
 }
 
-uint32_t orr_overlap_add(orr_overlap *o, const orr_overlap_task *task, int64_t at_ns, uint32_t rank,
+uint32_t orr_overlap_add(orr_interference *o, const orr_overlap_task *task, int64_t at_ns, uint32_t rank,
                          uint32_t node)
 {
     uint32_t id = o->free_task;
@@ -48,7 +48,7 @@ uint32_t orr_overlap_add(orr_overlap *o, const orr_overlap_task *task, int64_t a
     return id;
 }
 
-bool orr_overlap_occupy(orr_overlap *o, uint32_t task, uint32_t device)
+bool orr_overlap_occupy(orr_interference *o, uint32_t task, uint32_t device)
 {
     uint32_t id = o->free_occupant;
     if (id != ORR_NONE) {
@@ -82,19 +82,19 @@ static void work_until(orr_overlap_task *task, int64_t now_ns)
     task->since_ns = now_ns;
 }
 
-static void choose_rate(const orr_overlap *o, orr_overlap_task *task)
+static void choose_rate(const orr_interference *o, orr_overlap_task *task)
 {
     task->rate = task->n_busy > 0 ? MILLION : o->slow_ppm[task->class];
 }
 
-static void requeue(orr_overlap *o, uint32_t id)
+static void requeue(orr_interference *o, uint32_t id)
 {
     const orr_queue_event *old = &o->queue.heap[o->queue.place[id]];
     orr_queue_put(&o->queue, (orr_queue_event){end_ns(&o->tasks.at[id]), old->rank, old->node, id});
 }
 
 /* On one of its devices the other class began (+1) or ended (-1). */
-static void disturb(orr_overlap *o, uint32_t id, int by, int64_t now_ns)
+static void disturb(orr_interference *o, uint32_t id, int by, int64_t now_ns)
 {
     orr_overlap_task *task = &o->tasks.at[id];
     const uint32_t was = task->n_busy;
@@ -106,14 +106,14 @@ static void disturb(orr_overlap *o, uint32_t id, int by, int64_t now_ns)
     requeue(o, id);
 }
 
-static void disturb_all(orr_overlap *o, uint32_t device, int class, int by, int64_t now_ns)
+static void disturb_all(orr_interference *o, uint32_t device, int class, int by, int64_t now_ns)
 {
     for (uint32_t i = o->devices[device].first[class]; i != ORR_NONE;
          i = o->occupants.at[i].next_here)
         disturb(o, o->occupants.at[i].task, by, now_ns);
 }
 
-static void enter(orr_overlap *o, uint32_t i, int class, int64_t now_ns)
+static void enter(orr_interference *o, uint32_t i, int class, int64_t now_ns)
 {
     orr_occupant *occupant = &o->occupants.at[i];
     orr_shared_device *device = &o->devices[occupant->device];
@@ -126,7 +126,7 @@ static void enter(orr_overlap *o, uint32_t i, int class, int64_t now_ns)
         disturb_all(o, occupant->device, !class, 1, now_ns);
 }
 
-static void leave(orr_overlap *o, uint32_t i, int class, int64_t now_ns)
+static void leave(orr_interference *o, uint32_t i, int class, int64_t now_ns)
 {
     const orr_occupant *occupant = &o->occupants.at[i];
     orr_shared_device *device = &o->devices[occupant->device];
@@ -140,7 +140,7 @@ static void leave(orr_overlap *o, uint32_t i, int class, int64_t now_ns)
         disturb_all(o, occupant->device, !class, -1, now_ns);
 }
 
-void orr_overlap_start(orr_overlap *o, uint32_t id, int64_t now_ns, uint32_t rank, uint32_t node)
+void orr_overlap_start(orr_interference *o, uint32_t id, int64_t now_ns, uint32_t rank, uint32_t node)
 {
     orr_overlap_task *task = &o->tasks.at[id];
     task->since_ns = now_ns;
@@ -157,7 +157,7 @@ void orr_overlap_start(orr_overlap *o, uint32_t id, int64_t now_ns, uint32_t ran
     orr_queue_put(&o->queue, (orr_queue_event){end_ns(task), rank, node, id});
 }
 
-void orr_overlap_stop(orr_overlap *o, uint32_t id, int64_t now_ns)
+void orr_overlap_stop(orr_interference *o, uint32_t id, int64_t now_ns)
 {
     orr_overlap_task *task = &o->tasks.at[id];
     for (uint32_t i = task->occupant, next; i != ORR_NONE; i = next) {

@@ -28,7 +28,7 @@ typedef struct orr_overlap_task {
     uint32_t n_busy;   /* its devices where the other class runs */
     uint32_t occupant; /* the first of its devices, or ORR_NONE; in a free task the next free one */
     uint32_t actor, work; /* who arrived last; names the task where times tie */
-    uint32_t meeting;  /* or ORR_NONE                  */
+    uint32_t rendezvous;  /* or ORR_NONE                  */
     int64_t  duration_ns; /* alone */
     uint8_t  class;    /* orr_task_class               */
     uint8_t  state;    /* orr_task_state               */
@@ -46,31 +46,31 @@ typedef struct orr_shared_device {
     uint32_t first[ORR_TASK_CLASSES]; /* occupant, or ORR_NONE */
 } orr_shared_device;
 
-typedef struct orr_overlap {
+typedef struct orr_interference {
     orr_queue                queue;
     orr_array(orr_overlap_task)      tasks;
     orr_array(orr_occupant)  occupants;
     uint32_t                 free_task, free_occupant; /* ORR_NONE: none */
     orr_shared_device       *devices; /* shape (n_devices) */
     uint32_t                 slow_ppm[ORR_TASK_CLASSES]; /* at least 10^6 */
-} orr_overlap;
+} orr_interference;
 
 /* Free with orr_overlap_done(), also after a failure. */
-orr_status orr_overlap_init(orr_overlap *o, size_t n_devices,
+orr_status orr_overlap_init(orr_interference *o, size_t n_devices,
                             const uint32_t slow_ppm[ORR_TASK_CLASSES],
                             orr_error *err) ORR_MUST_CHECK;
-void orr_overlap_done(orr_overlap *o);
+void orr_overlap_done(orr_interference *o);
 
 /* A new task, due at at_ns; its number, or ORR_NONE: out of memory. `rank`, `node`: order at one
  * time. */
-uint32_t orr_overlap_add(orr_overlap *o, const orr_overlap_task *task, int64_t at_ns, uint32_t rank,
+uint32_t orr_overlap_add(orr_interference *o, const orr_overlap_task *task, int64_t at_ns, uint32_t rank,
                          uint32_t node);
 /* The task will run on this device. False: out of memory. */
-bool orr_overlap_occupy(orr_overlap *o, uint32_t task, uint32_t device);
+bool orr_overlap_occupy(orr_interference *o, uint32_t task, uint32_t device);
 /* It begins on all its devices; its end is in the queue unless its state is FLOWS, whose end
  * somebody else says. */
-void orr_overlap_start(orr_overlap *o, uint32_t task, int64_t now_ns, uint32_t rank, uint32_t node);
+void orr_overlap_start(orr_interference *o, uint32_t task, int64_t now_ns, uint32_t rank, uint32_t node);
 /* It ends, and its number is free. */
-void orr_overlap_stop(orr_overlap *o, uint32_t task, int64_t now_ns);
+void orr_overlap_stop(orr_interference *o, uint32_t task, int64_t now_ns);
 
 #endif /* ORR_SIM_OVERLAP_H */

@@ -14,27 +14,27 @@ typedef struct entry {
 } entry;
 
 /* A graph of the group, and the rendezvous of its calls. */
-typedef struct cast {
+typedef struct graph_calls {
     const orr_script *script;
     uint32_t begin, end; /* its calls in this grouping      */
     uint32_t first;      /* row of `ids` of the first call  */
-    bool     takes_part; /* in the meeting that is priced   */
-} cast;
+    bool     takes_part; /* in the rendezvous that is priced   */
+} graph_calls;
 
 typedef struct finder {
     const orr_ensemble *ensemble;
     const orr_fold     *fold;
     const orr_actor    *actors;
-    orr_pricer         *pricer;
+    orr_transfer_pricer         *pricer;
     uint32_t           *of_call;
     orr_array(orr_rendezvous) found;
-    orr_array(orr_moved) moved;  /* beside `found` where there are flows */
+    orr_array(orr_rendezvous_transfer) moved;  /* beside `found` where there are flows */
     orr_array(uint32_t) ranks;   /* who takes part                       */
     orr_array(uint32_t) classes; /* of the group, each once */
-    orr_array(cast)     casts;
+    orr_array(graph_calls)     graphs_calls;
     orr_array(entry)    entries;
     orr_array(uint32_t) ids;
-    uint32_t *class_stamp, *graph_stamp, *cast_of_graph; /* seen in group number stamp - 1 */
+    uint32_t *class_stamp, *graph_stamp, *calls_of_graph; /* seen in group number stamp - 1 */
 } finder;
 
 static int by_ordinal(const void *a_, const void *b_)
@@ -47,22 +47,22 @@ static int by_ordinal(const void *a_, const void *b_)
 
 static bool add_cast(finder *f, const orr_actor *actor, uint32_t grouping)
 {
-    cast c = {.script = actor->script, .first = (uint32_t)f->entries.n};
+    graph_calls c = {.script = actor->script, .first = (uint32_t)f->entries.n};
     orr_script_calls_of(c.script, grouping, &c.begin, &c.end);
-    f->cast_of_graph[actor->graph] = (uint32_t)f->casts.n;
+    f->calls_of_graph[actor->graph] = (uint32_t)f->graphs_calls.n;
     if (!orr_array_reserve(&f->entries, c.end - c.begin))
         return false;
     for (uint32_t i = c.begin; i < c.end; i++)
         f->entries.at[f->entries.n++] =
-            (entry){c.script->calls[i].ordinal, (uint32_t)f->casts.n, i};
-    return orr_array_push(&f->casts, c);
+            (entry){c.script->calls[i].ordinal, (uint32_t)f->graphs_calls.n, i};
+    return orr_array_push(&f->graphs_calls, c);
 }
 
 /* The classes and the graphs that the group has. */
 static bool gather(finder *f, const orr_fold_group *group, uint32_t stamp)
 {
     const orr_grouping *grouping = &f->ensemble->groupings[group->grouping];
-    f->classes.n = f->casts.n = f->entries.n = 0;
+    f->classes.n = f->graphs_calls.n = f->entries.n = 0;
     for (uint32_t i = grouping->first[group->group]; i < grouping->first[group->group + 1]; i++) {
         const uint32_t class = f->fold->class_of_rank[grouping->members[i]];
         if (class == ORR_NONE || f->class_stamp[class] == stamp)
@@ -87,7 +87,7 @@ static int64_t shorter_ns(int64_t a, int64_t b)
 
 static const orr_sim_work *work_of(const finder *f, const entry *e)
 {
-    const orr_script *script = f->casts.at[e->graph].script;
+    const orr_script *script = f->graphs_calls.at[e->graph].script;
     return &script->program->works[script->calls[e->call].work];
 }
 
@@ -101,21 +101,21 @@ static bool list_ranks(finder *f, const orr_fold_group *group)
         return false;
     for (uint32_t i = first; i < end; i++) {
         const uint32_t graph = f->ensemble->graph_of_rank[grouping->members[i]];
-        if (graph != ORR_NONE && f->casts.at[f->cast_of_graph[graph]].takes_part)
+        if (graph != ORR_NONE && f->graphs_calls.at[f->calls_of_graph[graph]].takes_part)
             f->ranks.at[f->ranks.n++] = grouping->members[i];
     }
     return true;
 }
 
-/* The transfer of a meeting that these calls make up. */
+/* The transfer of a rendezvous that these calls make up. */
 static orr_status price(finder *f, const orr_fold_group *group, const entry *entries, size_t n,
                         orr_rendezvous *r, orr_error *err)
 {
     orr_transfer transfer = {.collective = ORR_COLL_UNKNOWN, .root = -1, .bytes = -1};
     const orr_sim_work *work = work_of(f, &entries[0]);
-    const orr_graph *graph = f->casts.at[entries[0].graph].script->program->graph;
+    const orr_graph *graph = f->graphs_calls.at[entries[0].graph].script->program->graph;
     for (size_t i = 0; i < n; i++) {
-        const orr_script *script = f->casts.at[entries[i].graph].script;
+        const orr_script *script = f->graphs_calls.at[entries[i].graph].script;
         const orr_comm *comm =
             orr_graph_comm(script->program->graph, work_of(f, &entries[i])->node);
         if (comm != NULL)
@@ -124,14 +124,14 @@ static orr_status price(finder *f, const orr_fold_group *group, const entry *ent
     const bool decides = orr_pricer_decides(f->pricer, &transfer, r->transfer_ns);
     if (f->pricer->mode == ORR_NETWORK_FLOWS)
         f->moved.at[f->moved.n++] =
-            (orr_moved){transfer, group->grouping, group->group, entries[0].ordinal, decides};
+            (orr_rendezvous_transfer){transfer, group->grouping, group->group, entries[0].ordinal, decides};
     if (!decides)
         return ORR_OK;
     for (size_t i = 0; i < n; i++)
-        f->casts.at[entries[i].graph].takes_part = true;
+        f->graphs_calls.at[entries[i].graph].takes_part = true;
     const bool listed = list_ranks(f, group);
     for (size_t i = 0; i < n; i++)
-        f->casts.at[entries[i].graph].takes_part = false;
+        f->graphs_calls.at[entries[i].graph].takes_part = false;
     if (!listed)
         return orr_fail_memory(err);
     orr_price answer;
@@ -148,7 +148,7 @@ static orr_status price(finder *f, const orr_fold_group *group, const entry *ent
 static orr_status number(finder *f, const orr_fold_group *group, orr_error *err)
 {
     const size_t n = f->entries.n;
-    if (f->casts.n > 1 && n > 1)
+    if (f->graphs_calls.n > 1 && n > 1)
         qsort(f->entries.at, n, sizeof *f->entries.at, by_ordinal);
     f->ids.n = 0;
     if (!orr_array_reserve(&f->ids, n) || !orr_array_reserve(&f->found, n) ||
@@ -159,7 +159,7 @@ static orr_status number(finder *f, const orr_fold_group *group, orr_error *err)
         orr_rendezvous r = {.start_ns = INT64_MIN, .transfer_ns = -1, .basis = ORR_BASES};
         for (end = i; end < n && f->entries.at[end].ordinal == f->entries.at[i].ordinal; end++) {
             const entry *e = &f->entries.at[end];
-            const cast *c = &f->casts.at[e->graph];
+            const graph_calls *c = &f->graphs_calls.at[e->graph];
             r.transfer_ns = shorter_ns(r.transfer_ns, work_of(f, e)->duration_ns);
             f->ids.at[c->first + e->call - c->begin] = (uint32_t)f->found.n;
         }
@@ -173,7 +173,7 @@ static void enrol(finder *f)
 {
     for (size_t i = 0; i < f->classes.n; i++) {
         const orr_actor *actor = &f->actors[f->classes.at[i]];
-        const cast *c = &f->casts.at[f->cast_of_graph[actor->graph]];
+        const graph_calls *c = &f->graphs_calls.at[f->calls_of_graph[actor->graph]];
         for (uint32_t call = c->begin; call < c->end; call++) {
             const uint32_t id = f->ids.at[c->first + call - c->begin];
             f->of_call[actor->first_call + call] = id;
@@ -189,7 +189,7 @@ static orr_status find_all(finder *f, orr_error *err)
             return orr_fail_memory(err);
         ORR_TRY(number(f, &f->fold->groups[g], err));
         if (f->found.n > UINT32_MAX - 1)
-            return orr_fail(err, ORR_LIMIT, "over 2^32 - 2 meetings");
+            return orr_fail(err, ORR_LIMIT, "over 2^32 - 2 rendezvous");
         enrol(f);
     }
     return ORR_OK;
@@ -202,14 +202,14 @@ static orr_status seat_all(finder *f, orr_rendezvous_table *table, orr_error *er
         f->found.at[i].first_seat = (uint32_t)n_seats;
         n_seats += f->found.at[i].count;
         if (n_seats > UINT32_MAX)
-            return orr_fail(err, ORR_LIMIT, "over 2^32 - 1 members of meetings");
+            return orr_fail(err, ORR_LIMIT, "over 2^32 - 1 members of rendezvous");
     }
     table->seats = orr_malloc((size_t)n_seats * sizeof *table->seats);
     return table->seats == NULL && n_seats > 0 ? orr_fail_memory(err) : ORR_OK;
 }
 
 orr_status orr_rendezvous_find(const orr_ensemble *ensemble, const orr_fold *fold,
-                               const orr_actor *actors, orr_pricer *pricer,
+                               const orr_actor *actors, orr_transfer_pricer *pricer,
                                orr_rendezvous_table *ret, orr_error *err)
 {
     const size_t last = fold->n_classes;
@@ -223,11 +223,11 @@ orr_status orr_rendezvous_find(const orr_ensemble *ensemble, const orr_fold *fol
                 .of_call = orr_malloc(n_calls * sizeof *f.of_call + 1),
                 .class_stamp = orr_calloc(last + 1, sizeof *f.class_stamp),
                 .graph_stamp = orr_calloc((size_t)ensemble->n_graphs + 1, sizeof *f.graph_stamp),
-                .cast_of_graph =
-                    orr_calloc((size_t)ensemble->n_graphs + 1, sizeof *f.cast_of_graph)};
+                .calls_of_graph =
+                    orr_calloc((size_t)ensemble->n_graphs + 1, sizeof *f.calls_of_graph)};
     orr_status status = ORR_OK;
     if (f.of_call == NULL || f.class_stamp == NULL || f.graph_stamp == NULL ||
-        f.cast_of_graph == NULL) {
+        f.calls_of_graph == NULL) {
         status = orr_fail_memory(err);
         goto out;
     }
@@ -247,12 +247,12 @@ out:
     orr_free(f.of_call);
     orr_free(f.class_stamp);
     orr_free(f.graph_stamp);
-    orr_free(f.cast_of_graph);
+    orr_free(f.calls_of_graph);
     orr_array_done(&f.found);
     orr_array_done(&f.moved);
     orr_array_done(&f.ranks);
     orr_array_done(&f.classes);
-    orr_array_done(&f.casts);
+    orr_array_done(&f.graphs_calls);
     orr_array_done(&f.entries);
     orr_array_done(&f.ids);
     return status;

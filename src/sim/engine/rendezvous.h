@@ -19,7 +19,7 @@ typedef struct orr_seat {
     uint32_t actor, work;
 } orr_seat;
 
-/* Rendezvous: a meeting of a group. The transfer starts when the last member arrives. */
+/* Rendezvous: a rendezvous of a group. The transfer starts when the last member arrives. */
 typedef struct orr_rendezvous {
     int64_t  start_ns;    /* the latest arrival so far           */
     int64_t  transfer_ns; /* from the last arrival to the end    */
@@ -29,11 +29,11 @@ typedef struct orr_rendezvous {
 } orr_rendezvous;
 
 /* What moves between whom: for a network of flows. */
-typedef struct orr_moved {
+typedef struct orr_rendezvous_transfer {
     orr_transfer transfer;
     uint32_t     grouping, group, ordinal;
     bool         flows; /* the network decides how long it takes */
-} orr_moved;
+} orr_rendezvous_transfer;
 
 typedef struct orr_rendezvous_table {
     uint32_t        n;
@@ -41,13 +41,13 @@ typedef struct orr_rendezvous_table {
     orr_seat       *seats;   /* of all, in order of arrival                        */
     uint32_t       *of_call; /* shape (calls of all actors); ORR_NONE: meets nobody */
     size_t          n_calls;
-    orr_moved      *moved;   /* shape (n); NULL: no network of flows */
+    orr_rendezvous_transfer      *moved;   /* shape (n); NULL: no network of flows */
 } orr_rendezvous_table;
 
 /* Actor of class c is actors[c]. On the heap: freed with orr_rendezvous_done(). Errors:
  * NO_MEMORY; LIMIT; as orr_pricer_ask(). */
 orr_status orr_rendezvous_find(const orr_ensemble *ensemble, const orr_fold *fold,
-                               const orr_actor *actors, orr_pricer *pricer,
+                               const orr_actor *actors, orr_transfer_pricer *pricer,
                                orr_rendezvous_table *ret, orr_error *err) ORR_MUST_CHECK;
 void orr_rendezvous_done(orr_rendezvous_table *table);
 

@@ -114,7 +114,7 @@ bool orr_flows_next(orr_flows *flows, int64_t *ret_at_ns)
 
 static void finish(orr_flows *flows, uint32_t t)
 {
-    const orr_transfer *transfer = &flows->transfers.at[t];
+    const orr_flow_transfer *transfer = &flows->transfers.at[t];
     orr_flow_heap_put(&flows->dones, (orr_flow_event){later(flows->now_ns, transfer->latency_ns),
                                                       transfer->order, t});
 }
@@ -141,7 +141,7 @@ void orr_flows_advance(orr_flows *flows, int64_t at_ns, const uint64_t **ret_don
     while (orr_flow_heap_take(&flows->ends, at_ns, &event))
         end_flow(flows, event.row);
     while (orr_flow_heap_take(&flows->dones, at_ns, &event)) {
-        orr_transfer *transfer = &flows->transfers.at[event.row];
+        orr_flow_transfer *transfer = &flows->transfers.at[event.row];
         flows->done.at[flows->done.n++] = transfer->tag;
         transfer->next_free = flows->free_transfer;
         flows->free_transfer = event.row;
@@ -232,7 +232,7 @@ static uint32_t take_transfer(orr_flows *flows, int64_t latency_ns, uint64_t tag
         t = (uint32_t)flows->transfers.n++;
     else
         flows->free_transfer = flows->transfers.at[t].next_free;
-    flows->transfers.at[t] = (orr_transfer){.tag = tag, .order = flows->n_begun++,
+    flows->transfers.at[t] = (orr_flow_transfer){.tag = tag, .order = flows->n_begun++,
                                             .latency_ns = latency_ns > 0 ? latency_ns : 0};
     flows->n_transfers++;
     return t;

@@ -18,12 +18,12 @@ typedef struct orr_flow_row {
 } orr_flow_row;
 
 /* The flows of one begin. */
-typedef struct orr_transfer {
+typedef struct orr_flow_transfer {
     uint64_t tag, order;
     int64_t  latency_ns;
     uint32_t n_left;    /* flows still under way */
     uint32_t next_free;
-} orr_transfer;
+} orr_flow_transfer;
 
 struct orr_flows {
     orr_cluster    cluster; /* devices and levels only */
@@ -33,7 +33,7 @@ struct orr_flows {
     orr_flow_rates rates;
     orr_flow_use  *uses;    /* shape (n_links) */
     orr_array(orr_flow_row) rows;
-    orr_array(orr_transfer) transfers;
+    orr_array(orr_flow_transfer) transfers;
     uint32_t       free_transfer, n_transfers;
     orr_flow_heap  ends;    /* of flows, by row     */
     orr_flow_heap  dones;   /* of transfers, by row */

@@ -15,7 +15,7 @@ bool orr_message_queue_init(orr_message_queue *queue)
     *queue = (orr_message_queue){.table_mask = FIRST_TABLE - 1};
     queue->table = orr_calloc(FIRST_TABLE, sizeof *queue->table);
     /* Bucket 0 is never used: every recent one points at it first. */
-    return queue->table != NULL && orr_array_push(&queue->buckets, (orr_bucket){.ns = -1});
+    return queue->table != NULL && orr_array_push(&queue->buckets, (orr_time_bucket){.ns = -1});
 }
 
 void orr_message_queue_done(orr_message_queue *queue)
@@ -29,12 +29,12 @@ void orr_message_queue_done(orr_message_queue *queue)
     queue->table = NULL;
 }
 
-bool orr_bucket_grow(orr_bucket *bucket)
+bool orr_bucket_grow(orr_time_bucket *bucket)
 {
     const uint32_t room = bucket->room > 0 ? bucket->room + bucket->room / 2 : FIRST_ROOM;
     if (room < bucket->room)
         return false;
-    orr_event *at = orr_realloc(bucket->at, room * sizeof *at);
+    orr_message_event *at = orr_realloc(bucket->at, room * sizeof *at);
     if (at == NULL)
         return false;
     bucket->at = at;
@@ -87,7 +87,7 @@ static void table_remove(orr_message_queue *queue, int64_t ns)
     queue->used--;
 }
 
-static bool heap_push(orr_message_queue *queue, orr_bucket_key key)
+static bool heap_push(orr_message_queue *queue, orr_time_bucket_key key)
 {
     if (!orr_array_push(&queue->heap, key))
         return false;
@@ -98,9 +98,9 @@ static bool heap_push(orr_message_queue *queue, orr_bucket_key key)
     return true;
 }
 
-static orr_bucket_key heap_pop(orr_message_queue *queue)
+static orr_time_bucket_key heap_pop(orr_message_queue *queue)
 {
-    const orr_bucket_key top = queue->heap.at[0], last = queue->heap.at[--queue->heap.n];
+    const orr_time_bucket_key top = queue->heap.at[0], last = queue->heap.at[--queue->heap.n];
     size_t i = 0;
     for (size_t child; (child = 2 * i + 1) < queue->heap.n; i = child) {
         if (child + 1 < queue->heap.n && queue->heap.at[child + 1].ns < queue->heap.at[child].ns)
@@ -120,7 +120,7 @@ static uint32_t bucket_new(orr_message_queue *queue)
     if (queue->idle.n > 0)
         return queue->idle.at[--queue->idle.n];
     if (queue->buckets.n == UINT32_MAX - 1 ||
-        !orr_array_push(&queue->buckets, (orr_bucket){.ns = -1}))
+        !orr_array_push(&queue->buckets, (orr_time_bucket){.ns = -1}))
         return 0;
     if (queue->idle.room < queue->buckets.n && !orr_array_reserve(&queue->idle, queue->buckets.n)) {
         queue->buckets.n--;
@@ -129,7 +129,7 @@ static uint32_t bucket_new(orr_message_queue *queue)
     return (uint32_t)queue->buckets.n - 1;
 }
 
-orr_bucket *orr_message_queue_bucket(orr_message_queue *queue, int64_t ns)
+orr_time_bucket *orr_message_queue_bucket(orr_message_queue *queue, int64_t ns)
 {
     uint32_t *recent = &queue->recent[orr_queue_slot(ns)];
     for (uint32_t slot = hash_of(queue, ns); queue->table[slot] != 0;
@@ -145,7 +145,7 @@ orr_bucket *orr_message_queue_bucket(orr_message_queue *queue, int64_t ns)
     const uint32_t bucket = bucket_new(queue);
     if (bucket == 0)
         return NULL;
-    if (!heap_push(queue, (orr_bucket_key){ns, bucket})) {
+    if (!heap_push(queue, (orr_time_bucket_key){ns, bucket})) {
         queue->idle.at[queue->idle.n++] = bucket;
         return NULL;
     }
@@ -163,7 +163,7 @@ uint32_t orr_message_queue_take(orr_message_queue *queue)
 
 void orr_message_queue_recycle(orr_message_queue *queue, uint32_t bucket)
 {
-    orr_bucket *b = &queue->buckets.at[bucket];
+    orr_time_bucket *b = &queue->buckets.at[bucket];
     table_remove(queue, b->ns);
     b->ns = -1;
     b->n = 0;

@@ -13,27 +13,27 @@
  * by a small cache and behind it a hash table, ordered by a heap. Pushing and taking an event is
  * then a write and a read of 16 bytes in a row. Nothing is allocated once the buckets have grown.
  */
-typedef struct orr_event {
+typedef struct orr_message_event {
     uint64_t what; /* the caller's */
     uint32_t who, index;
-} orr_event;
+} orr_message_event;
 
-typedef struct orr_bucket {
+typedef struct orr_time_bucket {
     int64_t    ns; /* -1: idle */
-    orr_event *at;
+    orr_message_event *at;
     uint32_t   n, room;
-} orr_bucket;
+} orr_time_bucket;
 
-typedef struct orr_bucket_key {
+typedef struct orr_time_bucket_key {
     int64_t  ns;
     uint32_t bucket;
-} orr_bucket_key;
+} orr_time_bucket_key;
 
 enum { ORR_QUEUE_RECENT = 64 };
 typedef struct orr_message_queue {
-    orr_array(orr_bucket) buckets;
+    orr_array(orr_time_bucket) buckets;
     orr_array(uint32_t) idle;
-    orr_array(orr_bucket_key) heap;
+    orr_array(orr_time_bucket_key) heap;
     uint32_t *table; /* bucket + 1 by time, open addressing; 0: empty */
     uint32_t table_mask, used;
     uint32_t recent[ORR_QUEUE_RECENT]; /* buckets pushed to last, by time */
@@ -44,8 +44,8 @@ bool orr_message_queue_init(orr_message_queue *queue); /* false: out of memory *
 void orr_message_queue_done(orr_message_queue *queue);
 
 /* The bucket of a time, made if there is none; NULL: out of memory. */
-orr_bucket *orr_message_queue_bucket(orr_message_queue *queue, int64_t ns);
-bool orr_bucket_grow(orr_bucket *bucket);
+orr_time_bucket *orr_message_queue_bucket(orr_message_queue *queue, int64_t ns);
+bool orr_bucket_grow(orr_time_bucket *bucket);
 
 /* Which of the recent ones. */
 static inline uint32_t orr_queue_slot(int64_t ns)
@@ -54,9 +54,9 @@ static inline uint32_t orr_queue_slot(int64_t ns)
 }
 
 /* `ns`: not before the time of the bucket taken last. */
-static inline void orr_message_queue_push(orr_message_queue *queue, int64_t ns, orr_event event)
+static inline void orr_message_queue_push(orr_message_queue *queue, int64_t ns, orr_message_event event)
 {
-    orr_bucket *bucket = &queue->buckets.at[queue->recent[orr_queue_slot(ns)]];
+    orr_time_bucket *bucket = &queue->buckets.at[queue->recent[orr_queue_slot(ns)]];
     if (__builtin_expect(bucket->ns != ns, 0))
         bucket = orr_message_queue_bucket(queue, ns);
     if (bucket == NULL || (bucket->n == bucket->room && !orr_bucket_grow(bucket))) {

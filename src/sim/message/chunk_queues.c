@@ -4,13 +4,13 @@
 
 /* Chunks of a member queue at the lines of their phases, first come, first served. */
 
-static orr_waiting *waiting_at(const orr_task *task, uint32_t member, uint32_t phase)
+static orr_waiting *waiting_at(const orr_collective_task *task, uint32_t member, uint32_t phase)
 {
     return &task->waiting[(size_t)member * task->plan->n_lines + task->plan->phases[phase].line];
 }
 
 /* As many as the line takes. */
-static void start_chunks(orr_messages *m, orr_task *task, uint32_t member, orr_waiting *at)
+static void start_chunks(orr_messages *m, orr_collective_task *task, uint32_t member, orr_waiting *at)
 {
     while (at->head != UINT16_MAX && at->running < m->job->system->active_chunks) {
         const uint16_t chunk = at->head;
@@ -22,7 +22,7 @@ static void start_chunks(orr_messages *m, orr_task *task, uint32_t member, orr_w
     }
 }
 
-static void queue_up(orr_task *task, uint32_t member, uint32_t chunk, orr_waiting *at)
+static void queue_up(orr_collective_task *task, uint32_t member, uint32_t chunk, orr_waiting *at)
 {
     orr_task_chunk(task, member, chunk)->next = UINT16_MAX;
     if (at->tail == UINT16_MAX)
@@ -32,7 +32,7 @@ static void queue_up(orr_task *task, uint32_t member, uint32_t chunk, orr_waitin
     at->tail = (uint16_t)chunk;
 }
 
-void orr_chunk_phase_end(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk)
+void orr_chunk_phase_end(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
     orr_chunk *c = orr_task_chunk(task, member, chunk);
     orr_waiting *before = waiting_at(task, member, c->phase);
@@ -52,9 +52,9 @@ void orr_chunk_phase_end(orr_messages *m, orr_task *task, uint32_t member, uint3
     start_chunks(m, task, member, after);
 }
 
-void orr_task_join(orr_messages *m, orr_task *task, uint32_t member)
+void orr_task_join(orr_messages *m, orr_collective_task *task, uint32_t member)
 {
-    const orr_plan *plan = task->plan;
+    const orr_collective_plan *plan = task->plan;
     task->joined++;
     if (plan->n_phases == 0) {
         task->unfinished[member] = 0;
@@ -69,14 +69,14 @@ void orr_task_join(orr_messages *m, orr_task *task, uint32_t member)
     }
 }
 
-orr_task *orr_task_new(orr_messages *m, const orr_plan *plan, uint64_t ordinal)
+orr_collective_task *orr_task_new(orr_messages *m, const orr_collective_plan *plan, uint64_t ordinal)
 {
     const size_t members = m->folded ? 1 : plan->members->n;
     const bool walked = m->mode != ORR_ASTRA_MODEL;
-    orr_task *task = orr_calloc(1, sizeof *task);
+    orr_collective_task *task = orr_calloc(1, sizeof *task);
     if (task == NULL)
         return NULL;
-    *task = (orr_task){.plan = plan,
+    *task = (orr_collective_task){.plan = plan,
                        .ordinal = ordinal,
                        .n_members = (uint32_t)members,
                        .relayed = walked && orr_relay_fits(m, plan)};
@@ -104,7 +104,7 @@ orr_task *orr_task_new(orr_messages *m, const orr_plan *plan, uint64_t ordinal)
     return NULL;
 }
 
-void orr_task_free(orr_messages *m, orr_task *task)
+void orr_task_free(orr_messages *m, orr_collective_task *task)
 {
     if (task == NULL)
         return;

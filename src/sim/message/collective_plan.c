@@ -32,7 +32,7 @@ static int64_t reduce_ns(const orr_astra_system *system, int64_t bytes)
 /* Sizes and partners as the steps of the original come to them: halves are rounded down, then
  * doubled again. */
 static orr_status plan_halving(const orr_planner *planner, orr_astra_kind kind, int64_t bytes,
-                               orr_phase *phase, orr_error *err)
+                               orr_collective_phase *phase, orr_error *err)
 {
     const bool doubling_only = kind == ORR_ASTRA_ALL_GATHER;
     bool up = doubling_only;
@@ -60,7 +60,7 @@ static uint32_t log2_of(uint32_t n)
     return 31 - (uint32_t)__builtin_clz(n);
 }
 
-static void plan_steps(const orr_astra_way *way, orr_astra_kind kind, orr_phase *phase)
+static void plan_steps(const orr_astra_way *way, orr_astra_kind kind, orr_collective_phase *phase)
 {
     const uint32_t n = phase->n;
     const uint32_t once = phase->algorithm == ORR_ASTRA_HALVING_DOUBLING ? log2_of(n) : n - 1;
@@ -90,7 +90,7 @@ static void plan_steps(const orr_astra_way *way, orr_astra_kind kind, orr_phase 
 
 /* How far it is to those that are spoken to is the same for all ranks of a ring, and at each step
  * of halvingDoubling. */
-static void set_distances(const orr_astra_network *network, const orr_line *line, orr_phase *phase)
+static void set_distances(const orr_astra_network *network, const orr_line *line, orr_collective_phase *phase)
 {
     if (line->dim < 0)
         return;
@@ -105,7 +105,7 @@ static void set_distances(const orr_astra_network *network, const orr_line *line
 }
 
 /* The bytes that leave the phase, for the next one. */
-static int64_t bytes_after(const orr_phase *phase, orr_astra_kind kind, int64_t bytes)
+static int64_t bytes_after(const orr_collective_phase *phase, orr_astra_kind kind, int64_t bytes)
 {
     if (phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE)
         return bytes;
@@ -114,15 +114,15 @@ static int64_t bytes_after(const orr_phase *phase, orr_astra_kind kind, int64_t 
                                               : bytes;
 }
 
-static orr_status add_phase(const orr_planner *planner, orr_plan *plan, uint32_t line,
+static orr_status add_phase(const orr_planner *planner, orr_collective_plan *plan, uint32_t line,
                             orr_astra_kind kind, int64_t *bytes, orr_error *err)
 {
     const orr_astra_system *system = planner->job->system;
     static const orr_astra_way ring = {.algorithm = ORR_ASTRA_RING};
     const orr_astra_way *way = plan->members->local ? &ring : &system->ways[plan->kind][line];
-    orr_phase *phase = &plan->phases[plan->n_phases++];
+    orr_collective_phase *phase = &plan->phases[plan->n_phases++];
     *phase =
-        (orr_phase){.algorithm = way->algorithm, .line = (uint8_t)line, .n = plan->lines[line].n};
+        (orr_collective_phase){.algorithm = way->algorithm, .line = (uint8_t)line, .n = plan->lines[line].n};
     if ((way->algorithm == ORR_ASTRA_HALVING_DOUBLING ||
          way->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE) &&
         !is_power_of_two(phase->n))
@@ -149,12 +149,12 @@ static orr_status add_phase(const orr_planner *planner, orr_plan *plan, uint32_t
     return ORR_OK;
 }
 
-static orr_status add_phases(const orr_planner *planner, orr_plan *plan, int64_t bytes,
+static orr_status add_phases(const orr_planner *planner, orr_collective_plan *plan, int64_t bytes,
                              orr_error *err)
 {
     const orr_astra_kind kind = (orr_astra_kind)plan->kind;
     uint32_t walked[ORR_ASTRA_DIMS], n = 0;
-    plan->phases = orr_arena_array(planner->arena, orr_phase, 2 * (size_t)plan->n_lines);
+    plan->phases = orr_arena_array(planner->arena, orr_collective_phase, 2 * (size_t)plan->n_lines);
     if (plan->phases == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < plan->n_lines; i++)
@@ -180,10 +180,10 @@ static orr_status add_phases(const orr_planner *planner, orr_plan *plan, int64_t
 }
 
 /* Which lines the system file's ways lie in. */
-static orr_status set_lines(const orr_planner *planner, orr_plan *plan, orr_error *err)
+static orr_status set_lines(const orr_planner *planner, orr_collective_plan *plan, orr_error *err)
 {
     const orr_astra_system *system = planner->job->system;
-    const orr_communicator *members = plan->members;
+    const orr_message_group *members = plan->members;
     if (members->local) {
         plan->n_lines = 1;
         plan->lines[0] = members->dims[0];
@@ -211,7 +211,7 @@ static orr_status set_lines(const orr_planner *planner, orr_plan *plan, orr_erro
 }
 
 /* size / splits, but no less than a byte a rank (all-gather apart: its size is a rank's own). */
-static orr_status set_chunks(const orr_planner *planner, orr_plan *plan, int64_t *ret_chunk_bytes,
+static orr_status set_chunks(const orr_planner *planner, orr_collective_plan *plan, int64_t *ret_chunk_bytes,
                              orr_error *err)
 {
     const int64_t splits = planner->job->system->splits;
@@ -234,11 +234,11 @@ static orr_status set_chunks(const orr_planner *planner, orr_plan *plan, int64_t
     return ORR_OK;
 }
 
-static void finish_plan(const orr_astra_network *network, orr_plan *plan)
+static void finish_plan(const orr_astra_network *network, orr_collective_plan *plan)
 {
     plan->symmetric = plan->symmetric_links = true;
     for (uint32_t i = 0; i < plan->n_phases; i++) {
-        const orr_phase *phase = &plan->phases[i];
+        const orr_collective_phase *phase = &plan->phases[i];
         const bool tree = phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE;
         const int32_t dim = plan->lines[phase->line].dim;
         if (tree || dim < 0)
@@ -253,16 +253,16 @@ static void finish_plan(const orr_astra_network *network, orr_plan *plan)
     }
 }
 
-orr_status orr_planner_plan(orr_planner *planner, orr_communicator *members, orr_astra_kind kind,
-                            int64_t bytes, const orr_plan **ret, orr_error *err)
+orr_status orr_planner_plan(orr_planner *planner, orr_message_group *members, orr_astra_kind kind,
+                            int64_t bytes, const orr_collective_plan **ret, orr_error *err)
 {
     int64_t chunk_bytes;
-    for (const orr_plan *old = members->plans; old != NULL; old = old->next)
+    for (const orr_collective_plan *old = members->plans; old != NULL; old = old->next)
         if (old->kind == kind && old->bytes == bytes) {
             *ret = old;
             return ORR_OK;
         }
-    orr_plan *plan = orr_arena_one(planner->arena, orr_plan);
+    orr_collective_plan *plan = orr_arena_one(planner->arena, orr_collective_plan);
     if (plan == NULL)
         return orr_fail_memory(err);
     plan->members = members;

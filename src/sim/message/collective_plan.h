@@ -19,8 +19,8 @@ typedef struct orr_line {
 } orr_line;
 
 /* Who takes part in a collective. */
-struct orr_plan;
-typedef struct orr_communicator {
+struct orr_collective_plan;
+typedef struct orr_message_group {
     uint32_t        number;  /* in orr_planner.communicators */
     int64_t         group;   /* 0: all ranks */
     uint32_t        n;       /* members */
@@ -31,8 +31,8 @@ typedef struct orr_communicator {
     orr_line        dims[ORR_ASTRA_DIMS]; /* by dimension of the network, n 1 where it is not
                                            * walked; of a group: one */
     bool            local;   /* a group of some ranks: a ring, with an endpoint delay of its own */
-    const struct orr_plan *plans; /* that were made for it */
-} orr_communicator;
+    const struct orr_collective_plan *plans; /* that were made for it */
+} orr_message_group;
 
 /* Which of the two trees a chunk takes. A dimension that is walked twice has each once. */
 typedef enum orr_tree { ORR_TREE_BY_TURNS, ORR_TREE_ROOT_LAST, ORR_TREE_ROOT_FIRST } orr_tree;
@@ -45,9 +45,9 @@ typedef struct orr_halving_step {
     int64_t  ns;        /* in a dimension, without congestion */
 } orr_halving_step;
 
-typedef struct orr_phase {
+typedef struct orr_collective_phase {
     uint8_t  algorithm; /* orr_astra_algorithm */
-    uint8_t  line;      /* of orr_plan.lines   */
+    uint8_t  line;      /* of orr_collective_plan.lines   */
     uint8_t  tree;      /* orr_tree, of doubleBinaryTree */
     uint32_t n;         /* ranks in the line                                              */
     uint32_t steps;     /* messages that a rank sends                                     */
@@ -60,28 +60,28 @@ typedef struct orr_phase {
     double   serial_ns; /* bytes over the bandwidth of the line's dimension; likewise */
     int64_t  near_ns;   /* of a ring in a dimension: to the neighbour, without congestion */
     orr_halving_step *halving; /* shape (steps + 1), or NULL */
-} orr_phase;
+} orr_collective_phase;
 
-typedef struct orr_plan {
-    const struct orr_plan  *next; /* of the same members */
-    const orr_communicator *members;
+typedef struct orr_collective_plan {
+    const struct orr_collective_plan  *next; /* of the same members */
+    const orr_message_group *members;
     uint8_t  kind;      /* orr_astra_kind */
     int64_t  bytes;     /* of the collective, as asked for */
     uint32_t n_chunks, n_lines, n_phases;
     orr_line lines[ORR_ASTRA_DIMS];
-    orr_phase *phases; /* shape (n_phases) */
+    orr_collective_phase *phases; /* shape (n_phases) */
     uint64_t messages;  /* of all members and chunks */
     bool     symmetric; /* each member sends what it gets, as far, in the same order */
     bool     symmetric_links; /* and over links that are as loaded: not so for halvingDoubling on a
                                * ring, where half the ranks go one way round, half the other */
-} orr_plan;
+} orr_collective_plan;
 
 typedef struct orr_planner {
     const orr_astra_job *job;
     orr_arena *arena;
     const uint32_t *pos[ORR_ASTRA_DIMS]; /* shape (R): place of a rank in a dimension */
-    orr_array(orr_communicator *) communicators;
-    orr_communicator **of_group; /* shape (groups of the job); NULL: not made yet */
+    orr_array(orr_message_group *) communicators;
+    orr_message_group **of_group; /* shape (groups of the job); NULL: not made yet */
 } orr_planner;
 
 orr_status orr_planner_init(orr_planner *planner, const orr_astra_job *job, orr_arena *arena,
@@ -90,27 +90,27 @@ void orr_planner_done(orr_planner *planner);
 
 /* All ranks that differ from `rank` in dimensions of the mask only. */
 orr_status orr_planner_slice(orr_planner *planner, uint32_t rank, uint32_t mask,
-                             orr_communicator **ret, orr_error *err) ORR_MUST_CHECK;
+                             orr_message_group **ret, orr_error *err) ORR_MUST_CHECK;
 /* A group of the job, by its place there: a ring, wherever its ranks are; all ranks of the network
  * go as the system file says. Errors: INVALID: a rank beyond the network. */
-orr_status orr_planner_group(orr_planner *planner, uint32_t group, orr_communicator **ret,
+orr_status orr_planner_group(orr_planner *planner, uint32_t group, orr_message_group **ret,
                              orr_error *err) ORR_MUST_CHECK;
 /* Member number of a rank, or ORR_NONE. */
-uint32_t orr_communicator_member(const orr_planner *planner, const orr_communicator *members,
+uint32_t orr_communicator_member(const orr_planner *planner, const orr_message_group *members,
                                  uint32_t rank);
-static inline uint32_t orr_communicator_rank(const orr_communicator *members, uint32_t member)
+static inline uint32_t orr_communicator_rank(const orr_message_group *members, uint32_t member)
 {
     return members->ranks != NULL ? members->ranks[member] : member;
 }
 
 /* Errors: INVALID: the system file has no way for it; a size that cannot be split; halvingDoubling
  * or doubleBinaryTree where the ranks are no power of two. */
-orr_status orr_planner_plan(orr_planner *planner, orr_communicator *members,
-                            orr_astra_kind kind, int64_t bytes, const orr_plan **ret,
+orr_status orr_planner_plan(orr_planner *planner, orr_message_group *members,
+                            orr_astra_kind kind, int64_t bytes, const orr_collective_plan **ret,
                             orr_error *err) ORR_MUST_CHECK;
 
 /* Does the bundle of this packet reduce: was data received that is to be added up? */
-static inline bool orr_phase_reduces(const orr_phase *phase, uint32_t packet)
+static inline bool orr_phase_reduces(const orr_collective_phase *phase, uint32_t packet)
 {
     const uint32_t turn = packet < phase->turn ? 0 : packet / phase->turn;
     return turn < phase->reducing && packet - turn * phase->turn >= phase->parallel;

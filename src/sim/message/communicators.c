@@ -9,7 +9,7 @@ orr_status orr_planner_init(orr_planner *planner, const orr_astra_job *job, orr_
     const orr_astra_network *network = job->network;
     *planner = (orr_planner){.job = job, .arena = arena};
     planner->of_group =
-        orr_arena_array(arena, orr_communicator *, job->groups != NULL ? job->groups->n : 0);
+        orr_arena_array(arena, orr_message_group *, job->groups != NULL ? job->groups->n : 0);
     if (planner->of_group == NULL)
         return orr_fail_memory(err);
     for (uint32_t d = 0; d < network->n_dims && network->n_dims > 1; d++) {
@@ -28,9 +28,9 @@ void orr_planner_done(orr_planner *planner)
     orr_array_done(&planner->communicators);
 }
 
-static orr_communicator *add(orr_planner *planner, orr_error *err)
+static orr_message_group *add(orr_planner *planner, orr_error *err)
 {
-    orr_communicator *members = orr_arena_one(planner->arena, orr_communicator);
+    orr_message_group *members = orr_arena_one(planner->arena, orr_message_group);
     if (members == NULL || !orr_array_push(&planner->communicators, members)) {
         (void)orr_fail_memory(err);
         return NULL;
@@ -40,7 +40,7 @@ static orr_communicator *add(orr_planner *planner, orr_error *err)
 }
 
 /* Ranks and places of a slice: the walked dimensions counted through, the lowest fastest. */
-static orr_status fill_slice(orr_planner *planner, orr_communicator *members, orr_error *err)
+static orr_status fill_slice(orr_planner *planner, orr_message_group *members, orr_error *err)
 {
     const orr_astra_network *network = planner->job->network;
     uint32_t *pos[ORR_ASTRA_DIMS] = {0};
@@ -69,7 +69,7 @@ static orr_status fill_slice(orr_planner *planner, orr_communicator *members, or
 }
 
 orr_status orr_planner_slice(orr_planner *planner, uint32_t rank, uint32_t mask,
-                             orr_communicator **ret, orr_error *err)
+                             orr_message_group **ret, orr_error *err)
 {
     const orr_astra_network *network = planner->job->network;
     const uint32_t every = (UINT32_C(1) << network->n_dims) - 1;
@@ -79,13 +79,13 @@ orr_status orr_planner_slice(orr_planner *planner, uint32_t rank, uint32_t mask,
         if (mask >> d & 1)
             first -= rank / network->stride[d] % network->size[d] * network->stride[d];
     for (size_t i = planner->communicators.n; i-- > 0;) {
-        orr_communicator *old = planner->communicators.at[i];
+        orr_message_group *old = planner->communicators.at[i];
         if (old->group == 0 && old->mask == mask && old->first == first) {
             *ret = old;
             return ORR_OK;
         }
     }
-    orr_communicator *members = add(planner, err);
+    orr_message_group *members = add(planner, err);
     if (members == NULL)
         return ORR_NO_MEMORY;
     members->mask = mask;
@@ -106,12 +106,12 @@ orr_status orr_planner_slice(orr_planner *planner, uint32_t rank, uint32_t mask,
     return ORR_OK;
 }
 
-orr_status orr_planner_group(orr_planner *planner, uint32_t number, orr_communicator **ret,
+orr_status orr_planner_group(orr_planner *planner, uint32_t number, orr_message_group **ret,
                              orr_error *err)
 {
     const orr_astra_group *group = &planner->job->groups->at[number];
     const uint32_t n_ranks = planner->job->network->n_ranks;
-    orr_communicator *all = NULL;
+    orr_message_group *all = NULL;
     if (planner->of_group[number] != NULL) {
         *ret = planner->of_group[number];
         return ORR_OK;
@@ -123,14 +123,14 @@ orr_status orr_planner_group(orr_planner *planner, uint32_t number, orr_communic
                             group->id, group->ranks[i], n_ranks);
     if (group->n == n_ranks)
         ORR_TRY(orr_planner_slice(planner, 0, UINT32_MAX, &all, err));
-    orr_communicator *members = add(planner, err);
+    orr_message_group *members = add(planner, err);
     if (members == NULL)
         return ORR_NO_MEMORY;
     const uint32_t place = members->number;
     if (all != NULL)
         *members = *all;
     else
-        *members = (orr_communicator){.n = group->n,
+        *members = (orr_message_group){.n = group->n,
                                       .ranks = group->ranks,
                                       .local = true,
                                       .n_dims = 1,
@@ -143,7 +143,7 @@ orr_status orr_planner_group(orr_planner *planner, uint32_t number, orr_communic
     return ORR_OK;
 }
 
-uint32_t orr_communicator_member(const orr_planner *planner, const orr_communicator *members,
+uint32_t orr_communicator_member(const orr_planner *planner, const orr_message_group *members,
                                  uint32_t rank)
 {
     const orr_astra_network *network = planner->job->network;

@@ -37,14 +37,14 @@ static tree_place place_in_tree(uint32_t n, uint32_t place, bool root_last)
     return at;
 }
 
-static bool root_is_last(const orr_phase *phase, uint32_t chunk)
+static bool root_is_last(const orr_collective_phase *phase, uint32_t chunk)
 {
     return phase->tree == ORR_TREE_BY_TURNS ? chunk % 2 == 0 : phase->tree == ORR_TREE_ROOT_LAST;
 }
 
-static tree_place place_of(const orr_task *task, uint32_t member, uint32_t chunk)
+static tree_place place_of(const orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
-    const orr_phase *phase = &task->plan->phases[orr_task_chunk(task, member, chunk)->phase];
+    const orr_collective_phase *phase = &task->plan->phases[orr_task_chunk(task, member, chunk)->phase];
     const orr_line *line = &task->plan->lines[phase->line];
     return place_in_tree(phase->n, orr_line_place(line, member), root_is_last(phase, chunk));
 }
@@ -64,7 +64,7 @@ bool orr_tree_reduces(uint32_t index)
     return index == PACK_CHILD || index == PACK_DOWN;
 }
 
-void orr_tree_begin(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk)
+void orr_tree_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
     orr_chunk *c = orr_task_chunk(task, member, chunk);
     const tree_place at = place_of(task, member, chunk);
@@ -80,7 +80,7 @@ void orr_tree_begin(orr_messages *m, orr_task *task, uint32_t member, uint32_t c
         orr_walk_ask(m, task, member, chunk, FROM_RIGHT);
 }
 
-void orr_tree_received(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
+void orr_tree_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                        uint32_t index)
 {
     const tree_place at = place_of(task, member, chunk);
@@ -90,18 +90,18 @@ void orr_tree_received(orr_messages *m, orr_task *task, uint32_t member, uint32_
         orr_walk_pack(m, task, member, chunk, is_leaf(&at) ? PACK_END : PACK_DOWN);
 }
 
-static void send(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk, int64_t to,
+static void send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, int64_t to,
                  uint32_t index)
 {
-    const orr_phase *phase = &task->plan->phases[orr_task_chunk(task, member, chunk)->phase];
+    const orr_collective_phase *phase = &task->plan->phases[orr_task_chunk(task, member, chunk)->phase];
     orr_walk_send(m, task, member, chunk, (uint32_t)to, index, phase->bytes);
 }
 
-static void send_up(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
+static void send_up(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                     const tree_place *at)
 {
     orr_chunk *c = orr_task_chunk(task, member, chunk);
-    const orr_phase *phase = &task->plan->phases[c->phase];
+    const orr_collective_phase *phase = &task->plan->phases[c->phase];
     const orr_line *line = &task->plan->lines[phase->line];
     const tree_place parent =
         place_in_tree(phase->n, (uint32_t)at->parent, root_is_last(phase, chunk));
@@ -111,7 +111,7 @@ static void send_up(orr_messages *m, orr_task *task, uint32_t member, uint32_t c
     orr_walk_ask(m, task, member, chunk, FROM_PARENT);
 }
 
-void orr_tree_packed(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk)
+void orr_tree_packed(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
     orr_chunk *c = orr_task_chunk(task, member, chunk);
     const tree_place at = place_of(task, member, chunk);

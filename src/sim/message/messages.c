@@ -56,7 +56,7 @@ static uint32_t run_new(orr_messages *m)
     return (uint32_t)m->runs.n - 1;
 }
 
-static void add_event(orr_messages *m, orr_agenda_entry *entry, orr_event event)
+static void add_event(orr_messages *m, orr_agenda_entry *entry, orr_message_event event)
 {
     orr_agenda_run *last = entry->last != ORR_NONE ? &m->runs.at[entry->last] : &entry->first;
     if (event.what == last->event.what && event.who == last->event.who &&
@@ -77,7 +77,7 @@ static void add_event(orr_messages *m, orr_agenda_entry *entry, orr_event event)
     entry->last = run;
 }
 
-void orr_messages_at(orr_messages *m, uint32_t rank, int64_t ns, orr_event event)
+void orr_messages_at(orr_messages *m, uint32_t rank, int64_t ns, orr_message_event event)
 {
     for (uint32_t i = m->agenda[rank]; i != ORR_NONE; i = m->entries.at[i].next)
         if (m->entries.at[i].ns == ns) {
@@ -91,12 +91,12 @@ void orr_messages_at(orr_messages *m, uint32_t rank, int64_t ns, orr_event event
     }
     m->entries.at[entry] = (orr_agenda_entry){ns, {event, 1, ORR_NONE}, ORR_NONE, m->agenda[rank]};
     m->agenda[rank] = entry;
-    orr_message_queue_push(&m->queue, ns, (orr_event){ORR_MESSAGE_AGENDA, rank, entry});
+    orr_message_queue_push(&m->queue, ns, (orr_message_event){ORR_MESSAGE_AGENDA, rank, entry});
 }
 
-static void on_agenda(orr_messages *m, orr_event event)
+static void on_agenda(orr_messages *m, orr_message_event event)
 {
-    switch ((orr_message_kind)orr_what_kind(event.what)) {
+    switch ((orr_message_event_kind)orr_what_kind(event.what)) {
     case ORR_MESSAGE_BUNDLE:
         orr_walk_bundle(m, event);
         break;
@@ -116,7 +116,7 @@ static void run_events(orr_messages *m, uint32_t entry, uint32_t run)
         const orr_agenda_run *at = run != ORR_NONE ? &m->runs.at[run] : &m->entries.at[entry].first;
         if (i == at->count)
             return;
-        orr_event event = at->event;
+        orr_message_event event = at->event;
         event.index += i;
         m->n_events++;
         on_agenda(m, event);
@@ -146,13 +146,13 @@ static void run_agenda(orr_messages *m, uint32_t rank, uint32_t number)
 
 /* Whose order it is that things at one time happen in: the rank's own agenda (1), or that of the
  * one rank that sent them. Messages of a chunk's direct phase count alike, whoever sent them. */
-static uint32_t origin_of(const orr_messages *m, const orr_event *event)
+static uint32_t origin_of(const orr_messages *m, const orr_message_event *event)
 {
     if (orr_what_kind(event->what) == ORR_MESSAGE_AGENDA)
         return 1;
     const uint32_t number = orr_what_phase(event->what);
-    const orr_plan *plan = m->tasks.at[orr_what_task(event->what)]->plan;
-    const orr_phase *phase = &plan->phases[number];
+    const orr_collective_plan *plan = m->tasks.at[orr_what_task(event->what)]->plan;
+    const orr_collective_phase *phase = &plan->phases[number];
     const uint32_t base = (number + 1) << 24;
     switch ((orr_astra_algorithm)phase->algorithm) {
     case ORR_ASTRA_HALVING_DOUBLING:
@@ -168,16 +168,16 @@ static uint32_t origin_of(const orr_messages *m, const orr_event *event)
 
 /* Does the order of things at one time matter to this one? Not where no message can be in another's
  * way, no chunk comes to a line that others come to from elsewhere, and none waits for a count. */
-static bool order_matters(const orr_messages *m, const orr_event *event)
+static bool order_matters(const orr_messages *m, const orr_message_event *event)
 {
     if (m->mode == ORR_ASTRA_AWARE || orr_what_kind(event->what) == ORR_MESSAGE_AGENDA)
         return true;
-    const orr_plan *plan = m->tasks.at[orr_what_task(event->what)]->plan;
+    const orr_collective_plan *plan = m->tasks.at[orr_what_task(event->what)]->plan;
     return plan->n_phases > 1 ||
            (plan->phases[0].algorithm == ORR_ASTRA_DIRECT && plan->kind == ORR_ASTRA_ALL_REDUCE);
 }
 
-static void watch_order(orr_messages *m, const orr_event *event)
+static void watch_order(orr_messages *m, const orr_message_event *event)
 {
     if (!order_matters(m, event))
         return;
@@ -186,13 +186,13 @@ static void watch_order(orr_messages *m, const orr_event *event)
     m->origin = origin;
 }
 
-static void settle(orr_messages *m, orr_event event)
+static void settle(orr_messages *m, orr_message_event event)
 {
     const uint32_t kind = orr_what_kind(event.what);
     if (m->folded &&
         (kind == ORR_MESSAGE_ARRIVES || kind == ORR_MESSAGE_RECEIVED || kind == ORR_MESSAGE_AGENDA))
         watch_order(m, &event);
-    switch ((orr_message_kind)kind) {
+    switch ((orr_message_event_kind)kind) {
     case ORR_MESSAGE_ARRIVES:
         orr_walk_arrives(m, event);
         break;
@@ -225,7 +225,7 @@ orr_status orr_messages_run(orr_messages *m, orr_error *err)
         if (m->now_ns < 0 || m->now_ns > INT64_MAX / 2)
             return orr_fail(err, ORR_LIMIT, "the simulated time is over 2^62 ns");
         for (uint32_t i = 0; i < m->queue.buckets.at[number].n; i++) {
-            const orr_event event = m->queue.buckets.at[number].at[i];
+            const orr_message_event event = m->queue.buckets.at[number].at[i];
             m->n_events += orr_what_kind(event.what) != ORR_MESSAGE_AGENDA; /* whose events count */
             settle(m, event);
         }

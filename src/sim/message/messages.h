@@ -14,7 +14,7 @@
  * at one time is done at the place of what it was told first (the original's Sys::event_queue), which
  * decides who is first at a link. */
 
-typedef enum orr_message_kind {
+typedef enum orr_message_event_kind {
     ORR_MESSAGE_ARRIVES, /* at member `who` of a task: message `index` of chunk and phase */
     ORR_MESSAGE_AGENDA,  /* of rank `who`: entry `index`       */
     ORR_MESSAGE_HOP,     /* parcel `who` is at the end of a link */
@@ -26,10 +26,10 @@ typedef enum orr_message_kind {
     ORR_MESSAGE_NODE,    /* node `index` of rank `who` is done */
     ORR_MESSAGE_RECEIVED,/* message that was there before it was asked for */
     ORR_MESSAGE_RECV,    /* node `index` of rank `who` got the message that it waited for */
-} orr_message_kind;
+} orr_message_event_kind;
 
 /* kind 8 bits, phase 8, chunk 16, task 32 */
-static inline uint64_t orr_message_what(orr_message_kind kind, uint32_t task, uint32_t chunk,
+static inline uint64_t orr_message_what(orr_message_event_kind kind, uint32_t task, uint32_t chunk,
                                         uint32_t phase)
 {
     return (uint64_t)task << 32 | (uint64_t)chunk << 16 | (uint64_t)phase << 8 | (uint64_t)kind;
@@ -59,8 +59,8 @@ typedef struct orr_waiting {
     uint16_t running;
 } orr_waiting;
 
-typedef struct orr_task {
-    const orr_plan *plan;
+typedef struct orr_collective_task {
+    const orr_collective_plan *plan;
     uint64_t     ordinal;   /* of the collective among those of its communicator */
     uint32_t     number, next_same; /* in the engine's table; next of one hash  */
     uint32_t     joined, ended;     /* members */
@@ -71,12 +71,12 @@ typedef struct orr_task {
     orr_waiting *waiting;   /* shape (n_members, n_lines) */
     uint32_t    *unfinished;/* shape (n_members): chunks */
     int64_t      begin_ns;  /* MODEL: last arrival     */
-} orr_task;
+} orr_collective_task;
 
 /* What a rank is to do at one time: runs of events whose index counts up, since a rank may have as
  * many packets as there are ranks. */
 typedef struct orr_agenda_run {
-    orr_event event;
+    orr_message_event event;
     uint32_t  count;
     uint32_t  next; /* of the entry, or idle */
 } orr_agenda_run;
@@ -89,7 +89,7 @@ typedef struct orr_agenda_entry {
 
 /* Messages that came before they were asked for: a set of (what, who, index). */
 typedef struct orr_early {
-    orr_event *table; /* what 0: empty */
+    orr_message_event *table; /* what 0: empty */
     uint32_t   mask, used;
 } orr_early;
 
@@ -105,7 +105,7 @@ typedef struct orr_messages {
     orr_message_queue queue;
     orr_links         links;   /* AWARE */
     orr_early         early;
-    orr_array(orr_task *) tasks; /* NULL where one has ended */
+    orr_array(orr_collective_task *) tasks; /* NULL where one has ended */
     orr_array(uint32_t)   idle_tasks;
     uint32_t             *agenda; /* shape (ranks): first entry, or ORR_NONE */
     orr_array(orr_agenda_entry) entries;
@@ -114,9 +114,9 @@ typedef struct orr_messages {
     uint64_t              n_events;
     bool                  failed; /* out of memory */
     /* A member has ended its part of a task; the task may be freed in it. */
-    void (*on_end)(void *ctx, const orr_task *task, uint32_t member);
+    void (*on_end)(void *ctx, const orr_collective_task *task, uint32_t member);
     /* NODE, PASSED, RECV. */
-    void (*on_event)(void *ctx, orr_event event);
+    void (*on_event)(void *ctx, orr_message_event event);
     void *ctx;
 } orr_messages;
 
@@ -128,42 +128,42 @@ void orr_messages_done(orr_messages *m);
 orr_status orr_messages_run(orr_messages *m, orr_error *err) ORR_MUST_CHECK;
 
 /* Put on a rank's agenda. */
-void orr_messages_at(orr_messages *m, uint32_t rank, int64_t ns, orr_event event);
+void orr_messages_at(orr_messages *m, uint32_t rank, int64_t ns, orr_message_event event);
 
 /* A task for all members to join; NULL: out of memory. */
-orr_task *orr_task_new(orr_messages *m, const orr_plan *plan, uint64_t ordinal);
-void      orr_task_free(orr_messages *m, orr_task *task);
+orr_collective_task *orr_task_new(orr_messages *m, const orr_collective_plan *plan, uint64_t ordinal);
+void      orr_task_free(orr_messages *m, orr_collective_task *task);
 /* A member begins. Its end may be told at once, when there is nothing to do. */
-void orr_task_join(orr_messages *m, orr_task *task, uint32_t member);
+void orr_task_join(orr_messages *m, orr_collective_task *task, uint32_t member);
 
 /* message_lines.c: the chunk has ended a phase; goes on to the next, or is done. */
-void orr_chunk_phase_end(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk);
+void orr_chunk_phase_end(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
 
 /* message_walk.c, and for trees message_tree.c */
-void orr_walk_begin(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk);
-void orr_walk_arrives(orr_messages *m, orr_event event);
-void orr_walk_received(orr_messages *m, orr_event event);
-void orr_walk_bundle(orr_messages *m, orr_event event);
-void orr_walk_reduced(orr_messages *m, orr_event event);
+void orr_walk_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
+void orr_walk_arrives(orr_messages *m, orr_message_event event);
+void orr_walk_received(orr_messages *m, orr_message_event event);
+void orr_walk_bundle(orr_messages *m, orr_message_event event);
+void orr_walk_reduced(orr_messages *m, orr_message_event event);
 /* Send, ask for, and have a packet of these bytes go through the memory (index: its number). */
-void orr_walk_send(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk, uint32_t to,
+void orr_walk_send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t to,
                    uint32_t index, int64_t bytes);
-void orr_walk_ask(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk, uint32_t index);
-void orr_walk_pack(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
+void orr_walk_ask(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index);
+void orr_walk_pack(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                    uint32_t index);
 /* message_relay.c */
-bool orr_relay_fits(const orr_messages *m, const orr_plan *plan);
-void orr_relay_begin(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk);
-void orr_relay_received(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
+bool orr_relay_fits(const orr_messages *m, const orr_collective_plan *plan);
+void orr_relay_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
+void orr_relay_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                         uint32_t index);
-void orr_tree_begin(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk);
+void orr_tree_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
 bool orr_tree_asked(const orr_chunk *chunk, uint32_t index);
 bool orr_tree_reduces(uint32_t index);
-void orr_tree_received(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
+void orr_tree_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                        uint32_t index);
-void orr_tree_packed(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk);
+void orr_tree_packed(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
 
-static inline orr_chunk *orr_task_chunk(const orr_task *task, uint32_t member, uint32_t chunk)
+static inline orr_chunk *orr_task_chunk(const orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
     return &task->chunks[(size_t)chunk * task->n_members + member];
 }
@@ -174,7 +174,7 @@ static inline uint32_t orr_line_place(const orr_line *line, uint32_t member)
 
 bool orr_early_init(orr_early *early);
 void orr_early_done(orr_early *early);
-bool orr_early_add(orr_early *early, orr_event key); /* false: out of memory */
-bool orr_early_take(orr_early *early, orr_event key); /* was it there? */
+bool orr_early_add(orr_early *early, orr_message_event key); /* false: out of memory */
+bool orr_early_take(orr_early *early, orr_message_event key); /* was it there? */
 
 #endif /* ORR_SIM_MESSAGE_H */

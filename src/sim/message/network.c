@@ -123,9 +123,9 @@ static void transmit(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64
     const double serial = (double)links->parcels.at[parcel].bytes / network->bytes_per_ns[dim];
     links->links[link].busy = true;
     orr_message_queue_push(links->queue, now_ns + (int64_t)(network->latency_ns[dim] + serial),
-                           (orr_event){hop_what, parcel, link});
+                           (orr_message_event){hop_what, parcel, link});
     orr_message_queue_push(links->queue, now_ns + (int64_t)serial,
-                           (orr_event){free_what, link, dim});
+                           (orr_message_event){free_what, link, dim});
 }
 
 static void enter(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t free_what,
@@ -154,7 +154,7 @@ static void enter(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t 
 }
 
 void orr_links_send(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t free_what,
-                    uint32_t from, uint32_t to, int64_t bytes, orr_event arrival)
+                    uint32_t from, uint32_t to, int64_t bytes, orr_message_event arrival)
 {
     const uint32_t number = parcel_new(links);
     if (number == ORR_NONE)
@@ -165,7 +165,7 @@ void orr_links_send(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_
 }
 
 bool orr_links_hop(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t free_what,
-                   uint32_t number, orr_event *ret_arrival)
+                   uint32_t number, orr_message_event *ret_arrival)
 {
     orr_parcel *parcel = &links->parcels.at[number];
     if (parcel->at != parcel->to || parcel->at_switch) {

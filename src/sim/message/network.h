@@ -44,7 +44,7 @@ int64_t orr_message_ns_between(const orr_astra_network *network, uint32_t from, 
 
 /* A message that is under way over links. */
 typedef struct orr_parcel {
-    orr_event arrival; /* what happens when it is there */
+    orr_message_event arrival; /* what happens when it is there */
     int64_t   bytes;
     uint32_t  at, to;  /* ranks; at a switch: the rank that it came from */
     uint32_t  next;    /* waiting for the same link, or idle             */
@@ -76,11 +76,11 @@ void orr_links_done(orr_links *links);
 
 /* The events of the links, told by what the caller puts in `what`. */
 void orr_links_send(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t free_what,
-                    uint32_t from, uint32_t to, int64_t bytes, orr_event arrival);
+                    uint32_t from, uint32_t to, int64_t bytes, orr_message_event arrival);
 /* A parcel is at the far end of its link: true when that is where it goes; *ret_arrival is then
  * what happens. */
 bool orr_links_hop(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t free_what,
-                   uint32_t parcel, orr_event *ret_arrival);
+                   uint32_t parcel, orr_message_event *ret_arrival);
 void orr_links_free(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t free_what,
                     uint32_t link, uint32_t dim);
 

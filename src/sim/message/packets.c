@@ -12,7 +12,7 @@ static uint32_t place_add(const orr_line *line, uint32_t place, uint32_t offset)
 }
 
 /* The place that a packet goes to. */
-static uint32_t target(const orr_phase *phase, const orr_line *line, uint32_t place,
+static uint32_t target(const orr_collective_phase *phase, const orr_line *line, uint32_t place,
                        uint32_t packet)
 {
     switch ((orr_astra_algorithm)phase->algorithm) {
@@ -29,7 +29,7 @@ static uint32_t target(const orr_phase *phase, const orr_line *line, uint32_t pl
 }
 
 /* Without congestion. In a dimension it is known but for the hops. */
-static int64_t flight_ns(const orr_messages *m, const orr_plan *plan, const orr_phase *phase,
+static int64_t flight_ns(const orr_messages *m, const orr_collective_plan *plan, const orr_collective_phase *phase,
                          uint32_t member, uint32_t to_member, uint32_t index, int64_t bytes)
 {
     const orr_astra_network *network = m->job->network;
@@ -46,15 +46,15 @@ static int64_t flight_ns(const orr_messages *m, const orr_plan *plan, const orr_
     return (int64_t)(hops * network->latency_ns[line->dim] + phase->serial_ns);
 }
 
-void orr_walk_send(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk, uint32_t to,
+void orr_walk_send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t to,
                    uint32_t index, int64_t bytes)
 {
-    const orr_plan *plan = task->plan;
+    const orr_collective_plan *plan = task->plan;
     const uint32_t number = orr_task_chunk(task, member, chunk)->phase;
-    const orr_phase *phase = &plan->phases[number];
+    const orr_collective_phase *phase = &plan->phases[number];
     const orr_line *line = &plan->lines[phase->line];
     const uint32_t to_member = member + (to - orr_line_place(line, member)) * line->stride;
-    const orr_event arrival = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, number),
+    const orr_message_event arrival = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, number),
                                m->folded ? 0 : to_member, index};
     if (m->mode == ORR_ASTRA_AWARE)
         orr_links_send(&m->links, m->now_ns, ORR_MESSAGE_HOP, ORR_MESSAGE_LINK,
@@ -66,41 +66,41 @@ void orr_walk_send(orr_messages *m, orr_task *task, uint32_t member, uint32_t ch
             arrival);
 }
 
-void orr_walk_ask(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk, uint32_t index)
+void orr_walk_ask(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index)
 {
     orr_chunk *c = orr_task_chunk(task, member, chunk);
     if (__builtin_expect(c->early == 0, 1))
         return;
-    const orr_event key = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, c->phase),
+    const orr_message_event key = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, c->phase),
                            member, index};
     if (!orr_early_take(&m->early, key))
         return;
     c->early--;
     orr_message_queue_push(
         &m->queue, m->now_ns,
-        (orr_event){orr_message_what(ORR_MESSAGE_RECEIVED, task->number, chunk, c->phase), member,
+        (orr_message_event){orr_message_what(ORR_MESSAGE_RECEIVED, task->number, chunk, c->phase), member,
                     index});
 }
 
-void orr_walk_pack(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk, uint32_t index)
+void orr_walk_pack(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index)
 {
-    const orr_plan *plan = task->plan;
+    const orr_collective_plan *plan = task->plan;
     const uint32_t phase = orr_task_chunk(task, member, chunk)->phase;
     orr_messages_at(m, orr_communicator_rank(plan->members, member),
                     m->now_ns + plan->phases[phase].endpoint_ns,
-                    (orr_event){orr_message_what(ORR_MESSAGE_BUNDLE, task->number, chunk, phase),
+                    (orr_message_event){orr_message_what(ORR_MESSAGE_BUNDLE, task->number, chunk, phase),
                                 member, index});
 }
 
-static void pack_next(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk)
+static void pack_next(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
     orr_walk_pack(m, task, member, chunk, orr_task_chunk(task, member, chunk)->packets++);
 }
 
-void orr_walk_begin(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk)
+void orr_walk_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
     orr_chunk *c = orr_task_chunk(task, member, chunk);
-    const orr_phase *phase = &task->plan->phases[c->phase];
+    const orr_collective_phase *phase = &task->plan->phases[c->phase];
     c->packets = c->sent = c->received = c->free = 0;
     c->left = phase->steps;
     c->state = 1;
@@ -117,8 +117,8 @@ void orr_walk_begin(orr_messages *m, orr_task *task, uint32_t member, uint32_t c
 }
 
 /* Send the next packet, if one is made and free and messages are left. */
-static void send_next(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
-                      const orr_phase *phase)
+static void send_next(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
+                      const orr_collective_phase *phase)
 {
     orr_chunk *c = orr_task_chunk(task, member, chunk);
     if (c->sent == c->packets || c->left == 0 || c->free == 0)
@@ -135,8 +135,8 @@ static void send_next(orr_messages *m, orr_task *task, uint32_t member, uint32_t
 }
 
 /* A bundle is through; the original's "General" event. */
-static void packed(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
-                   const orr_phase *phase)
+static void packed(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
+                   const orr_collective_phase *phase)
 {
     orr_chunk *c = orr_task_chunk(task, member, chunk);
     uint32_t times = 1;
@@ -153,8 +153,8 @@ static void packed(orr_messages *m, orr_task *task, uint32_t member, uint32_t ch
         orr_chunk_phase_end(m, task, member, chunk);
 }
 
-static void received(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
-                     uint32_t index, const orr_phase *phase)
+static void received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
+                     uint32_t index, const orr_collective_phase *phase)
 {
     if (task->relayed) {
         orr_relay_received(m, task, member, chunk, index);
@@ -168,12 +168,12 @@ static void received(orr_messages *m, orr_task *task, uint32_t member, uint32_t 
     pack_next(m, task, member, chunk);
 }
 
-void orr_walk_arrives(orr_messages *m, orr_event event)
+void orr_walk_arrives(orr_messages *m, orr_message_event event)
 {
-    orr_task *task = m->tasks.at[orr_what_task(event.what)];
+    orr_collective_task *task = m->tasks.at[orr_what_task(event.what)];
     const uint32_t chunk = orr_what_chunk(event.what), phase = orr_what_phase(event.what);
     orr_chunk *c = orr_task_chunk(task, event.who, chunk);
-    const orr_phase *p = &task->plan->phases[phase];
+    const orr_collective_phase *p = &task->plan->phases[phase];
     const bool asked =
         c->state != 0 && c->phase == phase &&
         (p->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE ? orr_tree_asked(c, event.index)
@@ -187,14 +187,14 @@ void orr_walk_arrives(orr_messages *m, orr_event event)
     }
 }
 
-void orr_walk_received(orr_messages *m, orr_event event)
+void orr_walk_received(orr_messages *m, orr_message_event event)
 {
-    orr_task *task = m->tasks.at[orr_what_task(event.what)];
+    orr_collective_task *task = m->tasks.at[orr_what_task(event.what)];
     received(m, task, event.who, orr_what_chunk(event.what), event.index,
              &task->plan->phases[orr_what_phase(event.what)]);
 }
 
-static void go_on(orr_messages *m, orr_task *task, orr_event event, const orr_phase *phase)
+static void go_on(orr_messages *m, orr_collective_task *task, orr_message_event event, const orr_collective_phase *phase)
 {
     if (phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE)
         orr_tree_packed(m, task, event.who, orr_what_chunk(event.what));
@@ -202,10 +202,10 @@ static void go_on(orr_messages *m, orr_task *task, orr_event event, const orr_ph
         packed(m, task, event.who, orr_what_chunk(event.what), phase);
 }
 
-void orr_walk_bundle(orr_messages *m, orr_event event)
+void orr_walk_bundle(orr_messages *m, orr_message_event event)
 {
-    orr_task *task = m->tasks.at[orr_what_task(event.what)];
-    const orr_phase *phase = &task->plan->phases[orr_what_phase(event.what)];
+    orr_collective_task *task = m->tasks.at[orr_what_task(event.what)];
+    const orr_collective_phase *phase = &task->plan->phases[orr_what_phase(event.what)];
     const bool tree = phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE;
     if (tree ? !orr_tree_reduces(event.index) : !orr_phase_reduces(phase, event.index)) {
         go_on(m, task, event, phase);
@@ -218,8 +218,8 @@ void orr_walk_bundle(orr_messages *m, orr_event event)
         m->now_ns + (halving ? phase->halving[event.index].reduce_ns : phase->reduce_ns), event);
 }
 
-void orr_walk_reduced(orr_messages *m, orr_event event)
+void orr_walk_reduced(orr_messages *m, orr_message_event event)
 {
-    orr_task *task = m->tasks.at[orr_what_task(event.what)];
+    orr_collective_task *task = m->tasks.at[orr_what_task(event.what)];
     go_on(m, task, event, &task->plan->phases[orr_what_phase(event.what)]);
 }

@@ -6,7 +6,7 @@
  * sends is known when the first comes, and needs no events of its own: one event a message.
  * The same times as message_walk.c; a property test holds one against the other. */
 
-bool orr_relay_fits(const orr_messages *m, const orr_plan *plan)
+bool orr_relay_fits(const orr_messages *m, const orr_collective_plan *plan)
 {
     return m->mode == ORR_ASTRA_UNAWARE && !m->literal && plan->n_phases == 1 &&
            plan->lines[plan->phases[0].line].dim >= 0 &&
@@ -15,10 +15,10 @@ bool orr_relay_fits(const orr_messages *m, const orr_plan *plan)
 }
 
 /* Packet number `packet`, which is sent at `ready_ns`. */
-static void send(orr_messages *m, const orr_task *task, orr_chunk *c, uint32_t member,
+static void send(orr_messages *m, const orr_collective_task *task, orr_chunk *c, uint32_t member,
                  uint32_t chunk, uint32_t packet, int64_t ready_ns)
 {
-    const orr_phase *phase = &task->plan->phases[0];
+    const orr_collective_phase *phase = &task->plan->phases[0];
     const orr_line *line = &task->plan->lines[phase->line];
     const uint32_t place = orr_line_place(line, member);
     uint32_t to = place + 1 == line->n ? 0 : place + 1;
@@ -31,15 +31,15 @@ static void send(orr_messages *m, const orr_task *task, orr_chunk *c, uint32_t m
     c->sent = packet + 1;
     orr_message_queue_push(
         &m->queue, ready_ns + ns,
-        (orr_event){orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, 0),
+        (orr_message_event){orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, 0),
                     m->folded ? 0 : member + (to - place) * line->stride, packet});
 }
 
 /* Whether message `index` was there before it was asked for, at c->ready_ns. */
-static bool take_early(orr_messages *m, const orr_task *task, orr_chunk *c, uint32_t member,
+static bool take_early(orr_messages *m, const orr_collective_task *task, orr_chunk *c, uint32_t member,
                        uint32_t chunk, uint32_t index)
 {
-    const orr_event key = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, 0), member,
+    const orr_message_event key = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, 0), member,
                            index};
     if (c->early == 0 || !orr_early_take(&m->early, key))
         return false;
@@ -48,10 +48,10 @@ static bool take_early(orr_messages *m, const orr_task *task, orr_chunk *c, uint
 }
 
 /* Message `index` is in: goes on as long as the next one is in too. */
-static void go_on(orr_messages *m, orr_task *task, orr_chunk *c, uint32_t member, uint32_t chunk,
+static void go_on(orr_messages *m, orr_collective_task *task, orr_chunk *c, uint32_t member, uint32_t chunk,
                   uint32_t index)
 {
-    const orr_phase *phase = &task->plan->phases[0];
+    const orr_collective_phase *phase = &task->plan->phases[0];
     const bool halving = phase->algorithm == ORR_ASTRA_HALVING_DOUBLING;
     int64_t in_ns = m->now_ns > c->ready_ns ? m->now_ns : c->ready_ns;
     for (;; index++) {
@@ -62,7 +62,7 @@ static void go_on(orr_messages *m, orr_task *task, orr_chunk *c, uint32_t member
             else
                 orr_message_queue_push(
                     &m->queue, in_ns,
-                    (orr_event){orr_message_what(ORR_MESSAGE_RECEIVED, task->number, chunk, 0),
+                    (orr_message_event){orr_message_what(ORR_MESSAGE_RECEIVED, task->number, chunk, 0),
                                 member, index});
             return;
         }
@@ -76,7 +76,7 @@ static void go_on(orr_messages *m, orr_task *task, orr_chunk *c, uint32_t member
     }
 }
 
-void orr_relay_begin(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk)
+void orr_relay_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
     orr_chunk *c = orr_task_chunk(task, member, chunk);
     c->left = 0; /* the last bundle ends the phase */
@@ -85,7 +85,7 @@ void orr_relay_begin(orr_messages *m, orr_task *task, uint32_t member, uint32_t 
         go_on(m, task, c, member, chunk, 0);
 }
 
-void orr_relay_received(orr_messages *m, orr_task *task, uint32_t member, uint32_t chunk,
+void orr_relay_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                         uint32_t index)
 {
     go_on(m, task, orr_task_chunk(task, member, chunk), member, chunk, index);

@@ -5,7 +5,7 @@
 
 enum { FIRST = 64 };
 
-static uint32_t slot_of(const orr_early *early, orr_event key)
+static uint32_t slot_of(const orr_early *early, orr_message_event key)
 {
     uint64_t h = key.what * UINT64_C(0x9E3779B97F4A7C15);
     h = (h ^ (h >> 29) ^ ((uint64_t)key.who << 32 | key.index)) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -13,7 +13,7 @@ static uint32_t slot_of(const orr_early *early, orr_event key)
 }
 
 /* `what` plus one, so that no key is empty. */
-static void put(orr_early *early, orr_event key)
+static void put(orr_early *early, orr_message_event key)
 {
     uint32_t slot = slot_of(early, key);
     while (early->table[slot].what != 0)
@@ -36,7 +36,7 @@ void orr_early_done(orr_early *early)
 static bool grow(orr_early *early)
 {
     const orr_early old = *early;
-    orr_event *table = orr_calloc(2 * ((size_t)old.mask + 1), sizeof *table);
+    orr_message_event *table = orr_calloc(2 * ((size_t)old.mask + 1), sizeof *table);
     if (table == NULL)
         return false;
     early->table = table;
@@ -48,7 +48,7 @@ static bool grow(orr_early *early)
     return true;
 }
 
-bool orr_early_add(orr_early *early, orr_event key)
+bool orr_early_add(orr_early *early, orr_message_event key)
 {
     if (2 * (early->used + 1) > early->mask && !grow(early))
         return false;
@@ -58,12 +58,12 @@ bool orr_early_add(orr_early *early, orr_event key)
     return true;
 }
 
-bool orr_early_take(orr_early *early, orr_event key)
+bool orr_early_take(orr_early *early, orr_message_event key)
 {
     key.what++;
     uint32_t slot = slot_of(early, key);
     for (;; slot = (slot + 1) & early->mask) {
-        const orr_event *at = &early->table[slot];
+        const orr_message_event *at = &early->table[slot];
         if (at->what == 0)
             return false;
         if (at->what == key.what && at->who == key.who && at->index == key.index)

@@ -9,7 +9,7 @@
 static int compare(const void *a_, const void *b_, void *graph)
 {
     const orr_graph *g = graph;
-    const orr_wait *a = a_, *b = b_;
+    const orr_blocking_call *a = a_, *b = b_;
     if (g->name[a->call] != g->name[b->call])
         return g->name[a->call] < g->name[b->call] ? -1 : 1;
     if (a->own_ns != b->own_ns)
@@ -20,7 +20,7 @@ static int compare(const void *a_, const void *b_, void *graph)
 orr_status orr_compile_waits(orr_compiler *c)
 {
     const orr_graph *g = c->g;
-    orr_wait *waits = c->waits.at;
+    orr_blocking_call *waits = c->waits.at;
     const size_t n = c->waits.n;
     if (n > 1)
         qsort_r(waits, n, sizeof *waits, compare, (void *)(uintptr_t)g);

@@ -61,7 +61,7 @@ static bool chained(const orr_compiler *c, uint32_t p)
 }
 
 /* Edges in rows by the point that they leave; those along a thread first. */
-static orr_status freeze_edges(const orr_compiler *c, orr_program *ret)
+static orr_status freeze_edges(const orr_compiler *c, orr_sim_program *ret)
 {
     const uint32_t n = c->n_points;
     uint64_t chains = 0;
@@ -92,9 +92,9 @@ static orr_status freeze_edges(const orr_compiler *c, orr_program *ret)
     return ORR_OK;
 }
 
-static orr_status freeze(const orr_compiler *c, orr_program *ret)
+static orr_status freeze(const orr_compiler *c, orr_sim_program *ret)
 {
-    orr_program program = {.graph = c->g,
+    orr_sim_program program = {.graph = c->g,
                            .n_points = c->n_points,
                            .n_works = (uint32_t)c->works.n,
                            .floor_ns = c->floor_ns,
@@ -116,7 +116,7 @@ static orr_status freeze(const orr_compiler *c, orr_program *ret)
     return ORR_OK;
 }
 
-static orr_status run_steps(orr_compiler *c, orr_program *ret)
+static orr_status run_steps(orr_compiler *c, orr_sim_program *ret)
 {
     ORR_TRY(prepare(c));
     ORR_TRY(orr_compile_threads(c));
@@ -130,7 +130,7 @@ static orr_status run_steps(orr_compiler *c, orr_program *ret)
 }
 
 /* Points that can be settled, one after the other: all, or there is a cycle. */
-static orr_status is_acyclic(const orr_program *p, orr_arena *scratch, bool *ret, orr_error *err)
+static orr_status is_acyclic(const orr_sim_program *p, orr_arena *scratch, bool *ret, orr_error *err)
 {
     uint32_t *waits_for = orr_arena_array(scratch, uint32_t, p->n_points);
     orr_point_id *settled = orr_arena_array(scratch, orr_point_id, p->n_points);
@@ -167,7 +167,7 @@ static void drop(orr_compiler *c)
 
 orr_status orr_program_compile(const orr_graph *graph, const int64_t *duration_ns,
                                const orr_replay_constants *constants, uint32_t queue_depth,
-                               orr_arena *arena, orr_program *ret, orr_error *err)
+                               orr_arena *arena, orr_sim_program *ret, orr_error *err)
 {
     orr_compiler c = {.g = graph,
                       .duration_ns = duration_ns != NULL ? duration_ns : graph->duration_ns,

@@ -32,12 +32,12 @@ typedef struct orr_raw_edge {
 } orr_raw_edge;
 
 /* A stretch of a thread, up to `point`, in which a call may have waited. */
-typedef struct orr_wait {
+typedef struct orr_blocking_call {
     orr_node_id  call;
     orr_point_id point;
     int64_t      own_ns; /* recorded length of the stretch when it did not wait; else -1 */
     bool         keeps;  /* its own time is as recorded; only a sample for others      */
-} orr_wait;
+} orr_blocking_call;
 
 typedef struct orr_compiler {
     const orr_graph            *g;
@@ -59,7 +59,7 @@ typedef struct orr_compiler {
     orr_lane_id                 main;        /* the thread with the most nodes; ORR_NONE  */
     orr_array(orr_raw_edge)     edges;
     orr_array(orr_sim_work)     works;
-    orr_array(orr_wait)         waits;
+    orr_array(orr_blocking_call)         waits;
     orr_array(orr_point_id)     woken;       /* points of threads that slept before       */
     orr_arena                  *arena, *scratch;
     orr_error                  *err;

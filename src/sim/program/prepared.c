@@ -11,7 +11,7 @@ static int64_t host_ns(int64_t ns, double host_speed)
     return scaled < 0x1p62 ? (int64_t)scaled : INT64_MAX;
 }
 
-static const orr_edge *scaled_edges(const orr_program *program, double host_speed,
+static const orr_edge *scaled_edges(const orr_sim_program *program, double host_speed,
                                     orr_arena *arena)
 {
     if (host_speed == 1)
@@ -25,7 +25,7 @@ static const orr_edge *scaled_edges(const orr_program *program, double host_spee
     return edges;
 }
 
-static orr_status fail_without_duration(const orr_program *program, const orr_sim_work *work,
+static orr_status fail_without_duration(const orr_sim_program *program, const orr_sim_work *work,
                                         orr_error *err)
 {
     return orr_fail(err, ORR_INVALID,
@@ -37,8 +37,8 @@ static orr_status fail_without_duration(const orr_program *program, const orr_si
 
 /* Durations of what meets nobody. What does meet others is priced with all who take part; where a
  * rank is in no group of the grouping there is nothing to transfer. */
-static orr_status find_durations(const orr_program *program, const orr_script *script,
-                                 orr_pricer *pricer, int64_t *alone_ns, uint8_t *basis,
+static orr_status find_durations(const orr_sim_program *program, const orr_script *script,
+                                 orr_transfer_pricer *pricer, int64_t *alone_ns, uint8_t *basis,
                                  orr_error *err)
 {
     for (uint32_t w = 0; w < program->n_works; w++) {
@@ -70,7 +70,7 @@ static orr_status find_durations(const orr_program *program, const orr_script *s
 
 static int compare_calls(const void *a_, const void *b_)
 {
-    const orr_call *a = a_, *b = b_;
+    const orr_comm_work *a = a_, *b = b_;
     if (a->grouping != b->grouping)
         return a->grouping < b->grouping ? -1 : 1;
     if (a->ordinal != b->ordinal)
@@ -78,28 +78,28 @@ static int compare_calls(const void *a_, const void *b_)
     return (a->work > b->work) - (a->work < b->work);
 }
 
-static uint32_t find_calls(const orr_program *program, const orr_meeting *meetings,
-                           orr_call *calls)
+static uint32_t find_calls(const orr_sim_program *program, const orr_meeting *rendezvous,
+                           orr_comm_work *calls)
 {
     uint32_t n = 0;
-    for (uint32_t w = 0; meetings != NULL && w < program->n_works; w++) {
+    for (uint32_t w = 0; rendezvous != NULL && w < program->n_works; w++) {
         const uint32_t row = program->works[w].comm;
-        if (row == ORR_NONE || meetings[row].grouping == ORR_NONE)
+        if (row == ORR_NONE || rendezvous[row].grouping == ORR_NONE)
             continue;
-        calls[n++] = (orr_call){meetings[row].grouping, meetings[row].ordinal, w};
+        calls[n++] = (orr_comm_work){rendezvous[row].grouping, rendezvous[row].ordinal, w};
     }
     if (n > 0)
         qsort(calls, n, sizeof *calls, compare_calls);
     return n;
 }
 
-static orr_status check_calls(const orr_program *program, const orr_call *calls, uint32_t n,
+static orr_status check_calls(const orr_sim_program *program, const orr_comm_work *calls, uint32_t n,
                               orr_error *err)
 {
     for (uint32_t i = 1; i < n; i++)
         if (calls[i].grouping == calls[i - 1].grouping && calls[i].ordinal == calls[i - 1].ordinal)
             return orr_fail(err, ORR_INVALID,
-                            "nodes %u and %u of one graph take part in the same meeting (grouping "
+                            "nodes %u and %u of one graph take part in the same rendezvous (grouping "
                             "%u, ordinal %u)",
                             program->works[calls[i - 1].work].node,
                             program->works[calls[i].work].node, calls[i].grouping,
@@ -107,8 +107,8 @@ static orr_status check_calls(const orr_program *program, const orr_call *calls,
     return ORR_OK;
 }
 
-orr_status orr_script_of_program(const orr_program *program, const orr_meeting *meetings,
-                                 double host_speed, orr_pricer *pricer, orr_arena *arena,
+orr_status orr_script_of_program(const orr_sim_program *program, const orr_meeting *rendezvous,
+                                 double host_speed, orr_transfer_pricer *pricer, orr_arena *arena,
                                  orr_script *ret, orr_error *err)
 {
     const orr_edge *edges = scaled_edges(program, host_speed, arena);
@@ -117,11 +117,11 @@ orr_status orr_script_of_program(const orr_program *program, const orr_meeting *
     int64_t *alone_ns = orr_arena_array(arena, int64_t, program->n_works);
     uint8_t *alone_basis = orr_arena_array(arena, uint8_t, program->n_works);
     uint32_t *call_of_work = orr_arena_array(arena, uint32_t, program->n_works);
-    orr_call *calls = orr_arena_array(arena, orr_call, program->n_works);
+    orr_comm_work *calls = orr_arena_array(arena, orr_comm_work, program->n_works);
     if (!edges || !earliest_ns || !waits || !alone_ns || !alone_basis || !call_of_work || !calls)
         return orr_fail_memory(err);
 
-    const uint32_t n_calls = find_calls(program, meetings, calls);
+    const uint32_t n_calls = find_calls(program, rendezvous, calls);
     ORR_TRY(check_calls(program, calls, n_calls, err));
     for (uint32_t p = 0; p < program->n_points; p++)
         earliest_ns[p] = program->floor_ns[p] > 0 ? program->floor_ns[p] : 0;
@@ -143,7 +143,7 @@ orr_status orr_script_of_program(const orr_program *program, const orr_meeting *
 /* The first call that is not before (grouping, ordinal). */
 static uint32_t lower_bound(const orr_script *script, uint32_t grouping, uint32_t ordinal)
 {
-    const orr_call wanted = {.grouping = grouping, .ordinal = ordinal};
+    const orr_comm_work wanted = {.grouping = grouping, .ordinal = ordinal};
     uint32_t low = 0, high = script->n_calls;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;

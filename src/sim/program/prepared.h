@@ -9,13 +9,13 @@
  * them is here, once; a rank adds 12 bytes a point and 12 bytes a call. */
 
 /* A work that meets others. */
-typedef struct orr_call {
+typedef struct orr_comm_work {
     uint32_t grouping, ordinal;
     uint32_t work;
-} orr_call;
+} orr_comm_work;
 
 typedef struct orr_script {
-    const orr_program *program;
+    const orr_sim_program *program;
     const orr_edge    *edges;        /* shape (n_edges): host time divided by host_speed       */
     const int64_t     *earliest_ns;  /* shape (n_points): from the rank's start; at least 0    */
     const uint32_t    *waits;        /* shape (n_points): edges that lead to it, works that end
@@ -23,20 +23,20 @@ typedef struct orr_script {
     const int64_t     *alone_ns;     /* shape (n_works): how long it takes where it meets nobody */
     const uint8_t     *alone_basis;  /* shape (n_works): orr_basis; NULL: as the ensemble says */
     const uint32_t    *call_of_work; /* shape (n_works): row of calls, or ORR_NONE             */
-    const orr_call    *calls;        /* shape (n_calls), by (grouping, ordinal)                */
+    const orr_comm_work    *calls;        /* shape (n_calls), by (grouping, ordinal)                */
     uint32_t           n_calls;
 } orr_script;
 
-/* In the arena. `meetings`: shape (C) of the graph, or NULL. Errors: NO_MEMORY; INVALID: a work
+/* In the arena. `rendezvous`: shape (C) of the graph, or NULL. Errors: NO_MEMORY; INVALID: a work
  * that is no communication and has no duration, an ordinal that occurs twice, and as
  * orr_pricer_ask(). */
-orr_status orr_script_of_program(const orr_program *program, const orr_meeting *meetings,
-                                 double host_speed, orr_pricer *pricer, orr_arena *arena,
+orr_status orr_script_of_program(const orr_sim_program *program, const orr_meeting *rendezvous,
+                                 double host_speed, orr_transfer_pricer *pricer, orr_arena *arena,
                                  orr_script *ret, orr_error *err) ORR_MUST_CHECK;
 /* The calls of one grouping: [*ret_begin, *ret_end) of calls. */
 void orr_script_calls_of(const orr_script *script, uint32_t grouping, uint32_t *ret_begin,
                          uint32_t *ret_end);
-/* The call of that meeting, or ORR_NONE. */
+/* The call of that rendezvous, or ORR_NONE. */
 uint32_t orr_script_call(const orr_script *script, uint32_t grouping, uint32_t ordinal);
 
 #endif /* ORR_SIM_SCRIPT_H */

@@ -32,7 +32,7 @@ typedef struct orr_sim_work {
     uint32_t     comm;       /* row of the graph's comms, or ORR_NONE: meets nobody */
 } orr_sim_work;
 
-typedef struct orr_program {
+typedef struct orr_sim_program {
     const orr_graph    *graph;
     uint32_t            n_points, n_edges, n_works;
     const uint32_t     *edge_first; /* shape (n_points + 1): edges that leave a point */
@@ -41,13 +41,13 @@ typedef struct orr_program {
     const orr_sim_work *works;      /* shape (n_works) */
     const uint32_t     *work_at;    /* shape (n_points): the work that starts here, or ORR_NONE */
     const orr_point_id *start_point, *end_point; /* shape (N); ORR_NONE: not simulated */
-} orr_program;
+} orr_sim_program;
 
 /* `duration_ns`: shape (N), or NULL: the graph's own. `constants`: none -1. In the arena; reads the
  * graph's start times only for the order of each lane and for the host time between neighbouring
  * points of a thread. Errors: NO_MEMORY; LIMIT: over 2^31 points. */
 orr_status orr_program_compile(const orr_graph *graph, const int64_t *duration_ns,
                                const orr_replay_constants *constants, uint32_t queue_depth,
-                               orr_arena *arena, orr_program *ret, orr_error *err) ORR_MUST_CHECK;
+                               orr_arena *arena, orr_sim_program *ret, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_SIM_PROGRAM_H */

@@ -14,21 +14,21 @@ typedef struct open_node {
     orr_node_id node;
 } open_node;
 
-typedef struct layer {
+typedef struct point_writer {
     orr_compiler *c;
     orr_lane_id   lane;
     uint32_t      first;        /* point of the lane               */
     uint32_t      n_transfers;  /* communications that are open    */
     uint32_t      order;
     orr_array(open_node) open;
-} layer;
+} point_writer;
 
 static bool ends_before(const open_node *a, const open_node *b)
 {
     return a->end_ns != b->end_ns ? a->end_ns < b->end_ns : a->order > b->order;
 }
 
-static bool open_push(layer *l, open_node node)
+static bool open_push(point_writer *l, open_node node)
 {
     if (!orr_array_push(&l->open, node))
         return false;
@@ -40,7 +40,7 @@ static bool open_push(layer *l, open_node node)
     return true;
 }
 
-static open_node open_pop(layer *l)
+static open_node open_pop(point_writer *l)
 {
     open_node *at = l->open.at;
     const open_node top = at[0], last = at[--l->open.n];
@@ -58,7 +58,7 @@ static open_node open_pop(layer *l)
 
 /* A new point of the thread, as far after the one before it as it was recorded, unless a transfer
  * takes that time. */
-static orr_point_id lay_point(layer *l, int64_t at_ns)
+static orr_point_id lay_point(point_writer *l, int64_t at_ns)
 {
     orr_compiler *c = l->c;
     const orr_point_id p = c->n_points++;
@@ -86,7 +86,7 @@ static bool add_transfer(orr_compiler *c, orr_node_id v)
 
 /* Was the thread idle before this start until something else was done? Its own program then says
  * nothing of how long. */
-static bool wait_before(layer *l, orr_node_id v, orr_point_id p)
+static bool wait_before(point_writer *l, orr_node_id v, orr_point_id p)
 {
     orr_compiler *c = l->c;
     const orr_graph *g = c->g;
@@ -108,14 +108,14 @@ static bool wait_before(layer *l, orr_node_id v, orr_point_id p)
 
 /* Did the thread sleep until something woke it that nothing tells of? The time between two of the
  * main thread's doings is its own; another that has nothing open was asked by somebody. */
-static bool slept_before(const layer *l, orr_point_id p)
+static bool slept_before(const point_writer *l, orr_point_id p)
 {
     static const int64_t sleep_ns = 1000000; /* assumed: longer than threads dawdle */
     return l->lane != l->c->main && p > l->first && l->open.n == 0 &&
            l->c->chain_ns[p] >= sleep_ns;
 }
 
-static bool lay_start(layer *l, orr_node_id v)
+static bool lay_start(point_writer *l, orr_node_id v)
 {
     orr_compiler *c = l->c;
     const orr_graph *g = c->g;
@@ -139,7 +139,7 @@ static bool lay_start(layer *l, orr_node_id v)
 }
 
 /* The end of a call that waits for a device, or of an operator that waits for a transfer. */
-static bool wait_until(layer *l, orr_node_id v, orr_point_id p)
+static bool wait_until(point_writer *l, orr_node_id v, orr_point_id p)
 {
     orr_compiler *c = l->c;
     const orr_graph *g = c->g;
@@ -151,11 +151,11 @@ static bool wait_until(layer *l, orr_node_id v, orr_point_id p)
         waits = true;
         waited |= tie.moment_ns == ORR_TIME_NONE || tie.moment_ns > c->at_ns[p - 1];
     }
-    const orr_wait wait = {v, p, waited ? -1 : c->chain_ns[p], false};
+    const orr_blocking_call wait = {v, p, waited ? -1 : c->chain_ns[p], false};
     return !waits || orr_array_push(&c->waits, wait);
 }
 
-static bool lay_end(layer *l, open_node ended)
+static bool lay_end(point_writer *l, open_node ended)
 {
     orr_compiler *c = l->c;
     const orr_node_id v = ended.node;
@@ -166,7 +166,7 @@ static bool lay_end(layer *l, open_node ended)
     return c->g->dep_first[v] == c->g->dep_first[v + 1] || wait_until(l, v, p);
 }
 
-static bool lay_thread(layer *l)
+static bool lay_thread(point_writer *l)
 {
     const orr_graph *g = l->c->g;
     for (uint32_t i = g->lane_first[l->lane]; i < g->lane_first[l->lane + 1]; i++) {
@@ -186,7 +186,7 @@ static bool lay_thread(layer *l)
 }
 
 /* Without times: two points a node, and what it takes between them. */
-static bool lay_untimed(layer *l)
+static bool lay_untimed(point_writer *l)
 {
     orr_compiler *c = l->c;
     const orr_graph *g = c->g;
@@ -272,7 +272,7 @@ static bool anchor_threads(orr_compiler *c)
 orr_status orr_compile_threads(orr_compiler *c)
 {
     const orr_graph *g = c->g;
-    layer l = {.c = c};
+    point_writer l = {.c = c};
     bool done = true;
     c->main = main_thread(g);
     for (orr_lane_id lane = 0; lane < g->n_lanes && done; lane++) {

@@ -27,7 +27,7 @@ orr_transfer orr_transfer_join(orr_transfer a, orr_transfer b)
     return a;
 }
 
-void orr_pricer_init(orr_pricer *pricer, const orr_sim_options *options)
+void orr_pricer_init(orr_transfer_pricer *pricer, const orr_sim_options *options)
 {
     memset(pricer, 0, sizeof *pricer);
     pricer->cluster = options->cluster;
@@ -37,7 +37,7 @@ void orr_pricer_init(orr_pricer *pricer, const orr_sim_options *options)
         orr_network_of_cluster(options->cluster, &pricer->network);
 }
 
-bool orr_pricer_decides(const orr_pricer *pricer, const orr_transfer *transfer, int64_t given_ns)
+bool orr_pricer_decides(const orr_transfer_pricer *pricer, const orr_transfer *transfer, int64_t given_ns)
 {
     const bool known = transfer->bytes >= 0 && transfer->collective != ORR_COLL_UNKNOWN;
     return given_ns < 0 || (known && pricer->mode != ORR_NETWORK_RECORDED);
@@ -63,7 +63,7 @@ static bool same_span(const orr_span *a, const orr_span *b)
            a->even == b->even && memcmp(a->width, b->width, sizeof a->width) == 0;
 }
 
-static orr_price priced(orr_pricer *p, const orr_span *span, const orr_transfer *transfer)
+static orr_price priced(orr_transfer_pricer *p, const orr_span *span, const orr_transfer *transfer)
 {
     const uint32_t slot = slot_of(span, transfer);
     if (!p->kept[slot].taken || p->kept[slot].transfer.bytes != transfer->bytes ||
@@ -79,7 +79,7 @@ static orr_price priced(orr_pricer *p, const orr_span *span, const orr_transfer 
     return p->kept[slot].price;
 }
 
-orr_status orr_pricer_ask(orr_pricer *pricer, const orr_transfer *transfer, const uint32_t *ranks,
+orr_status orr_pricer_ask(orr_transfer_pricer *pricer, const orr_transfer *transfer, const uint32_t *ranks,
                           uint32_t n, const orr_graph *graph, orr_node_id who, orr_price *ret,
                           orr_error *err)
 {
@@ -93,7 +93,7 @@ orr_status orr_pricer_ask(orr_pricer *pricer, const orr_transfer *transfer, cons
     return ORR_OK;
 }
 
-orr_status orr_pricer_ask_alone(orr_pricer *pricer, const orr_graph *graph, orr_node_id who,
+orr_status orr_pricer_ask_alone(orr_transfer_pricer *pricer, const orr_graph *graph, orr_node_id who,
                                 const orr_comm *comm, orr_price *ret, orr_error *err)
 {
     const orr_group *group = comm->group != ORR_NONE ? &graph->groups[comm->group] : NULL;

@@ -27,12 +27,12 @@ static void add_work(sums *s, uint32_t w)
     const int64_t *time_ns = s->engine->time_ns + s->actor->first_point;
     const uint32_t call = script->call_of_work[w];
     const uint32_t id =
-        call == ORR_NONE ? ORR_NONE : s->engine->meetings.of_call[s->actor->first_call + call];
+        call == ORR_NONE ? ORR_NONE : s->engine->rendezvous.of_call[s->actor->first_call + call];
     uint8_t basis = script->alone_basis[w];
     int64_t from_ns = time_ns[work->start];
     if (id != ORR_NONE) {
-        basis = s->engine->meetings.at[id].basis;
-        from_ns = s->engine->meetings.at[id].start_ns;
+        basis = s->engine->rendezvous.at[id].basis;
+        from_ns = s->engine->rendezvous.at[id].start_ns;
     }
     add(s, basis == ORR_BASES ? basis_of(s, work->node) : basis, time_ns[work->end] - from_ns);
 }

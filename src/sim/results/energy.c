@@ -37,7 +37,7 @@ static int64_t covered_ns(stretch *at, size_t n)
 
 static int64_t busy_ns(const orr_engine *engine, const orr_actor *actor, stretch *scratch)
 {
-    const orr_program *program = actor->script->program;
+    const orr_sim_program *program = actor->script->program;
     const int64_t *time_ns = engine->time_ns + actor->first_point;
     size_t n = 0;
     for (uint32_t w = 0; w < program->n_works; w++) {

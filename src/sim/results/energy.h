@@ -18,7 +18,7 @@ orr_status orr_energy_of(const orr_engine *engine, const orr_device *device,
                          orr_error *err) ORR_MUST_CHECK;
 
 /* Simulated work by what its durations rest on, sums over all ranks: device work and
- * communication as long as they take (of a meeting the transfer, without the wait for its
+ * communication as long as they take (of a rendezvous the transfer, without the wait for its
  * members); host nodes as long as they take without those nested in them, waits in synchronising
  * calls included. Sums stop at the largest number. */
 void orr_basis_sums(const orr_engine *engine, const orr_timeline *timelines,

@@ -207,7 +207,7 @@ static orr_status keep_ranks(const folder *f, const orr_partition *p, uint32_t *
             first_rank[*c] = r;
         }
         class_of_rank[r] = *c;
-        n_ranks[*c] += f->ensemble->stands_for ? f->ensemble->stands_for[r] : 1;
+        n_ranks[*c] += f->ensemble->multiplicity ? f->ensemble->multiplicity[r] : 1;
     }
     fold->class_of_rank = class_of_rank;
     fold->first_rank = first_rank;

@@ -36,7 +36,7 @@ orr_status orr_fold_nothing(const orr_ensemble *ensemble, orr_arena *arena, orr_
             continue;
         class_of_rank[r] = fold.n_classes;
         first_rank[fold.n_classes] = r;
-        n_ranks[fold.n_classes++] = ensemble->stands_for ? ensemble->stands_for[r] : 1;
+        n_ranks[fold.n_classes++] = ensemble->multiplicity ? ensemble->multiplicity[r] : 1;
     }
     ORR_TRY(keep_groups(ensemble, arena, &fold, err));
     *ret = fold;

@@ -32,7 +32,7 @@ typedef struct explainer {
     const orr_job      *job;
     const orr_graph    *g;
     const orr_timeline *t;
-    const orr_program  *program;
+    const orr_sim_program  *program;
     orr_streams         streams;
     uint32_t            graph;
     orr_node_id        *node;      /* shape (points): whose start or end it is; ORR_NONE   */
@@ -67,7 +67,7 @@ static void arrive(ready *r, int64_t at_ns, orr_point_id from)
 
 static void follow_edges(explainer *x)
 {
-    const orr_program *p = x->program;
+    const orr_sim_program *p = x->program;
     for (orr_point_id from = 0; from < p->n_points; from++)
         for (uint32_t k = p->edge_first[from]; k < p->edge_first[from + 1]; k++) {
             const orr_point_id to = p->edges[k].to;
@@ -106,7 +106,7 @@ static int64_t last_arrival(const explainer *x, const orr_simulation *s, orr_nod
 
 static void follow_works(explainer *x, const orr_simulation *s)
 {
-    const orr_program *p = x->program;
+    const orr_sim_program *p = x->program;
     for (uint32_t i = 0; i < p->n_works; i++) {
         const orr_sim_work *w = &p->works[i];
         const bool meets = orr_communicates(x->g, w->node);
@@ -210,7 +210,7 @@ static orr_status explain_graph(explainer *x, const orr_simulation *s, uint32_t 
                                 orr_arena *scratch, row_list *rows, orr_error *err)
 {
     const int64_t *const *durations = s->ensemble->duration_ns;
-    orr_program program;
+    orr_sim_program program;
     ORR_TRY(orr_program_compile(x->g, durations != NULL ? durations[x->graph] : NULL,
                                 &s->constants, queue_depth, scratch, &program, err));
     ORR_TRY(orr_streams_find(x->g, scratch, &x->streams, err));

@@ -60,7 +60,7 @@ orr_status orr_replay_compare(const orr_job *job, const orr_simulation *simulati
     X(LAUNCH, "launch")             /* the launch took another time than most                 */ \
     X(KERNEL_GAP, "kernel gap")     /* so did the next work of a stream                       */ \
     X(EVENT, "event")               /* so did the wait for another stream                     */ \
-    X(CROWDED, "crowded device")    /* the device was full of other work                      */ \
+    X(FULL_DEVICE, "crowded device")    /* the device was full of other work                      */ \
     X(SYNC, "synchronisation")      /* the return of a call that waited for a device          */ \
     X(HANDOFF, "hand-off")          /* so did the start of a thread that was handed work      */ \
     X(QUEUE, "full queue")          /* a launch into a queue that was full                    */ \

@@ -10,35 +10,35 @@
  * The state is a list of spans of memory, the same on all members in number and length; end to end they are cut
  * into chunks. Source i of n serves chunks i, i + n, ..., and any other that it is asked for while the state
  * still is what was offered. Frames carry hashes, so what arrives is what was sent. */
-typedef struct orr_span {
+typedef struct orr_state_span {
     void  *data;
     size_t bytes;
-} orr_span;
+} orr_state_span;
 enum { ORR_CATCHUP_CHUNK = 1 << 20, ORR_CATCHUP_SOURCES = 64 };
 
 /* The source. Its net may be driven by a thread of its own: offer, keep, withdraw and counts_of may then be called
  * from any other, and take turns; new and free belong to the thread that polls. While keep() copies, requests
  * wait, the polling thread does not. */
-typedef struct orr_source orr_source;
-orr_status orr_source_new(orr_net *net, const char *where, const orr_span *spans, uint32_t n,
-                          orr_source **ret, orr_error *err) ORR_MUST_CHECK;
-void        orr_source_free(orr_source *source); /* NULL is allowed */
-const char *orr_source_address(const orr_source *source);
+typedef struct orr_state_provider orr_state_provider;
+orr_status orr_source_new(orr_net *net, const char *where, const orr_state_span *spans, uint32_t n,
+                          orr_state_provider **ret, orr_error *err) ORR_MUST_CHECK;
+void        orr_source_free(orr_state_provider *source); /* NULL is allowed */
+const char *orr_source_address(const orr_state_provider *source);
 /* The spans hold the state after `step`, and will until keep(). `takers`: members that will ask for it, 0: nobody
  * (then keep() costs nothing). This is source `index` of `n`. An offer replaces the one before, unless it is of
  * the same step: then who asked goes on. Requests for a step that is not offered yet wait until it is, or until a
  * later one is: then they are told that it is gone. */
-void orr_source_offer(orr_source *source, uint64_t step, uint32_t takers, uint32_t index, uint32_t n);
+void orr_source_offer(orr_state_provider *source, uint64_t step, uint32_t takers, uint32_t index, uint32_t n);
 /* The spans are about to change: copies those chunks of this source's part that some taker does not have yet, and
  * serves them from the copy from now on. NO_MEMORY: takers are told that the state is gone. */
-orr_status orr_source_keep(orr_source *source, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_source_keep(orr_state_provider *source, orr_error *err) ORR_MUST_CHECK;
 /* Nobody asks any more: the copy is freed. */
-void orr_source_withdraw(orr_source *source);
+void orr_source_withdraw(orr_state_provider *source);
 typedef struct orr_source_counts {
     uint64_t served_bytes, kept_bytes; /* since it was made */
     int64_t  keep_ns;                  /* the longest keep() */
 } orr_source_counts;
-orr_source_counts orr_source_counts_of(const orr_source *source);
+orr_source_counts orr_source_counts_of(const orr_state_provider *source);
 
 /* The taker. */
 typedef struct orr_taker orr_taker;
@@ -48,7 +48,7 @@ typedef struct orr_taker_user {
     void (*lost)(void *ctx, const char *why);    /* no source has what is missing; begin() again */
 } orr_taker_user;
 /* Spans are written as chunks arrive. `window`: chunks asked of a source at a time; 0: 4. */
-orr_status orr_taker_new(orr_net *net, const orr_span *spans, uint32_t n, uint32_t window,
+orr_status orr_taker_new(orr_net *net, const orr_state_span *spans, uint32_t n, uint32_t window,
                          const orr_taker_user *user, orr_taker **ret, orr_error *err) ORR_MUST_CHECK;
 void orr_taker_free(orr_taker *taker); /* NULL is allowed */
 /* The state after `step` from these sources, in the order of their indices. Chunks that it has of the same step

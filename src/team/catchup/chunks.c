@@ -8,7 +8,7 @@
 
 static const uint64_t CHUNK = ORR_CATCHUP_CHUNK;
 
-orr_status orr_chunks_init(orr_chunks *chunks, const orr_span *spans, uint32_t n, orr_error *err)
+orr_status orr_chunks_init(orr_chunks *chunks, const orr_state_span *spans, uint32_t n, orr_error *err)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -56,7 +56,7 @@ static const orr_placed_span *span_of(const orr_chunks *chunks, uint64_t at)
     return &chunks->spans[low];
 }
 
-void *orr_chunk_place(const orr_chunks *chunks, uint32_t chunk)
+void *orr_chunk_address(const orr_chunks *chunks, uint32_t chunk)
 {
     const uint64_t at = chunk * CHUNK;
     const orr_placed_span *span = span_of(chunks, at);

@@ -44,12 +44,12 @@ typedef struct orr_chunks {
 } orr_chunks;
 
 /* Errors: LIMIT: too much for numbers of 32 bits; NO_MEMORY. */
-orr_status orr_chunks_init(orr_chunks *chunks, const orr_span *spans, uint32_t n,
+orr_status orr_chunks_init(orr_chunks *chunks, const orr_state_span *spans, uint32_t n,
                            orr_error *err) ORR_MUST_CHECK;
 void     orr_chunks_done(orr_chunks *chunks);
 uint32_t orr_chunk_bytes(const orr_chunks *chunks, uint32_t chunk);
 /* Where all of it lies; NULL: in several spans. */
-void *orr_chunk_place(const orr_chunks *chunks, uint32_t chunk);
+void *orr_chunk_address(const orr_chunks *chunks, uint32_t chunk);
 /* Copies `count` chunks one after another. */
 void orr_chunk_read(const orr_chunks *chunks, uint32_t chunk, uint32_t count, void *to);
 void orr_chunk_write(const orr_chunks *chunks, uint32_t chunk, const void *from);

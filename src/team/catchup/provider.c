@@ -13,7 +13,7 @@ enum { TAKERS_MAX = 256 };
 /* How soon a request that waits is looked at again, where the other thread cannot be heard of. */
 static const int64_t AGAIN_NS = 1000 * 1000;
 
-static void *room_get(orr_source *source)
+static void *room_get(orr_state_provider *source)
 {
     orr_source_room *room = source->rooms;
     if (room == NULL)
@@ -22,14 +22,14 @@ static void *room_get(orr_source *source)
     return room;
 }
 
-static void room_put(orr_source *source, void *memory)
+static void room_put(orr_state_provider *source, void *memory)
 {
     orr_source_room *room = memory;
     room->next = source->rooms;
     source->rooms = room;
 }
 
-static void rooms_free(orr_source *source)
+static void rooms_free(orr_state_provider *source)
 {
     while (source->rooms != NULL) {
         orr_source_room *room = source->rooms;
@@ -38,7 +38,7 @@ static void rooms_free(orr_source *source)
     }
 }
 
-static orr_source_taker *taker_of(const orr_source *source, orr_conn conn)
+static orr_source_taker *client_of(const orr_state_provider *source, orr_conn conn)
 {
     for (orr_source_taker *t = source->takers; t != NULL; t = t->next)
         if (t->conn == conn)
@@ -46,14 +46,14 @@ static orr_source_taker *taker_of(const orr_source *source, orr_conn conn)
     return NULL;
 }
 
-static void sent(orr_source *source, orr_source_taker *t)
+static void sent(orr_state_provider *source, orr_source_taker *t)
 {
     while (t->n_sending > 0)
         room_put(source, t->sending[--t->n_sending]);
 }
 
 /* The connection is no more. Rooms stay for the next taker while there are others. */
-static void leave(orr_source *source, orr_source_taker *t)
+static void leave(orr_state_provider *source, orr_source_taker *t)
 {
     pthread_mutex_lock(&source->lock);
     orr_source_taker **at = &source->takers;
@@ -70,7 +70,7 @@ static void leave(orr_source *source, orr_source_taker *t)
         rooms_free(source);
 }
 
-static void drop(orr_source *source, orr_source_taker *t)
+static void drop(orr_state_provider *source, orr_source_taker *t)
 {
     orr_net *net = source->net;
     net->close(net, t->conn, false);
@@ -79,7 +79,7 @@ static void drop(orr_source *source, orr_source_taker *t)
 
 typedef enum reply { REPLY_WAIT, REPLY_GIVE, REPLY_GONE, REPLY_DROP } reply;
 
-static reply read_live(orr_source *source, uint32_t chunk, void **ret_room)
+static reply read_live(orr_state_provider *source, uint32_t chunk, void **ret_room)
 {
     void *room = room_get(source);
     if (room == NULL)
@@ -89,7 +89,7 @@ static reply read_live(orr_source *source, uint32_t chunk, void **ret_room)
     return REPLY_GIVE;
 }
 
-static reply read_kept(orr_source *source, uint32_t chunk, void **ret_room)
+static reply read_kept(orr_state_provider *source, uint32_t chunk, void **ret_room)
 {
     if (chunk < source->kept.from || chunk >= source->kept.to || chunk % source->n != source->index)
         return REPLY_GONE;
@@ -103,8 +103,8 @@ static reply read_kept(orr_source *source, uint32_t chunk, void **ret_room)
 }
 
 /* What becomes of a request now; `ret_gone`: what is still had, where the reply is GONE. */
-static reply decide(orr_source *source, const orr_source_taker *t, uint32_t chunk, void **ret_room,
-                    orr_frame *ret_gone)
+static reply decide(orr_state_provider *source, const orr_source_taker *t, uint32_t chunk, void **ret_room,
+                    orr_net_frame *ret_gone)
 {
     pthread_mutex_lock(&source->lock);
     reply r;
@@ -120,7 +120,7 @@ static reply decide(orr_source *source, const orr_source_taker *t, uint32_t chun
         r = read_kept(source, chunk, ret_room);
     if (r == REPLY_GIVE)
         source->counts.served_bytes += orr_chunk_bytes(&source->chunks, chunk);
-    *ret_gone = (orr_frame){.kind = ORR_CATCHUP_GONE, .step = t->step, .chunk = chunk};
+    *ret_gone = (orr_net_frame){.kind = ORR_CATCHUP_GONE, .step = t->step, .chunk = chunk};
     if (r == REPLY_GONE && t->step == source->step) {
         ret_gone->lane = (uint16_t)source->index;
         ret_gone->partition = source->n;
@@ -132,13 +132,13 @@ static reply decide(orr_source *source, const orr_source_taker *t, uint32_t chun
 }
 
 /* false: requests are left that must wait for the owner of the state. */
-static bool serve(orr_source *source, orr_source_taker *t)
+static bool serve(orr_state_provider *source, orr_source_taker *t)
 {
     orr_net *net = source->net;
     while (t->n_pending > 0 && t->n_sending < ORR_SOURCE_SENDING) {
         const uint32_t chunk = t->pending[t->first];
         void *room = NULL;
-        orr_frame frame;
+        orr_net_frame frame;
         const reply r = decide(source, t, chunk, &room, &frame);
         if (r == REPLY_WAIT)
             return false;
@@ -150,7 +150,7 @@ static bool serve(orr_source *source, orr_source_taker *t)
         t->n_pending--;
         if (r == REPLY_GIVE) {
             t->sending[t->n_sending++] = room;
-            frame = (orr_frame){.kind = ORR_CATCHUP_GIVE,
+            frame = (orr_net_frame){.kind = ORR_CATCHUP_GIVE,
                                 .step = t->step,
                                 .chunk = chunk,
                                 .bytes = orr_chunk_bytes(&source->chunks, chunk)};
@@ -161,14 +161,14 @@ static bool serve(orr_source *source, orr_source_taker *t)
 }
 
 /* A net that others drive has one thread, and orr_source_offer() serves by itself. */
-static void look_again(orr_source *source)
+static void look_again(orr_state_provider *source)
 {
     orr_net *net = source->net;
     if (net->poll != NULL)
         net->wake_at(net, &source->user, net->now_ns(net) + AGAIN_NS);
 }
 
-void orr_source_serve(orr_source *source)
+void orr_source_serve(orr_state_provider *source)
 {
     bool all = true;
     for (orr_source_taker *t = source->takers, *next; t != NULL; t = next) {
@@ -179,7 +179,7 @@ void orr_source_serve(orr_source *source)
         look_again(source);
 }
 
-static bool makes_sense(const orr_source *source, const orr_source_taker *t, const orr_frame *f)
+static bool makes_sense(const orr_state_provider *source, const orr_source_taker *t, const orr_net_frame *f)
 {
     if (f->kind != ORR_CATCHUP_ASK && f->kind != ORR_CATCHUP_HAVE)
         return false;
@@ -192,11 +192,11 @@ static bool makes_sense(const orr_source *source, const orr_source_taker *t, con
            (f->chunk < source->chunks.n && t->n_pending < ORR_CATCHUP_WINDOW);
 }
 
-static void on_frame(void *ctx, orr_conn conn, const orr_frame *f, const void *payload)
+static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *f, const void *payload)
 {
     (void)payload;
-    orr_source *source = ctx;
-    orr_source_taker *t = taker_of(source, conn);
+    orr_state_provider *source = ctx;
+    orr_source_taker *t = client_of(source, conn);
     if (t == NULL)
         return;
     if (!makes_sense(source, t, f)) {
@@ -220,7 +220,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_frame *f, const void *p
 
 static void on_accepted(void *ctx, orr_conn conn)
 {
-    orr_source *source = ctx;
+    orr_state_provider *source = ctx;
     orr_source_taker *t = source->n_takers < TAKERS_MAX ? orr_calloc(1, sizeof *t) : NULL;
     if (t == NULL) {
         source->net->close(source->net, conn, false);
@@ -236,8 +236,8 @@ static void on_accepted(void *ctx, orr_conn conn)
 
 static void on_drained(void *ctx, orr_conn conn)
 {
-    orr_source *source = ctx;
-    orr_source_taker *t = taker_of(source, conn);
+    orr_state_provider *source = ctx;
+    orr_source_taker *t = client_of(source, conn);
     if (t == NULL)
         return;
     sent(source, t);
@@ -248,8 +248,8 @@ static void on_drained(void *ctx, orr_conn conn)
 static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
 {
     (void)why;
-    orr_source *source = ctx;
-    orr_source_taker *t = taker_of(source, conn);
+    orr_state_provider *source = ctx;
+    orr_source_taker *t = client_of(source, conn);
     if (t != NULL)
         leave(source, t);
 }
@@ -259,13 +259,13 @@ static void on_woken(void *ctx)
     orr_source_serve(ctx);
 }
 
-orr_status orr_source_new(orr_net *net, const char *where, const orr_span *spans, uint32_t n,
-                          orr_source **ret, orr_error *err)
+orr_status orr_source_new(orr_net *net, const char *where, const orr_state_span *spans, uint32_t n,
+                          orr_state_provider **ret, orr_error *err)
 {
-    orr_source *source = orr_calloc(1, sizeof *source);
+    orr_state_provider *source = orr_calloc(1, sizeof *source);
     if (source == NULL)
         return orr_fail_memory(err);
-    *source = (orr_source){.net = net,
+    *source = (orr_state_provider){.net = net,
                            .user = {.ctx = source,
                                     .accepted = on_accepted,
                                     .frame = on_frame,
@@ -286,7 +286,7 @@ orr_status orr_source_new(orr_net *net, const char *where, const orr_span *spans
     return ORR_OK;
 }
 
-void orr_source_free(orr_source *source)
+void orr_source_free(orr_state_provider *source)
 {
     if (source == NULL)
         return;
@@ -301,7 +301,7 @@ void orr_source_free(orr_source *source)
     orr_free(source);
 }
 
-const char *orr_source_address(const orr_source *source)
+const char *orr_source_address(const orr_state_provider *source)
 {
     return source->address;
 }

@@ -37,7 +37,7 @@ typedef struct orr_source_room { /* of a chunk on its way out, when it is free *
     struct orr_source_room *next;
 } orr_source_room;
 
-struct orr_source {
+struct orr_state_provider {
     orr_net *net;
     orr_net_user user;
     char address[ORR_NET_ADDRESS];
@@ -61,6 +61,6 @@ struct orr_source {
 };
 
 /* Answers what can be answered; in the thread that polls. */
-void orr_source_serve(orr_source *source);
+void orr_source_serve(orr_state_provider *source);
 
 #endif /* ORR_TEAM_SOURCE_H */

@@ -11,13 +11,13 @@
 
 /* Where the net has no thread of its own, this is the one that polls; else that one looks again by
  * itself. */
-static void tell(orr_source *source)
+static void tell(orr_state_provider *source)
 {
     if (source->net->poll == NULL)
         orr_source_serve(source);
 }
 
-void orr_source_offer(orr_source *source, uint64_t step, uint32_t takers, uint32_t index,
+void orr_source_offer(orr_state_provider *source, uint64_t step, uint32_t takers, uint32_t index,
                       uint32_t n)
 {
     assert(index < n);
@@ -38,14 +38,14 @@ void orr_source_offer(orr_source *source, uint64_t step, uint32_t takers, uint32
 }
 
 /* Whether it is known what a taker lacks of this part. */
-static bool has_asked(const orr_source *source, const orr_source_taker *t)
+static bool has_asked(const orr_state_provider *source, const orr_source_taker *t)
 {
     return t->asked && t->step == source->step && t->index == source->index && t->n == source->n;
 }
 
 /* The chunks of the own part from the first to the last that a taker lacks. Whoever is still to ask
  * lacks all. Under lock. */
-static orr_chunk_range lacked(const orr_source *source)
+static orr_chunk_range lacked(const orr_state_provider *source)
 {
     orr_chunk_range sum = {UINT32_MAX, 0};
     uint32_t known = source->done;
@@ -70,7 +70,7 @@ static orr_chunk_range lacked(const orr_source *source)
 
 /* Room for the copy, in large pages where the system gives them on request: what is touched first
  * here is otherwise slower to get than to fill. */
-static orr_status grow(orr_source *source, size_t bytes, orr_error *err)
+static orr_status grow(orr_state_provider *source, size_t bytes, orr_error *err)
 {
     if (bytes <= source->copy_room)
         return ORR_OK;
@@ -87,7 +87,7 @@ static orr_status grow(orr_source *source, size_t bytes, orr_error *err)
 }
 
 /* While the phase is KEEPING nobody else looks at the copy, and nobody changes the spans. */
-static orr_status copy_range(orr_source *source, orr_chunk_range range, uint64_t *ret_bytes,
+static orr_status copy_range(orr_state_provider *source, orr_chunk_range range, uint64_t *ret_bytes,
                              orr_error *err)
 {
     const uint32_t n = source->n, count = (range.to - range.from + n - 1) / n;
@@ -110,7 +110,7 @@ static orr_status copy_range(orr_source *source, orr_chunk_range range, uint64_t
 
 /* Requests wait until the copy is made: the lock is free meanwhile, so that the polling thread is
  * not held up. */
-static orr_status keep(orr_source *source, orr_error *err)
+static orr_status keep(orr_state_provider *source, orr_error *err)
 {
     const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
     pthread_mutex_lock(&source->lock);
@@ -137,7 +137,7 @@ static orr_status keep(orr_source *source, orr_error *err)
     return status;
 }
 
-orr_status orr_source_keep(orr_source *source, orr_error *err)
+orr_status orr_source_keep(orr_state_provider *source, orr_error *err)
 {
     pthread_mutex_lock(&source->turn);
     const orr_status status = keep(source, err);
@@ -146,7 +146,7 @@ orr_status orr_source_keep(orr_source *source, orr_error *err)
     return status;
 }
 
-void orr_source_withdraw(orr_source *source)
+void orr_source_withdraw(orr_state_provider *source)
 {
     pthread_mutex_lock(&source->turn);
     pthread_mutex_lock(&source->lock);
@@ -161,7 +161,7 @@ void orr_source_withdraw(orr_source *source)
     tell(source);
 }
 
-orr_source_counts orr_source_counts_of(const orr_source *source)
+orr_source_counts orr_source_counts_of(const orr_state_provider *source)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)&source->lock;
     pthread_mutex_lock(lock);

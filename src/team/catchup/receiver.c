@@ -16,7 +16,7 @@ static size_t bitmap_bytes(const orr_taker *taker)
     return ((size_t)taker->chunks.n / 64 + 1) * sizeof(uint64_t);
 }
 
-static orr_taker_source *source_of(const orr_taker *taker, orr_conn conn)
+static orr_taker_source *provider_of(const orr_taker *taker, orr_conn conn)
 {
     for (uint32_t i = 0; i < taker->n; i++)
         if (taker->sources[i].conn == conn)
@@ -104,25 +104,25 @@ static void drop(orr_taker *taker, orr_taker_source *s, const char *why)
 }
 
 /* Whether this is the chunk that the source owes next. */
-static bool is_owed(const orr_taker *taker, const orr_taker_source *s, const orr_frame *f)
+static bool is_owed(const orr_taker *taker, const orr_taker_source *s, const orr_net_frame *f)
 {
     return s->n_asked > 0 && f->step == taker->step && f->chunk == s->asked[s->first];
 }
 
-static bool is_given(const orr_taker *taker, const orr_taker_source *s, const orr_frame *f)
+static bool is_given(const orr_taker *taker, const orr_taker_source *s, const orr_net_frame *f)
 {
     return f->kind == ORR_CATCHUP_GIVE && is_owed(taker, s, f) &&
            f->bytes == orr_chunk_bytes(&taker->chunks, f->chunk);
 }
 
-static void *on_place(void *ctx, orr_conn conn, const orr_frame *f)
+static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *f)
 {
     orr_taker *taker = ctx;
-    orr_taker_source *s = source_of(taker, conn);
+    orr_taker_source *s = provider_of(taker, conn);
     if (s == NULL || !is_given(taker, s, f))
         return NULL;
     s->heard_ns = taker->net->now_ns(taker->net);
-    void *place = orr_chunk_place(&taker->chunks, f->chunk);
+    void *place = orr_chunk_address(&taker->chunks, f->chunk);
     if (place != NULL)
         return place;
     if (s->scratch == NULL)
@@ -130,14 +130,14 @@ static void *on_place(void *ctx, orr_conn conn, const orr_frame *f)
     return s->scratch;
 }
 
-static void take(orr_taker *taker, orr_taker_source *s, const orr_frame *f, const void *payload)
+static void take(orr_taker *taker, orr_taker_source *s, const orr_net_frame *f, const void *payload)
 {
     if (payload == NULL) {
         drop(taker, s, "no memory for what it sent");
         return;
     }
     const uint32_t chunk = answered(taker, s);
-    if (payload != orr_chunk_place(&taker->chunks, chunk))
+    if (payload != orr_chunk_address(&taker->chunks, chunk))
         orr_chunk_write(&taker->chunks, chunk, payload);
     orr_bit_set(taker->had, chunk, true);
     taker->n_had++;
@@ -154,7 +154,7 @@ static void take(orr_taker *taker, orr_taker_source *s, const orr_frame *f, cons
 }
 
 /* What it still says to have must leave out what it refused, or it would be asked for ever. */
-static void refuse(orr_taker *taker, orr_taker_source *s, const orr_frame *f)
+static void refuse(orr_taker *taker, orr_taker_source *s, const orr_net_frame *f)
 {
     const uint32_t me = (uint32_t)(s - taker->sources);
     const bool same_part = f->lane == me && f->partition == taker->n;
@@ -171,10 +171,10 @@ static void refuse(orr_taker *taker, orr_taker_source *s, const orr_frame *f)
     go_on(taker);
 }
 
-static void on_frame(void *ctx, orr_conn conn, const orr_frame *f, const void *payload)
+static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *f, const void *payload)
 {
     orr_taker *taker = ctx;
-    orr_taker_source *s = source_of(taker, conn);
+    orr_taker_source *s = provider_of(taker, conn);
     if (s == NULL)
         return;
     s->heard_ns = taker->net->now_ns(taker->net);
@@ -189,7 +189,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_frame *f, const void *p
 static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
 {
     orr_taker *taker = ctx;
-    orr_taker_source *s = source_of(taker, conn);
+    orr_taker_source *s = provider_of(taker, conn);
     if (s == NULL)
         return;
     lose(taker, s, orr_net_end_text(why));
@@ -230,7 +230,7 @@ static void on_woken(void *ctx)
     go_on(taker);
 }
 
-orr_status orr_taker_new(orr_net *net, const orr_span *spans, uint32_t n, uint32_t window,
+orr_status orr_taker_new(orr_net *net, const orr_state_span *spans, uint32_t n, uint32_t window,
                          const orr_taker_user *user, orr_taker **ret, orr_error *err)
 {
     orr_taker *taker = orr_calloc(1, sizeof *taker);

@@ -65,11 +65,11 @@ static uint32_t others_chunk(const orr_taker *taker)
     return best;
 }
 
-static orr_frame frame_to(const orr_taker *taker, uint32_t source, uint16_t kind)
+static orr_net_frame frame_to(const orr_taker *taker, uint32_t source, uint16_t kind)
 {
     const orr_taker_source *s = &taker->sources[source];
     const bool none = s->lacks.from == s->lacks.to;
-    return (orr_frame){.kind = kind,
+    return (orr_net_frame){.kind = kind,
                        .lane = (uint16_t)source,
                        .epoch = taker->chunks.bytes,
                        .step = taker->step,
@@ -80,7 +80,7 @@ static orr_frame frame_to(const orr_taker *taker, uint32_t source, uint16_t kind
 
 void orr_taker_tell(orr_taker *taker, uint32_t source)
 {
-    const orr_frame have = frame_to(taker, source, ORR_CATCHUP_HAVE);
+    const orr_net_frame have = frame_to(taker, source, ORR_CATCHUP_HAVE);
     taker->net->send(taker->net, taker->sources[source].conn, &have, NULL, false);
 }
 
@@ -92,7 +92,7 @@ static void ask(orr_taker *taker, uint32_t source, uint32_t chunk)
     s->asked[(s->first + s->n_asked++) % ORR_CATCHUP_WINDOW] = chunk;
     orr_bit_set(taker->asked, chunk, true);
     taker->n_asked++;
-    orr_frame frame = frame_to(taker, source, ORR_CATCHUP_ASK);
+    orr_net_frame frame = frame_to(taker, source, ORR_CATCHUP_ASK);
     frame.chunk = chunk;
     taker->net->send(taker->net, s->conn, &frame, NULL, false);
 }

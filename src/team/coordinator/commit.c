@@ -77,7 +77,7 @@ static void forget_attempt(orr_coordinator *c)
 static void send_commit(orr_coordinator *c)
 {
     orr_commit commit = {.n = c->epoch.n};
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     for (uint32_t i = 0; i < c->epoch.n; i++) {
         commit.role[i] = c->epoch.members[i].role;
         commit.slot[i] = c->epoch.members[i].slot;
@@ -93,7 +93,7 @@ static void send_commit(orr_coordinator *c)
 static void settle_reports(orr_coordinator *c)
 {
     for (uint32_t i = 0; i < c->epoch.n; i++) {
-        orr_report *r = &orr_peer_of_index(c, i)->report;
+        orr_member_report *r = &orr_peer_of_index(c, i)->report;
         const bool whole = c->epoch.members[i].role == ORR_ROLE_CONTRIBUTOR;
         r->step = whole ? c->epoch.step : ORR_TEAM_NEVER;
         r->data = c->epoch.data;
@@ -134,7 +134,7 @@ static void commit(orr_coordinator *c)
 
 static void note_prepared(orr_coordinator *c, orr_peer *peer)
 {
-    orr_report *r = &peer->report;
+    orr_member_report *r = &peer->report;
     if (peer->whole) { /* of one that comes back, it was not known */
         r->step = c->epoch.step;
         r->data = c->epoch.data;
@@ -144,8 +144,8 @@ static void note_prepared(orr_coordinator *c, orr_peer *peer)
     r->n_slots = orr_epoch_slots(&c->epoch, r->slots);
 }
 
-void orr_coordinator_ready(orr_coordinator *c, orr_peer *peer, const orr_frame *frame,
-                           const orr_ready *ready)
+void orr_coordinator_ready(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
+                           const orr_ready_message *ready)
 {
     if (c->state != ORR_STATE_RUNNING || !peer->in || frame->epoch != c->epoch.epoch ||
         frame->step != c->epoch.step + 1)

@@ -77,7 +77,7 @@ void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *wh
 static void refuse(orr_coordinator *c, orr_peer *peer, const char *name, const char *why)
 {
     orr_complaint fault = {.about = UINT32_MAX};
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
         orr_message_send(c->net, peer->conn, ORR_MESSAGE_REFUSED, c->memory.record.epoch, 0,
@@ -117,7 +117,7 @@ static bool supersede(orr_coordinator *c, orr_peer *peer, const orr_hello *hello
     return true;
 }
 
-static const char *objection(const orr_coordinator *c, const orr_hello *hello)
+static const char *refusal_reason(const orr_coordinator *c, const orr_hello *hello)
 {
     if (c->ended)
         return "the job has ended";
@@ -150,9 +150,9 @@ static bool keep_addresses(orr_peer *peer, const orr_addresses *addresses)
     return true;
 }
 
-static void hear_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
+static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
 {
-    const char *why = objection(c, hello);
+    const char *why = refusal_reason(c, hello);
     if (why != NULL) {
         refuse(c, peer, hello->report.id.name, why);
         return;
@@ -182,7 +182,7 @@ static void hear_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hell
                              (unsigned long long)hello->report.step);
 }
 
-static void hear_heartbeat(orr_coordinator *c, orr_peer *peer, const orr_frame *frame,
+static void on_heartbeat(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
                            const orr_heartbeat *h)
 {
     orr_message_send(c->net, peer->conn, ORR_MESSAGE_ECHO, c->memory.record.epoch, 0, NULL);
@@ -193,16 +193,16 @@ static void hear_heartbeat(orr_coordinator *c, orr_peer *peer, const orr_frame *
 }
 
 /* false: it is no message of a member. */
-static bool hear(orr_coordinator *c, orr_peer *peer, const orr_frame *frame, const void *payload)
+static bool hear(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame, const void *payload)
 {
     orr_hello hello;
     orr_heartbeat heartbeat;
-    orr_ready ready;
+    orr_ready_message ready;
     orr_complaint fault;
     if (frame->kind == ORR_MESSAGE_HELLO && !peer->hello) {
         if (!orr_read_hello(payload, frame->bytes, &hello))
             return false;
-        hear_hello(c, peer, &hello);
+        on_hello(c, peer, &hello);
         return true;
     }
     if (!peer->hello)
@@ -211,7 +211,7 @@ static bool hear(orr_coordinator *c, orr_peer *peer, const orr_frame *frame, con
     case ORR_MESSAGE_HEARTBEAT:
         if (!orr_read_heartbeat(payload, frame->bytes, &heartbeat))
             return false;
-        hear_heartbeat(c, peer, frame, &heartbeat);
+        on_heartbeat(c, peer, frame, &heartbeat);
         return true;
     case ORR_MESSAGE_READY:
         if (!orr_read_ready(payload, frame->bytes, &ready))
@@ -245,7 +245,7 @@ static void on_accepted(void *ctx, orr_conn conn)
     c->net->close(c->net, conn, false);
 }
 
-static void *on_place(void *ctx, orr_conn conn, const orr_frame *frame)
+static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     orr_coordinator *c = ctx;
     orr_peer *peer = orr_peer_of_conn(c, conn);
@@ -259,7 +259,7 @@ static void *on_place(void *ctx, orr_conn conn, const orr_frame *frame)
     return peer->inbox;
 }
 
-static void on_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload)
+static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
     orr_coordinator *c = ctx;
     orr_peer *peer = orr_peer_of_conn(c, conn);
@@ -289,14 +289,14 @@ static void on_woken(void *ctx)
     orr_coordinator_settle(c);
 }
 
-static orr_status recall(orr_coordinator *c, orr_error *err)
+static orr_status load_record(orr_coordinator *c, orr_error *err)
 {
     enum { ROOM = 64 + 2 * ORR_TEAM_REPLICAS * sizeof(orr_member_id) };
     uint8_t record[ROOM];
     uint64_t version;
     size_t bytes = 0;
     orr_team_store *store = c->settings.store;
-    c->memory = (orr_memory){.lost = true, .anew = true, .jump = c->settings.jump};
+    c->memory = (orr_membership){.lost = true, .anew = true, .jump = c->settings.jump};
     if (store == NULL)
         return ORR_OK;
     const orr_status status = store->load(store, &version, record, sizeof record, &bytes, err);
@@ -337,7 +337,7 @@ orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *set
                           settings->replicas, settings->least, ORR_TEAM_REPLICAS);
         goto out;
     }
-    ORR_TRY_OUT(status, recall(c, err));
+    ORR_TRY_OUT(status, load_record(c, err));
     ORR_TRY_OUT(status, net->listen(net, &c->user, settings->listen, c->address, err));
     net->wake_at(net, &c->user, c->began_ns + c->times.heartbeat_ns / 2);
     *ret = c;

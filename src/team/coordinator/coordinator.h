@@ -18,7 +18,7 @@ typedef struct orr_coordinator_settings {
     uint32_t replicas, least; /* as orr_coordinator_options */
     int64_t  failure_timeout_ns, join_window_ns;
     bool     stay;
-    uint64_t jump;            /* a random number below 2^20: see orr_memory */
+    uint64_t jump;            /* a random number below 2^20: see orr_membership */
     void (*told)(void *ctx, const orr_team_event *event);
     void *ctx;
 } orr_coordinator_settings;

@@ -8,7 +8,7 @@
 
 /* Peers of the candidates, in the same order. */
 typedef struct forming {
-    orr_candidate candidates[ORR_PEERS];
+    orr_epoch_candidate candidates[ORR_PEERS];
     orr_peer *peers[ORR_PEERS];
     uint32_t n, staying;
 } forming;
@@ -21,7 +21,7 @@ static void list(orr_coordinator *c, forming *f)
         if (!orr_peer_is_candidate(c, peer))
             continue;
         f->peers[f->n] = peer;
-        f->candidates[f->n++] = (orr_candidate){&peer->report, peer->leaving};
+        f->candidates[f->n++] = (orr_epoch_candidate){&peer->report, peer->leaving};
         f->staying += !peer->leaving;
     }
 }
@@ -29,7 +29,7 @@ static void list(orr_coordinator *c, forming *f)
 static void halt(orr_coordinator *c, const char *why)
 {
     orr_complaint fault = {.about = UINT32_MAX};
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     if (c->state == ORR_STATE_HALTED && strcmp(c->why, why) == 0)
         return;
     if (c->state != ORR_STATE_HALTED)
@@ -52,7 +52,7 @@ static orr_status save(const orr_coordinator *c, const orr_record *record, bool 
                        orr_error *err)
 {
     orr_team_store *store = c->settings.store;
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     orr_status status = ORR_OK;
     if (store != NULL && !orr_write_record(&payload, record))
         status = orr_fail_memory(err);
@@ -64,7 +64,7 @@ static orr_status save(const orr_coordinator *c, const orr_record *record, bool 
 
 bool orr_coordinator_remember(orr_coordinator *c, const orr_epoch *epoch, bool committed)
 {
-    orr_memory after = c->memory;
+    orr_membership after = c->memory;
     orr_error err;
     orr_status status = ORR_OK;
     if (committed)
@@ -89,7 +89,7 @@ static void settle_report(orr_peer *peer, const orr_coordinator *c, uint32_t ind
 {
     const orr_epoch *epoch = &c->epoch;
     const orr_epoch_member *m = &epoch->members[index];
-    orr_report *r = &peer->report;
+    orr_member_report *r = &peer->report;
     const bool whole = m->role == ORR_ROLE_CONTRIBUTOR;
     if (!whole && !(epoch->carried && r->step == epoch->step))
         r->step = ORR_TEAM_NEVER;
@@ -121,7 +121,7 @@ static void admit(orr_coordinator *c, orr_peer *peer, uint32_t index)
 
 static void send_epoch(orr_coordinator *c, orr_peer *peer)
 {
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     c->epoch.you = peer->index;
     if (orr_write_epoch(&payload, &c->epoch))
         orr_message_send(c->net, peer->conn, ORR_MESSAGE_EPOCH, c->epoch.epoch, c->epoch.step,
@@ -171,7 +171,7 @@ static void announce(orr_coordinator *c, const forming *f)
 }
 
 /* All go: the job has ended; if it is complete, for those who wait too. */
-static void dissolve(orr_coordinator *c, const forming *f)
+static void end_job(orr_coordinator *c, const forming *f)
 {
     for (uint32_t i = 0; i < f->n; i++)
         if (f->peers[i]->leaving)
@@ -207,7 +207,7 @@ static bool is_member(const orr_epoch *epoch, const orr_member_id *id)
 
 /* Before a step that was committed is given up: some may have got the state meanwhile. They are to
  * say hello anew. */
-static bool asks_again(orr_coordinator *c, const orr_epoch *next, const forming *f)
+static bool requires_fresh_reports(orr_coordinator *c, const orr_epoch *next, const forming *f)
 {
     bool asks = false;
     if (next->step >= c->memory.step)
@@ -231,7 +231,7 @@ void orr_coordinator_form(orr_coordinator *c)
     list(c, &f);
     orr_memory_refresh(&c->memory, f.candidates, f.n);
     if (all_go(c, &f)) {
-        dissolve(c, &f);
+        end_job(c, &f);
         return;
     }
     const orr_quorum q = orr_roster_quorum(&c->memory, f.candidates, f.n);
@@ -255,7 +255,7 @@ void orr_coordinator_form(orr_coordinator *c)
         if (f.peers[i]->leaving && !is_member(&next, &f.peers[i]->report.id))
             orr_memory_left(&c->memory, &f.peers[i]->report.id);
     next.base = c->memory.record.base;
-    if (asks_again(c, &next, &f) || !orr_coordinator_remember(c, &next, false))
+    if (requires_fresh_reports(c, &next, &f) || !orr_coordinator_remember(c, &next, false))
         return;
     c->first_commit = true;
     const bool again = c->attempted && next.step == c->epoch.step;
@@ -274,7 +274,7 @@ void orr_coordinator_form(orr_coordinator *c)
 /* Epochs are counted on, and another job may come. */
 static void begin_anew(orr_coordinator *c)
 {
-    c->memory = (orr_memory){
+    c->memory = (orr_membership){
         .record = {.epoch = c->memory.record.epoch}, .anew = true, .jump = c->settings.jump};
     c->epoch = (orr_epoch){.epoch = c->epoch.epoch};
     c->first_hello_ns = c->lost_at_ns = c->last_commit_ns = 0;
@@ -313,7 +313,7 @@ static bool may_form(orr_coordinator *c)
 }
 
 /* A member that is not here any more, or came back on another connection. */
-static bool misses_one(orr_coordinator *c)
+static bool is_member_missing(orr_coordinator *c)
 {
     for (uint32_t i = 0; i < c->epoch.n; i++) {
         const orr_peer *peer = orr_peer_of_index(c, i);
@@ -327,7 +327,7 @@ void orr_coordinator_settle(orr_coordinator *c)
 {
     for (int round = 0; c->changed && !c->ended && round < ORR_PEERS; round++) {
         c->changed = false;
-        if (c->state == ORR_STATE_RUNNING ? misses_one(c) : may_form(c))
+        if (c->state == ORR_STATE_RUNNING ? is_member_missing(c) : may_form(c))
             orr_coordinator_form(c);
     }
 }

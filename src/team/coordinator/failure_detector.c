@@ -25,7 +25,7 @@ static void find_silent(orr_coordinator *c, int64_t now)
 static void exclude(orr_coordinator *c, orr_peer *peer, orr_lost how, const char *why)
 {
     orr_complaint fault = {.about = UINT32_MAX};
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
         orr_message_send(c->net, peer->conn, ORR_MESSAGE_HALT, c->epoch.epoch, 0, &payload);
@@ -71,7 +71,7 @@ static bool stalls(orr_coordinator *c, int64_t now)
 
 /* Of those on whom the others wait, the one that has handed in least; NULL: all have handed in the
  * same. */
-static orr_peer *latecomer(orr_coordinator *c)
+static orr_peer *straggler(orr_coordinator *c)
 {
     orr_peer *last = NULL;
     uint64_t most = 0;
@@ -131,7 +131,7 @@ static void find_stalled(orr_coordinator *c, int64_t now)
 {
     if (c->state != ORR_STATE_RUNNING || !stalls(c, now))
         return;
-    orr_peer *late = latecomer(c);
+    orr_peer *late = straggler(c);
     if (late != NULL) {
         exclude(c, late, ORR_LOST_STALL, "all others wait for it, and it does not move");
         return;

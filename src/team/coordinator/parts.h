@@ -17,7 +17,7 @@ typedef struct orr_peer {
     uint32_t index;
     int64_t  heard_ns;
     int64_t  excluded_ns;   /* is no candidate before then                             */
-    orr_report report;      /* as it said, and as it must be by what it was told since */
+    orr_member_report report;      /* as it said, and as it must be by what it was told since */
     uint32_t ranks;
     char    *addresses;     /* as in its hello                                         */
     size_t   address_bytes;
@@ -40,7 +40,7 @@ struct orr_coordinator {
     orr_team_times times;
     char     address[ORR_NET_ADDRESS];
     orr_team_state state;
-    orr_memory memory;
+    orr_membership memory;
     orr_epoch  epoch;       /* as it stands for the step under way; of no use unless RUNNING */
     uint64_t fingerprint;
     bool     known;         /* fingerprint is */
@@ -73,7 +73,7 @@ void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *wh
 /* After anything that happened: forms an epoch if one can and must be (coordinator_form.c). */
 void orr_coordinator_settle(orr_coordinator *c);
 /* A member is prepared: perhaps all are (coordinator_commit.c). */
-void orr_coordinator_ready(orr_coordinator *c, orr_peer *peer, const orr_frame *frame, const orr_ready *ready);
+void orr_coordinator_ready(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame, const orr_ready_message *ready);
 /* The attempt is given up and made again with who is here. */
 void orr_coordinator_form(orr_coordinator *c);
 /* The epoch is formed, or `committed` a step: durable, before anybody is told. false: it is not, and all halt. */

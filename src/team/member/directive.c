@@ -10,7 +10,7 @@ size_t orr_reduction_bytes(const orr_reduction *r)
     return r->n * (r->dtype == ORR_RING_FP64 ? sizeof(double) : sizeof(float));
 }
 
-static void give(orr_member *m, const orr_team_turn *turn, bool live)
+static void give(orr_team_member *m, const orr_team_turn *turn, bool live)
 {
     m->turn = *turn;
     m->live = live;
@@ -24,7 +24,7 @@ static void give(orr_member *m, const orr_team_turn *turn, bool live)
 }
 
 /* The step under way, as this member has to do it. */
-static bool step_turn(const orr_member *m, orr_team_turn *ret)
+static bool step_directive(const orr_team_member *m, orr_team_turn *ret)
 {
     if (m->epoch.n == 0 || m->epoch.carried)
         return false;
@@ -39,17 +39,17 @@ static bool step_turn(const orr_member *m, orr_team_turn *ret)
     return true;
 }
 
-static void lead(orr_member *m)
+static void lead(orr_team_member *m)
 {
     orr_team_turn turn = {.kind = ORR_TURN_LEFT, .epoch = m->epoch.epoch, .step = m->epoch.step};
     if (m->dismissed)
         give(m, &turn, false);
-    else if (!orr_member_apply(m) && m->in && step_turn(m, &turn))
+    else if (!orr_member_apply(m) && m->in && step_directive(m, &turn))
         give(m, &turn, true);
 }
 
 /* What the leader was given, when this member is as far as its leader was then. */
-static void follow(orr_member *m)
+static void follow(orr_team_member *m)
 {
     orr_team_turn own;
     const orr_team_turn turn = m->followed;
@@ -67,13 +67,13 @@ static void follow(orr_member *m)
             (void)orr_member_apply(m);
         }
     } else {
-        const bool live = !m->dismissed && step_turn(m, &own) && own.kind == turn.kind &&
+        const bool live = !m->dismissed && step_directive(m, &own) && own.kind == turn.kind &&
                           own.step == turn.step && own.slot == turn.slot;
         give(m, &turn, live);
     }
 }
 
-void orr_member_next_turn(orr_member *m)
+void orr_member_next_turn(orr_team_member *m)
 {
     if (m->phase != ORR_PHASE_IDLE)
         return;
@@ -83,14 +83,14 @@ void orr_member_next_turn(orr_member *m)
         follow(m);
 }
 
-void orr_member_follow(orr_member *m, const orr_team_turn *turn)
+void orr_member_follow(orr_team_member *m, const orr_team_turn *turn)
 {
     m->followed = *turn;
     m->follows = true;
     orr_member_next_turn(m);
 }
 
-orr_status orr_member_reduce(orr_member *m, orr_ring_dtype dtype, const void *in, void *out,
+orr_status orr_member_reduce(orr_team_member *m, orr_ring_dtype dtype, const void *in, void *out,
                              size_t n, orr_error *err)
 {
     uint32_t op;
@@ -101,7 +101,7 @@ orr_status orr_member_reduce(orr_member *m, orr_ring_dtype dtype, const void *in
     return orr_ring_post(m->ring, dtype, in, out, n, &op, err);
 }
 
-static void tell_outcome(orr_member *m, orr_team_outcome_kind kind, uint64_t retries)
+static void report_outcome(orr_team_member *m, orr_team_outcome_kind kind, uint64_t retries)
 {
     const orr_team_outcome outcome = {.kind = kind,
                                       .epoch = m->epoch.epoch,
@@ -114,22 +114,22 @@ static void tell_outcome(orr_member *m, orr_team_outcome_kind kind, uint64_t ret
     m->owner.outcome(m->owner.ctx, &outcome);
 }
 
-void orr_member_decide(orr_member *m, orr_team_outcome_kind kind, uint64_t retries)
+void orr_member_decide(orr_team_member *m, orr_team_outcome_kind kind, uint64_t retries)
 {
     if (m->phase == ORR_PHASE_WORK)
         m->live = false;
     else if (m->phase == ORR_PHASE_VOTE)
-        tell_outcome(m, kind, retries);
+        report_outcome(m, kind, retries);
 }
 
-void orr_member_complete(orr_member *m)
+void orr_member_complete(orr_team_member *m)
 {
     if (m->phase != ORR_PHASE_WORK)
         return;
     m->phase = ORR_PHASE_VOTE;
     m->vote_ns = m->net->now_ns(m->net);
     if (!m->live) { /* decided while the owner was at work */
-        tell_outcome(m, ORR_OUTCOME_DROPPED, 0);
+        report_outcome(m, ORR_OUTCOME_DROPPED, 0);
         orr_member_next_turn(m);
         orr_member_try_fetch(m);
         return;
@@ -137,7 +137,7 @@ void orr_member_complete(orr_member *m)
     orr_member_try_ready(m);
 }
 
-void orr_member_updated(orr_member *m, uint64_t step)
+void orr_member_updated(orr_team_member *m, uint64_t step)
 {
     if (m->phase != ORR_PHASE_UPDATE)
         return;
@@ -148,14 +148,14 @@ void orr_member_updated(orr_member *m, uint64_t step)
     orr_member_try_fetch(m);
 }
 
-void orr_member_try_ready(orr_member *m)
+void orr_member_try_ready(orr_team_member *m)
 {
     if (m->phase != ORR_PHASE_VOTE || !m->live || m->said_ready || !m->in || m->epoch.carried ||
         m->reduced < m->reductions.n || orr_ring_progress_of(m->ring).reduced < m->reductions.n)
         return;
     const bool whole = !orr_member_heals(m) || orr_member_is_whole(m);
-    const orr_ready ready = {.digest = orr_ring_digest(m->ring), .whole = whole};
-    orr_bytes payload = {0};
+    const orr_ready_message ready = {.digest = orr_ring_digest(m->ring), .whole = whole};
+    orr_message_bytes payload = {0};
     m->said_ready = true;
     if (whole) {
         m->report.step = m->epoch.step;

@@ -7,7 +7,7 @@
 /* What a member does when it is told: another epoch, a commit, that there is no team. */
 
 /* The epoch's text is kept: addresses point into it. */
-static bool keep_text(orr_member *m, const orr_frame *frame, const void *payload)
+static bool keep_text(orr_team_member *m, const orr_net_frame *frame, const void *payload)
 {
     if (frame->bytes > m->text_bytes) {
         uint8_t *room = orr_realloc(m->text, frame->bytes);
@@ -20,9 +20,9 @@ static bool keep_text(orr_member *m, const orr_frame *frame, const void *payload
     return true;
 }
 
-static void note_epoch(orr_member *m)
+static void note_epoch(orr_team_member *m)
 {
-    orr_report *r = &m->report;
+    orr_member_report *r = &m->report;
     r->epoch = m->epoch.epoch;
     r->base = m->epoch.base;
     r->carried = m->epoch.carried;
@@ -35,9 +35,9 @@ static void note_epoch(orr_member *m)
 }
 
 /* Data of the step after the epoch's, and what is known after it. */
-static void note_position(orr_member *m)
+static void note_position(orr_team_member *m)
 {
-    orr_report *r = &m->report;
+    orr_member_report *r = &m->report;
     const orr_epoch_member *me = orr_member_me(m);
     const bool whole = me->role == ORR_ROLE_CONTRIBUTOR;
     r->step = whole ? m->epoch.step : ORR_TEAM_NEVER;
@@ -49,7 +49,7 @@ static void note_position(orr_member *m)
     m->committed = whole ? m->epoch.step : 0;
 }
 
-static bool form_ring(orr_member *m)
+static bool form_ring(orr_team_member *m)
 {
     const char *addresses[ORR_TEAM_REPLICAS], *state;
     orr_error err;
@@ -62,7 +62,7 @@ static bool form_ring(orr_member *m)
 }
 
 /* A new step is under way: what was handed in for another one is forgotten. */
-static void begin_step(orr_member *m)
+static void reset_step(orr_team_member *m)
 {
     m->live = false;
     m->reduced = 0;
@@ -71,11 +71,11 @@ static void begin_step(orr_member *m)
 }
 
 /* The sums are there already, or never will be: nothing is reduced here. */
-static void enter_carried(orr_member *m)
+static void enter_carried(orr_team_member *m)
 {
     const bool holds = orr_member_me(m)->role == ORR_ROLE_CONTRIBUTOR;
-    const orr_ready ready = {.digest = m->epoch.digest, .whole = holds};
-    orr_bytes payload = {0};
+    const orr_ready_message ready = {.digest = m->epoch.digest, .whole = holds};
+    orr_message_bytes payload = {0};
     orr_ring_leave(m->ring);
     m->report.prepared = holds;
     m->report.digest = m->epoch.digest;
@@ -90,7 +90,7 @@ static void enter_carried(orr_member *m)
 }
 
 /* Does what the owner is at still count? It was told a step, and data or zeros. */
-static bool goes_on(const orr_member *m)
+static bool directive_still_holds(const orr_team_member *m)
 {
     const orr_epoch_member *me = orr_member_me(m);
     if (!m->live || m->turn.step != m->epoch.step + 1)
@@ -100,12 +100,12 @@ static bool goes_on(const orr_member *m)
                : m->turn.kind == ORR_TURN_COMPUTE && m->turn.slot == me->slot;
 }
 
-static void enter_plain(orr_member *m, uint64_t step_before)
+static void enter_plain(orr_team_member *m, uint64_t step_before)
 {
     const bool whole = orr_member_me(m)->role == ORR_ROLE_CONTRIBUTOR;
     const bool commits = whole && m->report.prepared && step_before != ORR_TEAM_NEVER &&
                          step_before + 1 == m->epoch.step;
-    const bool stays = !commits && goes_on(m);
+    const bool stays = !commits && directive_still_holds(m);
     note_position(m);
     m->offered = false;
     if (commits)
@@ -122,11 +122,11 @@ static void enter_plain(orr_member *m, uint64_t step_before)
     const uint64_t retries = m->retries;
     if (commits)
         m->turn.contributors = m->report.n_slots;
-    begin_step(m);
+    reset_step(m);
     orr_member_decide(m, commits ? ORR_OUTCOME_COMMITTED : ORR_OUTCOME_DROPPED, retries);
 }
 
-bool orr_member_enter(orr_member *m, const orr_frame *frame, const void *payload)
+bool orr_member_enter(orr_team_member *m, const orr_net_frame *frame, const void *payload)
 {
     orr_epoch epoch;
     if (!orr_read_epoch(frame, payload, &epoch))
@@ -154,7 +154,7 @@ bool orr_member_enter(orr_member *m, const orr_frame *frame, const void *payload
 }
 
 /* Of the step that is committed: does the owner have its sums, and the state to put them to? */
-static orr_team_outcome_kind outcome_of(orr_member *m, bool carried, uint64_t contributors)
+static orr_team_outcome_kind outcome_of(orr_team_member *m, bool carried, uint64_t contributors)
 {
     m->turn.contributors = contributors;
     if (orr_member_me(m)->role == ORR_ROLE_CONTRIBUTOR) {
@@ -172,7 +172,7 @@ static orr_team_outcome_kind outcome_of(orr_member *m, bool carried, uint64_t co
     return ORR_OUTCOME_DROPPED;
 }
 
-static void take_roles(orr_member *m, const orr_commit *commit)
+static void take_roles(orr_team_member *m, const orr_commit *commit)
 {
     for (uint32_t i = 0; i < m->epoch.n; i++) {
         m->epoch.members[i].role = commit->role[i];
@@ -187,7 +187,7 @@ static void take_roles(orr_member *m, const orr_commit *commit)
     m->said_ready = false;
 }
 
-bool orr_member_commit(orr_member *m, const orr_frame *frame, const void *payload)
+bool orr_member_commit(orr_team_member *m, const orr_net_frame *frame, const void *payload)
 {
     orr_commit commit;
     uint64_t slots[ORR_TEAM_REPLICAS];
@@ -203,11 +203,11 @@ bool orr_member_commit(orr_member *m, const orr_frame *frame, const void *payloa
     take_roles(m, &commit);
     orr_member_tell(m, ORR_TEAM_COMMIT, "%u contributed", n);
     const uint64_t retries = m->retries;
-    const bool stays = known && goes_on(m);
+    const bool stays = known && directive_still_holds(m);
     const orr_team_outcome_kind kind = known ? ORR_OUTCOME_DROPPED : outcome_of(m, carried, n);
     note_position(m);
     if (!stays)
-        begin_step(m);
+        reset_step(m);
     if (carried && !form_ring(m))
         return false;
     if (!stays)
@@ -218,7 +218,7 @@ bool orr_member_commit(orr_member *m, const orr_frame *frame, const void *payloa
     return true;
 }
 
-void orr_member_halt(orr_member *m, const char *why)
+void orr_member_halt(orr_team_member *m, const char *why)
 {
     m->in = false;
     if (m->alone_ns == 0)

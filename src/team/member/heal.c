@@ -8,12 +8,12 @@
  * aside; and being one of those who have it. */
 
 /* A state is that after a step that was committed in one epoch; later ones have larger keys. */
-uint64_t orr_member_state_key(const orr_member *m)
+uint64_t orr_member_state_key(const orr_team_member *m)
 {
     return m->epoch.data.epoch << 32 | (uint32_t)m->epoch.step;
 }
 
-void orr_member_forget_healing(orr_member *m)
+void orr_member_forget_healing(orr_team_member *m)
 {
     for (size_t i = 0; i < m->deferred.n; i++)
         orr_free(m->deferred.at[i].sums);
@@ -25,14 +25,14 @@ void orr_member_forget_healing(orr_member *m)
 }
 
 /* Not while the owner computes with the spans, or writes to them. */
-static bool may_write(const orr_member *m)
+static bool may_write(const orr_team_member *m)
 {
     return m->phase == ORR_PHASE_IDLE ||
            ((m->phase == ORR_PHASE_WORK || m->phase == ORR_PHASE_VOTE) &&
             m->turn.kind == ORR_TURN_ZEROS);
 }
 
-static uint32_t sources(const orr_member *m, const char *addresses[ORR_TEAM_REPLICAS])
+static uint32_t sources(const orr_team_member *m, const char *addresses[ORR_TEAM_REPLICAS])
 {
     uint32_t n = 0;
     const char *ring;
@@ -43,7 +43,7 @@ static uint32_t sources(const orr_member *m, const char *addresses[ORR_TEAM_REPL
     return n;
 }
 
-void orr_member_try_fetch(orr_member *m)
+void orr_member_try_fetch(orr_team_member *m)
 {
     const char *addresses[ORR_TEAM_REPLICAS];
     orr_error err;
@@ -61,7 +61,7 @@ void orr_member_try_fetch(orr_member *m)
 
 void orr_member_on_whole(void *ctx)
 {
-    orr_member *m = ctx;
+    orr_team_member *m = ctx;
     if (!m->fetching)
         return;
     m->fetching = false;
@@ -76,9 +76,9 @@ void orr_member_on_whole(void *ctx)
 /* It has to come in anew: the others' state is of a later step by now. */
 void orr_member_on_lost(void *ctx, const char *why)
 {
-    orr_member *m = ctx;
+    orr_team_member *m = ctx;
     orr_complaint fault = {.about = UINT32_MAX};
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     if (!m->fetching)
         return;
     m->fetching = false;
@@ -90,17 +90,17 @@ void orr_member_on_lost(void *ctx, const char *why)
     orr_array_done(&payload);
 }
 
-bool orr_member_is_whole(const orr_member *m)
+bool orr_member_is_whole(const orr_team_member *m)
 {
     return m->all_fetched && m->deferred.n == 0;
 }
 
-bool orr_member_may_defer(const orr_member *m)
+bool orr_member_may_defer(const orr_team_member *m)
 {
     return orr_member_is_whole(m) || m->deferred.n < m->settings.catch_up_steps;
 }
 
-bool orr_member_defer(orr_member *m, uint64_t contributors)
+bool orr_member_defer(orr_team_member *m, uint64_t contributors)
 {
     size_t bytes = 1;
     orr_deferred d = {.step = m->turn.step, .contributors = contributors};
@@ -123,7 +123,7 @@ bool orr_member_defer(orr_member *m, uint64_t contributors)
     return true;
 }
 
-static void put_back(orr_member *m, const orr_deferred *d)
+static void restore_sums(orr_team_member *m, const orr_deferred *d)
 {
     size_t at = 0;
     for (size_t i = 0; i < m->reductions.n; i++) {
@@ -134,12 +134,12 @@ static void put_back(orr_member *m, const orr_deferred *d)
     }
 }
 
-bool orr_member_apply(orr_member *m)
+bool orr_member_apply(orr_team_member *m)
 {
     if (!m->all_fetched || m->deferred.n == 0)
         return false;
     const orr_deferred first = m->deferred.at[0];
-    put_back(m, &first);
+    restore_sums(m, &first);
     orr_free(first.sums);
     memmove(m->deferred.at, m->deferred.at + 1, --m->deferred.n * sizeof *m->deferred.at);
     m->turn = (orr_team_turn){.kind = ORR_TURN_APPLY,
@@ -152,7 +152,7 @@ bool orr_member_apply(orr_member *m)
     return true;
 }
 
-void orr_member_offer(orr_member *m)
+void orr_member_offer(orr_team_member *m)
 {
     uint32_t takers = 0, n = 0, index = 0;
     if (!m->in || m->epoch.carried || orr_member_me(m)->role == ORR_ROLE_HEALING)
@@ -175,7 +175,7 @@ void orr_member_offer(orr_member *m)
                     (unsigned long long)m->epoch.step, takers);
 }
 
-void orr_member_keep(orr_member *m)
+void orr_member_keep(orr_team_member *m)
 {
     orr_error err;
     orr_status status = ORR_OK;

@@ -10,7 +10,7 @@
 
 /* A member and its coordinator: calling it, hearing it, telling it that one lives. */
 
-void orr_member_tell(orr_member *m, orr_team_event_kind kind, const char *format, ...)
+void orr_member_tell(orr_team_member *m, orr_team_event_kind kind, const char *format, ...)
 {
     char text[2 * ORR_TEAM_WHY];
     va_list args;
@@ -27,22 +27,22 @@ void orr_member_tell(orr_member *m, orr_team_event_kind kind, const char *format
     m->owner.told(m->owner.ctx, &event);
 }
 
-void orr_member_send(orr_member *m, orr_message_kind kind, uint64_t step, const orr_bytes *payload)
+void orr_member_send(orr_team_member *m, orr_team_message_kind kind, uint64_t step, const orr_message_bytes *payload)
 {
     orr_message_send(m->net, m->conn, kind, m->epoch.epoch, step, payload);
 }
 
-static void say_leave(orr_member *m)
+static void say_leave(orr_team_member *m)
 {
-    const orr_frame frame = {.kind = ORR_MESSAGE_LEAVE, .epoch = m->epoch.epoch, .op = m->done};
+    const orr_net_frame frame = {.kind = ORR_MESSAGE_LEAVE, .epoch = m->epoch.epoch, .op = m->done};
     if (m->conn != 0)
         m->net->send(m->net, m->conn, &frame, NULL, false);
 }
 
-static void say_hello(orr_member *m)
+static void say_hello(orr_team_member *m)
 {
     char addresses[2 * ORR_NET_ADDRESS];
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     const char *ring = orr_ring_address(m->ring), *state = orr_source_address(m->source);
     const size_t ring_bytes = strlen(ring) + 1, state_bytes = strlen(state) + 1;
     const bool healed = m->epoch.n > 0 && orr_member_me(m)->role == ORR_ROLE_HEALING;
@@ -66,7 +66,7 @@ static void say_hello(orr_member *m)
         orr_member_send(m, ORR_MESSAGE_WHOLE, m->fetch_key, NULL);
 }
 
-static void call(orr_member *m, int64_t now)
+static void call(orr_team_member *m, int64_t now)
 {
     orr_error err;
     m->call_ns = now + m->times.reconnect_ns;
@@ -78,7 +78,7 @@ static void call(orr_member *m, int64_t now)
     say_hello(m);
 }
 
-void orr_member_hang_up(orr_member *m, const char *why)
+void orr_member_hang_up(orr_team_member *m, const char *why)
 {
     if (m->conn != 0)
         m->net->close(m->net, m->conn, true);
@@ -89,12 +89,12 @@ void orr_member_hang_up(orr_member *m, const char *why)
     orr_member_tell(m, ORR_TEAM_COORDINATOR_LOST, "%s", why);
 }
 
-static void beat(orr_member *m)
+static void beat(orr_team_member *m)
 {
     const orr_ring_progress p = orr_ring_progress_of(m->ring);
     const uint64_t fetched = orr_taker_progress_of(m->taker).bytes;
     const orr_heartbeat heartbeat = {p.posted, p.reduced, p.sent, p.received, fetched};
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     if (orr_write_heartbeat(&payload, &heartbeat))
         orr_member_send(m, ORR_MESSAGE_HEARTBEAT, m->epoch.step + 1, &payload);
     orr_array_done(&payload);
@@ -102,7 +102,7 @@ static void beat(orr_member *m)
 
 static void on_woken(void *ctx)
 {
-    orr_member *m = ctx;
+    orr_team_member *m = ctx;
     const int64_t now = m->net->now_ns(m->net);
     if (m->refused || m->dismissed)
         return;
@@ -118,7 +118,7 @@ static void on_woken(void *ctx)
 
 static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
 {
-    orr_member *m = ctx;
+    orr_team_member *m = ctx;
     if (conn != m->conn)
         return;
     m->conn = 0;
@@ -126,9 +126,9 @@ static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
     m->net->wake_at(m->net, &m->user, m->call_ns);
 }
 
-static void *on_place(void *ctx, orr_conn conn, const orr_frame *frame)
+static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
-    orr_member *m = ctx;
+    orr_team_member *m = ctx;
     enum { MOST = 1 << 20 };
     (void)conn;
     if (frame->bytes <= ORR_NET_ROOM || frame->bytes > MOST)
@@ -141,7 +141,7 @@ static void *on_place(void *ctx, orr_conn conn, const orr_frame *frame)
     return m->inbox;
 }
 
-static void hear_refusal(orr_member *m, const orr_complaint *why)
+static void on_refusal(orr_team_member *m, const orr_complaint *why)
 {
     m->refused = true;
     m->net->close(m->net, m->conn, false);
@@ -151,7 +151,7 @@ static void hear_refusal(orr_member *m, const orr_complaint *why)
     m->owner.refused(m->owner.ctx, why->why);
 }
 
-static void dismiss(orr_member *m)
+static void dismiss(orr_team_member *m)
 {
     m->dismissed = true;
     m->in = false;
@@ -160,7 +160,7 @@ static void dismiss(orr_member *m)
     orr_member_next_turn(m);
 }
 
-static bool hear(orr_member *m, const orr_frame *frame, const void *payload)
+static bool hear(orr_team_member *m, const orr_net_frame *frame, const void *payload)
 {
     orr_complaint why;
     switch (frame->kind) {
@@ -177,7 +177,7 @@ static bool hear(orr_member *m, const orr_frame *frame, const void *payload)
         if (frame->kind == ORR_MESSAGE_HALT)
             orr_member_halt(m, why.why);
         else
-            hear_refusal(m, &why);
+            on_refusal(m, &why);
         return true;
     case ORR_MESSAGE_DISMISS:
         dismiss(m);
@@ -191,9 +191,9 @@ static bool hear(orr_member *m, const orr_frame *frame, const void *payload)
     }
 }
 
-static void on_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload)
+static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
-    orr_member *m = ctx;
+    orr_team_member *m = ctx;
     if (conn != m->conn)
         return;
     m->heard_ns = m->net->now_ns(m->net);
@@ -203,7 +203,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_frame *frame, const voi
 
 static void on_reduced(void *ctx, uint32_t op)
 {
-    orr_member *m = ctx;
+    orr_team_member *m = ctx;
     (void)op;
     m->reduced++;
     orr_member_try_ready(m);
@@ -211,9 +211,9 @@ static void on_reduced(void *ctx, uint32_t op)
 
 static void on_broken(void *ctx, uint32_t member, const char *why)
 {
-    orr_member *m = ctx;
+    orr_team_member *m = ctx;
     orr_complaint fault = {.about = member};
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
         orr_member_send(m, ORR_MESSAGE_FAULT, 0, &payload);
@@ -234,7 +234,7 @@ static orr_status check(const orr_member_settings *s, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status open_parts(orr_member *m, orr_error *err)
+static orr_status open_parts(orr_team_member *m, orr_error *err)
 {
     const orr_member_settings *s = &m->settings;
     orr_net *state = s->state_net != NULL ? s->state_net : m->net;
@@ -247,10 +247,10 @@ static orr_status open_parts(orr_member *m, orr_error *err)
 }
 
 orr_status orr_member_new(orr_net *net, const orr_member_settings *settings,
-                          const orr_member_user *owner, orr_member **ret, orr_error *err)
+                          const orr_member_user *owner, orr_team_member **ret, orr_error *err)
 {
     ORR_TRY(check(settings, err));
-    orr_member *m = orr_calloc(1, sizeof *m);
+    orr_team_member *m = orr_calloc(1, sizeof *m);
     if (m == NULL)
         return orr_fail_memory(err);
     m->net = net;
@@ -282,7 +282,7 @@ orr_status orr_member_new(orr_net *net, const orr_member_settings *settings,
     return ORR_OK;
 }
 
-void orr_member_free(orr_member *m)
+void orr_member_free(orr_team_member *m)
 {
     if (m == NULL)
         return;
@@ -298,7 +298,7 @@ void orr_member_free(orr_member *m)
     orr_free(m);
 }
 
-void orr_member_drain(orr_member *m, bool done)
+void orr_member_drain(orr_team_member *m, bool done)
 {
     if (m->drains && (m->done || !done))
         return;
@@ -307,14 +307,14 @@ void orr_member_drain(orr_member *m, bool done)
     say_leave(m);
 }
 
-void orr_member_position(const orr_member *m, uint64_t *ret_step, orr_team_data *ret)
+void orr_member_position(const orr_team_member *m, uint64_t *ret_step, orr_team_data *ret)
 {
     const bool entered = m->epoch.epoch > 0;
     *ret_step = entered ? m->epoch.step : m->settings.step;
     *ret = entered ? m->epoch.data : m->settings.data;
 }
 
-int64_t orr_member_alone_ns(const orr_member *m)
+int64_t orr_member_alone_ns(const orr_team_member *m)
 {
     return m->alone_ns == 0 ? 0 : m->net->now_ns(m->net) - m->alone_ns;
 }

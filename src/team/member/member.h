@@ -16,7 +16,7 @@
  * are complete, and is told the outcome; after COMMITTED it updates its state and says so. APPLY: it updates and
  * says so. LEFT: there is nothing more. A member that leads is given turns; others follow what their leader was
  * given, so that all ranks of a replica do the same. */
-typedef struct orr_member orr_member;
+typedef struct orr_team_member orr_team_member;
 typedef struct orr_member_user {
     void *ctx;
     void (*turn)(void *ctx, const orr_team_turn *turn);
@@ -39,28 +39,28 @@ typedef struct orr_member_settings {
     const orr_ring_adder *adder;  /* NULL: of the host                */
     uint64_t    step;        /* the state after it is in the spans    */
     orr_team_data data;
-    const orr_span *spans;   /* copied                               */
+    const orr_state_span *spans;   /* copied                               */
     uint32_t    n_spans;
     orr_net    *state_net;   /* serves state; NULL: the member's      */
 } orr_member_settings;
 
 /* Errors: of addresses; INVALID: settings that contradict each other. */
 orr_status orr_member_new(orr_net *net, const orr_member_settings *settings,
-                          const orr_member_user *user, orr_member **ret,
+                          const orr_member_user *user, orr_team_member **ret,
                           orr_error *err) ORR_MUST_CHECK;
-void orr_member_free(orr_member *member); /* NULL is allowed; the others see it die */
+void orr_member_free(orr_team_member *member); /* NULL is allowed; the others see it die */
 
 /* Of one that does not lead: its leader was given this. */
-void orr_member_follow(orr_member *member, const orr_team_turn *turn);
+void orr_member_follow(orr_team_member *member, const orr_team_turn *turn);
 /* The next reduction of the turn. NO_MEMORY. */
-orr_status orr_member_reduce(orr_member *member, orr_ring_dtype dtype, const void *in, void *out,
+orr_status orr_member_reduce(orr_team_member *member, orr_ring_dtype dtype, const void *in, void *out,
                              size_t n, orr_error *err) ORR_MUST_CHECK;
-void orr_member_complete(orr_member *member);
-void orr_member_updated(orr_member *member, uint64_t step);
-void orr_member_drain(orr_member *member, bool done);
+void orr_member_complete(orr_team_member *member);
+void orr_member_updated(orr_team_member *member, uint64_t step);
+void orr_member_drain(orr_team_member *member, bool done);
 /* Committed step, and the data after it, as far as it has heard. */
-void orr_member_position(const orr_member *member, uint64_t *ret_step, orr_team_data *ret);
+void orr_member_position(const orr_team_member *member, uint64_t *ret_step, orr_team_data *ret);
 /* Time without a team: since it was last in one. 0: it is in one. */
-int64_t orr_member_alone_ns(const orr_member *member);
+int64_t orr_member_alone_ns(const orr_team_member *member);
 
 #endif /* ORR_TEAM_MEMBER_H */

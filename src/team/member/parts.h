@@ -9,13 +9,13 @@
 /* What the files member_*.c share. */
 
 /* What the owner is doing. */
-typedef enum orr_phase {
+typedef enum orr_team_member_phase {
     ORR_PHASE_IDLE,
     ORR_PHASE_WORK,   /* on gradients, or on handing in zeros    */
     ORR_PHASE_VOTE,   /* all is handed in: it waits              */
     ORR_PHASE_UPDATE, /* of its state                            */
     ORR_PHASE_LEFT
-} orr_phase;
+} orr_team_member_phase;
 
 typedef struct orr_reduction {
     orr_ring_dtype dtype;
@@ -30,7 +30,7 @@ typedef struct orr_deferred {
     char    *sums; /* of all reductions, one behind another */
 } orr_deferred;
 
-struct orr_member {
+struct orr_team_member {
     orr_net *net;
     orr_net_user user;
     orr_member_user owner;
@@ -39,7 +39,7 @@ struct orr_member {
     char      coordinator[ORR_NET_ADDRESS];
     orr_ring *ring;
     orr_ring_user ring_user;
-    orr_source *source;
+    orr_state_provider *source;
     orr_taker *taker;
     orr_taker_user taker_user;
     /* The coordinator. */
@@ -49,14 +49,14 @@ struct orr_member {
     size_t   inbox_bytes;
     bool     refused, drains, done, dismissed; /* done: it drains since the job is complete */
     /* What it is in. */
-    orr_report report;     /* what it would say in a hello */
+    orr_member_report report;     /* what it would say in a hello */
     bool      in;          /* the epoch stands             */
     orr_epoch epoch;       /* as of its committed step; addresses point into `text` */
     uint8_t  *text;
     size_t    text_bytes;
     uint64_t  retries;     /* attempts of the step before this one */
     /* What the owner does. */
-    orr_phase phase;
+    orr_team_member_phase phase;
     orr_team_turn turn;
     bool      live;        /* the turn is for the step under way: what is handed in counts      */
     bool      said_ready;
@@ -74,42 +74,42 @@ struct orr_member {
     bool      offered;     /* the state, to those who come back */
 };
 
-void orr_member_tell(orr_member *m, orr_team_event_kind kind, const char *format, ...)
+void orr_member_tell(orr_team_member *m, orr_team_event_kind kind, const char *format, ...)
     ORR_PRINTF(3, 4);
 /* Gives the connection to the coordinator up; calls it again after a while. */
-void orr_member_hang_up(orr_member *m, const char *why);
-void orr_member_send(orr_member *m, orr_message_kind kind, uint64_t step, const orr_bytes *payload);
+void orr_member_hang_up(orr_team_member *m, const char *why);
+void orr_member_send(orr_team_member *m, orr_team_message_kind kind, uint64_t step, const orr_message_bytes *payload);
 
-static inline const orr_epoch_member *orr_member_me(const orr_member *m)
+static inline const orr_epoch_member *orr_member_me(const orr_team_member *m)
 {
     return &m->epoch.members[m->epoch.you];
 }
-static inline bool orr_member_heals(const orr_member *m)
+static inline bool orr_member_heals(const orr_team_member *m)
 {
     return m->in && orr_member_me(m)->role == ORR_ROLE_HEALING;
 }
 
 /* What it is told (member_epoch.c). false: the message is none. */
-bool orr_member_enter(orr_member *m, const orr_frame *frame, const void *payload);
-bool orr_member_commit(orr_member *m, const orr_frame *frame, const void *payload);
-void orr_member_halt(orr_member *m, const char *why);
+bool orr_member_enter(orr_team_member *m, const orr_net_frame *frame, const void *payload);
+bool orr_member_commit(orr_team_member *m, const orr_net_frame *frame, const void *payload);
+void orr_member_halt(orr_team_member *m, const char *why);
 
 /* The owner's side (member_turn.c). */
-void orr_member_next_turn(orr_member *m);
+void orr_member_next_turn(orr_team_member *m);
 /* The turn under way, if any, is decided; told when the owner is done with it. */
-void orr_member_decide(orr_member *m, orr_team_outcome_kind kind, uint64_t retries);
-void orr_member_try_ready(orr_member *m);
+void orr_member_decide(orr_team_member *m, orr_team_outcome_kind kind, uint64_t retries);
+void orr_member_try_ready(orr_team_member *m);
 
 /* Coming back, and helping others to (member_heal.c). */
-uint64_t orr_member_state_key(const orr_member *m); /* of the state after the epoch's step */
-void orr_member_forget_healing(orr_member *m);
-void orr_member_try_fetch(orr_member *m);
-bool orr_member_is_whole(const orr_member *m); /* state and all deferred steps are here */
-bool orr_member_may_defer(const orr_member *m); /* there is room for another step's sums */
-bool orr_member_defer(orr_member *m, uint64_t contributors); /* false: no memory */
-void orr_member_offer(orr_member *m);  /* if others want the state and it is here */
-void orr_member_keep(orr_member *m);   /* the state is about to change */
-bool orr_member_apply(orr_member *m);  /* gives the first deferred step as a turn; false: there is none, or no state */
+uint64_t orr_member_state_key(const orr_team_member *m); /* of the state after the epoch's step */
+void orr_member_forget_healing(orr_team_member *m);
+void orr_member_try_fetch(orr_team_member *m);
+bool orr_member_is_whole(const orr_team_member *m); /* state and all deferred steps are here */
+bool orr_member_may_defer(const orr_team_member *m); /* there is room for another step's sums */
+bool orr_member_defer(orr_team_member *m, uint64_t contributors); /* false: no memory */
+void orr_member_offer(orr_team_member *m);  /* if others want the state and it is here */
+void orr_member_keep(orr_team_member *m);   /* the state is about to change */
+bool orr_member_apply(orr_team_member *m);  /* gives the first deferred step as a turn; false: there is none, or no state */
 extern void orr_member_on_whole(void *ctx), orr_member_on_lost(void *ctx, const char *why);
 
 #endif /* ORR_TEAM_MEMBER_PARTS_H */

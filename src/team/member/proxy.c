@@ -33,9 +33,9 @@ static void hang_up(orr_hub *h)
 }
 
 /* One that wants to go takes all with it. */
-static void pass_leave(orr_hub *h)
+static void forward_leave(orr_hub *h)
 {
-    orr_frame frame = {.kind = ORR_MESSAGE_LEAVE, .epoch = h->epoch};
+    orr_net_frame frame = {.kind = ORR_MESSAGE_LEAVE, .epoch = h->epoch};
     bool leaves = false;
     for (uint32_t i = 0; i < h->n; i++) {
         leaves |= h->ranks[i].leaves;
@@ -47,7 +47,7 @@ static void pass_leave(orr_hub *h)
 
 static void call(orr_hub *h)
 {
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     orr_error err;
     if (!orr_hub_write_hello(h, &payload) ||
         h->net->connect(h->net, &h->user, h->coordinator, &h->up, &err) != ORR_OK) {
@@ -56,7 +56,7 @@ static void call(orr_hub *h)
     } else {
         h->heard_ns = h->net->now_ns(h->net);
         orr_message_send(h->net, h->up, ORR_MESSAGE_HELLO, 0, 0, &payload);
-        pass_leave(h);
+        forward_leave(h);
     }
     orr_array_done(&payload);
 }
@@ -64,7 +64,7 @@ static void call(orr_hub *h)
 static void refuse(orr_hub *h, orr_conn conn, const char *why)
 {
     orr_complaint fault = {.about = UINT32_MAX};
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
         orr_message_send(h->net, conn, ORR_MESSAGE_REFUSED, 0, 0, &payload);
@@ -72,7 +72,7 @@ static void refuse(orr_hub *h, orr_conn conn, const char *why)
     h->net->close(h->net, conn, true);
 }
 
-static bool hear_hello(orr_hub *h, orr_conn conn, const orr_frame *frame, const void *payload)
+static bool on_hello(orr_hub *h, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
     orr_hello hello;
     if (!orr_read_hello(payload, frame->bytes, &hello))
@@ -102,10 +102,10 @@ static bool hear_hello(orr_hub *h, orr_conn conn, const orr_frame *frame, const 
     return true;
 }
 
-static void pass_ready(orr_hub *h)
+static void forward_ready(orr_hub *h)
 {
-    orr_ready ready;
-    orr_bytes payload = {0};
+    orr_ready_message ready;
+    orr_message_bytes payload = {0};
     if (h->said_ready || !orr_hub_join_ready(h, &ready))
         return;
     h->said_ready = true;
@@ -114,7 +114,7 @@ static void pass_ready(orr_hub *h)
     orr_array_done(&payload);
 }
 
-static void pass_whole(orr_hub *h, uint64_t step)
+static void forward_state_complete(orr_hub *h, uint64_t step)
 {
     for (uint32_t i = 0; i < h->n; i++)
         if (h->ranks[i].whole_step != step)
@@ -123,10 +123,10 @@ static void pass_whole(orr_hub *h, uint64_t step)
         orr_message_send(h->net, h->ranks[i].conn, ORR_MESSAGE_ALL_WHOLE, h->epoch, step, NULL);
 }
 
-static bool hear_rank(orr_hub *h, orr_hub_rank *rank, const orr_frame *frame, const void *payload)
+static bool on_rank_message(orr_hub *h, orr_hub_rank *rank, const orr_net_frame *frame, const void *payload)
 {
     orr_complaint fault;
-    orr_bytes copy = {0};
+    orr_message_bytes copy = {0};
     switch (frame->kind) {
     case ORR_MESSAGE_HEARTBEAT:
         orr_message_send(h->net, rank->conn, ORR_MESSAGE_ECHO, h->epoch, 0, NULL);
@@ -136,11 +136,11 @@ static bool hear_rank(orr_hub *h, orr_hub_rank *rank, const orr_frame *frame, co
             return false;
         rank->ready_epoch = frame->epoch;
         rank->ready_step = frame->step;
-        pass_ready(h);
+        forward_ready(h);
         return true;
     case ORR_MESSAGE_WHOLE:
         rank->whole_step = frame->step;
-        pass_whole(h, frame->step);
+        forward_state_complete(h, frame->step);
         return true;
     case ORR_MESSAGE_FAULT:
         if (!orr_read_fault(payload, frame->bytes, &fault))
@@ -152,14 +152,14 @@ static bool hear_rank(orr_hub *h, orr_hub_rank *rank, const orr_frame *frame, co
     case ORR_MESSAGE_LEAVE:
         rank->leaves = true;
         rank->done |= frame->op == 1;
-        pass_leave(h);
+        forward_leave(h);
         return true;
     default:
         return false;
     }
 }
 
-static bool pass_epoch(orr_hub *h, const orr_frame *frame, const void *payload)
+static bool forward_epoch(orr_hub *h, const orr_net_frame *frame, const void *payload)
 {
     orr_epoch epoch;
     if (!orr_read_epoch(frame, payload, &epoch) || epoch.members[0].addresses.ranks != h->n)
@@ -171,7 +171,7 @@ static bool pass_epoch(orr_hub *h, const orr_frame *frame, const void *payload)
     for (uint32_t i = 0; i < epoch.n; i++)
         epoch.members[i].addresses.bytes = 0;
     for (uint32_t r = 0; r < h->n; r++) {
-        orr_bytes one = {0};
+        orr_message_bytes one = {0};
         for (uint32_t i = 0; i < epoch.n; i++) { /* on to the next pair of texts */
             orr_addresses *a = &epoch.members[i].addresses;
             a->text += a->bytes;
@@ -186,13 +186,13 @@ static bool pass_epoch(orr_hub *h, const orr_frame *frame, const void *payload)
     return true;
 }
 
-static bool pass_down(orr_hub *h, const orr_frame *frame, const void *payload)
+static bool forward_to_ranks(orr_hub *h, const orr_net_frame *frame, const void *payload)
 {
-    orr_bytes copy = {0};
+    orr_message_bytes copy = {0};
     if (frame->kind == ORR_MESSAGE_ECHO)
         return true;
     if (frame->kind == ORR_MESSAGE_EPOCH)
-        return pass_epoch(h, frame, payload);
+        return forward_epoch(h, frame, payload);
     if (frame->kind == ORR_MESSAGE_COMMIT) {
         h->step = frame->step + 1;
         h->carried = h->said_ready = false;
@@ -207,13 +207,13 @@ static bool pass_down(orr_hub *h, const orr_frame *frame, const void *payload)
         memcpy(copy.at, payload, frame->bytes);
     copy.n = frame->bytes;
     for (uint32_t i = 0; i < h->n; i++)
-        orr_message_send(h->net, h->ranks[i].conn, (orr_message_kind)frame->kind, frame->epoch,
+        orr_message_send(h->net, h->ranks[i].conn, (orr_team_message_kind)frame->kind, frame->epoch,
                          frame->step, &copy);
     orr_array_done(&copy);
     return true;
 }
 
-static void *on_place(void *ctx, orr_conn conn, const orr_frame *frame)
+static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     enum { MOST = 1 << 28 };
     orr_hub *h = ctx;
@@ -227,13 +227,13 @@ static void *on_place(void *ctx, orr_conn conn, const orr_frame *frame)
     return h->inbox;
 }
 
-static void on_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload)
+static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
     orr_hub *h = ctx;
     const bool cut = frame->bytes > 0 && payload == NULL;
     if (conn == h->up) {
         h->heard_ns = h->net->now_ns(h->net);
-        if (cut || !pass_down(h, frame, payload))
+        if (cut || !forward_to_ranks(h, frame, payload))
             hang_up(h);
         return;
     }
@@ -241,8 +241,8 @@ static void on_frame(void *ctx, orr_conn conn, const orr_frame *frame, const voi
     if (rank != NULL)
         rank->heard_ns = h->net->now_ns(h->net);
     if (rank == NULL
-            ? cut || frame->kind != ORR_MESSAGE_HELLO || !hear_hello(h, conn, frame, payload)
-            : cut || !hear_rank(h, rank, frame, payload)) {
+            ? cut || frame->kind != ORR_MESSAGE_HELLO || !on_hello(h, conn, frame, payload)
+            : cut || !on_rank_message(h, rank, frame, payload)) {
         if (rank == NULL)
             h->net->close(h->net, conn, false);
         else
@@ -283,7 +283,7 @@ static void on_woken(void *ctx)
     orr_hub *h = ctx;
     const int64_t now = h->net->now_ns(h->net);
     orr_heartbeat heartbeat;
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     if (h->up != 0 && !all_heard(h, now))
         hang_up(h);
     if (h->up != 0) {

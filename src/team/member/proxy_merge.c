@@ -21,10 +21,10 @@ static uint64_t mix(uint64_t sum, uint64_t x)
 
 /* A state, if all have one. A rank that has committed already what the others are prepared for
  * heard of it first: they will. */
-static void join_steps(const orr_hub *hub, orr_report *r)
+static void join_steps(const orr_hub *hub, orr_member_report *r)
 {
     for (uint32_t i = 0; i < hub->n; i++) {
-        const orr_report *one = &hub->ranks[i].report;
+        const orr_member_report *one = &hub->ranks[i].report;
         if (one->step == ORR_TEAM_NEVER) {
             r->step = ORR_TEAM_NEVER;
             r->prepared = false;
@@ -39,7 +39,7 @@ static void join_steps(const orr_hub *hub, orr_report *r)
     const bool whole_digest = r->carried;
     r->digest = whole_digest ? r->digest : 0;
     for (uint32_t i = 0; i < hub->n; i++) {
-        const orr_report *one = &hub->ranks[i].report;
+        const orr_member_report *one = &hub->ranks[i].report;
         r->prepared &= one->step > r->step ||
                        (one->prepared && one->epoch == r->epoch && one->n_slots == r->n_slots);
         r->carried |= one->step > r->step;
@@ -48,7 +48,7 @@ static void join_steps(const orr_hub *hub, orr_report *r)
     }
 }
 
-bool orr_hub_write_hello(const orr_hub *hub, orr_bytes *to)
+bool orr_hub_write_hello(const orr_hub *hub, orr_message_bytes *to)
 {
     orr_array(char) text = {0};
     orr_hello hello = {
@@ -69,9 +69,9 @@ bool orr_hub_write_hello(const orr_hub *hub, orr_bytes *to)
     return ok;
 }
 
-bool orr_hub_join_ready(const orr_hub *hub, orr_ready *ret)
+bool orr_hub_join_ready(const orr_hub *hub, orr_ready_message *ret)
 {
-    *ret = (orr_ready){.whole = true};
+    *ret = (orr_ready_message){.whole = true};
     for (uint32_t i = 0; i < hub->n; i++) {
         const orr_hub_rank *rank = &hub->ranks[i];
         if (rank->ready_epoch != hub->epoch || rank->ready_step != hub->step)

@@ -13,11 +13,11 @@ typedef struct orr_hub_rank {
     bool      hello, leaves, done;
     int64_t   heard_ns;
     uint64_t  fingerprint;
-    orr_report report;      /* as in its hello                          */
+    orr_member_report report;      /* as in its hello                          */
     char      addresses[2 * ORR_NET_ADDRESS];
     size_t    address_bytes;
     uint64_t  ready_epoch, ready_step;
-    orr_ready ready;
+    orr_ready_message ready;
     uint64_t  whole_step;   /* the state after it is there; NEVER       */
     orr_heartbeat progress;
 } orr_hub_rank;
@@ -40,8 +40,8 @@ struct orr_hub {
 
 /* What all ranks have said, as one (hub_join.c). */
 bool orr_hub_joined(const orr_hub *hub);               /* hello */
-bool orr_hub_write_hello(const orr_hub *hub, orr_bytes *to);
-bool orr_hub_join_ready(const orr_hub *hub, orr_ready *ret); /* false: not all are */
+bool orr_hub_write_hello(const orr_hub *hub, orr_message_bytes *to);
+bool orr_hub_join_ready(const orr_hub *hub, orr_ready_message *ret); /* false: not all are */
 void orr_hub_join_heartbeat(const orr_hub *hub, orr_heartbeat *ret);
 
 #endif /* ORR_TEAM_HUB_PARTS_H */

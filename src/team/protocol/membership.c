@@ -6,15 +6,15 @@
 /* What a coordinator remembers of the last epoch, and whether those who are here may go on from it.
  */
 
-static const orr_roll *roll_of(const orr_memory *memory, int which)
+static const orr_roll *roll_of(const orr_membership *memory, int which)
 {
     return which == 0 ? &memory->record.members : &memory->record.base;
 }
 
-void orr_memory_refresh(orr_memory *memory, const orr_candidate *candidates, uint32_t n)
+void orr_memory_refresh(orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        const orr_report *r = candidates[i].report;
+        const orr_member_report *r = candidates[i].report;
         if (r->epoch <= memory->record.epoch)
             continue;
         if (!memory->anew) { /* of a team before this one, of which nobody knew: only its number
@@ -28,7 +28,7 @@ void orr_memory_refresh(orr_memory *memory, const orr_candidate *candidates, uin
         memory->lost = memory->anew = true;
     }
     for (uint32_t i = 0; i < n && memory->anew; i++) {
-        const orr_report *r = candidates[i].report;
+        const orr_member_report *r = candidates[i].report;
         if (r->known_epoch > memory->epoch ||
             (r->known_epoch == memory->epoch && r->known > memory->step)) {
             memory->step = r->known;
@@ -39,7 +39,7 @@ void orr_memory_refresh(orr_memory *memory, const orr_candidate *candidates, uin
         orr_memory_arrived(memory, &candidates[i].report->id);
 }
 
-void orr_memory_arrived(orr_memory *memory, const orr_member_id *id)
+void orr_memory_arrived(orr_membership *memory, const orr_member_id *id)
 {
     for (int which = 0; which < 2; which++) {
         const orr_roll *roll = roll_of(memory, which);
@@ -50,7 +50,7 @@ void orr_memory_arrived(orr_memory *memory, const orr_member_id *id)
     }
 }
 
-void orr_memory_gone(orr_memory *memory, const orr_member_id *id)
+void orr_memory_gone(orr_membership *memory, const orr_member_id *id)
 {
     for (int which = 0; which < 2; which++) {
         const orr_roll *roll = roll_of(memory, which);
@@ -59,7 +59,7 @@ void orr_memory_gone(orr_memory *memory, const orr_member_id *id)
     }
 }
 
-bool orr_memory_is_stale(const orr_memory *memory, const orr_report *report)
+bool orr_memory_is_stale(const orr_membership *memory, const orr_member_report *report)
 {
     const orr_roll *base = &memory->record.base;
     for (uint32_t i = 0; i < base->n && !memory->anew; i++)
@@ -68,7 +68,7 @@ bool orr_memory_is_stale(const orr_memory *memory, const orr_report *report)
     return false;
 }
 
-void orr_memory_left(orr_memory *memory, const orr_member_id *id)
+void orr_memory_left(orr_membership *memory, const orr_member_id *id)
 {
     orr_roll *base = &memory->record.base;
     uint32_t n = 0;
@@ -90,7 +90,7 @@ static void list_members(const orr_epoch *epoch, orr_roll *ret)
         ret->ids[i] = epoch->members[i].id;
 }
 
-void orr_memory_formed(orr_memory *memory, const orr_epoch *epoch)
+void orr_memory_formed(orr_membership *memory, const orr_epoch *epoch)
 {
     const bool first = memory->record.members.n == 0;
     const bool was_committed = epoch->carried && memory->step == epoch->step + 1;
@@ -113,7 +113,7 @@ void orr_memory_formed(orr_memory *memory, const orr_epoch *epoch)
     }
 }
 
-void orr_memory_committed(orr_memory *memory, const orr_epoch *epoch)
+void orr_memory_committed(orr_membership *memory, const orr_epoch *epoch)
 {
     if (memory->anew || memory->lost) {
         list_members(epoch, &memory->record.members);
@@ -128,7 +128,7 @@ void orr_memory_committed(orr_memory *memory, const orr_epoch *epoch)
     memory->lost = memory->anew = false;
 }
 
-static orr_quorum count(const orr_memory *memory, int which, const orr_candidate *candidates,
+static orr_quorum count(const orr_membership *memory, int which, const orr_epoch_candidate *candidates,
                         uint32_t n)
 {
     orr_quorum q = {.told = true};
@@ -149,7 +149,7 @@ static orr_quorum count(const orr_memory *memory, int which, const orr_candidate
     return q;
 }
 
-orr_quorum orr_roster_quorum(const orr_memory *memory, const orr_candidate *candidates, uint32_t n)
+orr_quorum orr_roster_quorum(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n)
 {
     orr_quorum q = count(memory, 1, candidates, n);
     const orr_quorum last = count(memory, 0, candidates, n);

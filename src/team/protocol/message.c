@@ -10,7 +10,7 @@ bool orr_member_same(const orr_member_id *a, const orr_member_id *b)
     return a->incarnation == b->incarnation && strcmp(a->name, b->name) == 0;
 }
 
-static bool put(orr_bytes *to, const void *data, size_t bytes)
+static bool put(orr_message_bytes *to, const void *data, size_t bytes)
 {
     if (!orr_array_reserve(to, bytes))
         return false;
@@ -19,7 +19,7 @@ static bool put(orr_bytes *to, const void *data, size_t bytes)
     return true;
 }
 
-static bool put_number(orr_bytes *to, uint64_t x)
+static bool put_number(orr_message_bytes *to, uint64_t x)
 {
     uint8_t text[8];
     for (int i = 0; i < 8; i++)
@@ -27,7 +27,7 @@ static bool put_number(orr_bytes *to, uint64_t x)
     return put(to, text, sizeof text);
 }
 
-static bool put_numbers(orr_bytes *to, const uint64_t *x, uint32_t n)
+static bool put_numbers(orr_message_bytes *to, const uint64_t *x, uint32_t n)
 {
     bool ok = put_number(to, n);
     for (uint32_t i = 0; i < n && ok; i++)
@@ -35,12 +35,12 @@ static bool put_numbers(orr_bytes *to, const uint64_t *x, uint32_t n)
     return ok;
 }
 
-static bool put_id(orr_bytes *to, const orr_member_id *id)
+static bool put_id(orr_message_bytes *to, const orr_member_id *id)
 {
     return put(to, id->name, sizeof id->name) && put_number(to, id->incarnation);
 }
 
-static bool put_roll(orr_bytes *to, const orr_roll *roll)
+static bool put_roll(orr_message_bytes *to, const orr_roll *roll)
 {
     bool ok = put_number(to, roll->n);
     for (uint32_t i = 0; i < roll->n && ok; i++)
@@ -48,13 +48,13 @@ static bool put_roll(orr_bytes *to, const orr_roll *roll)
     return ok;
 }
 
-static bool put_data(orr_bytes *to, const orr_team_data *data)
+static bool put_data(orr_message_bytes *to, const orr_team_data *data)
 {
     return put_number(to, data->next) && put_number(to, data->epoch) &&
            put_numbers(to, data->returned, data->n);
 }
 
-static bool put_addresses(orr_bytes *to, const orr_addresses *a)
+static bool put_addresses(orr_message_bytes *to, const orr_addresses *a)
 {
     return put_number(to, a->ranks) && put_number(to, a->bytes) &&
            (a->bytes == 0 || put(to, a->text, a->bytes));
@@ -176,7 +176,7 @@ bool orr_addresses_of(const orr_addresses *addresses, uint32_t rank, const char 
     return true;
 }
 
-static bool put_report(orr_bytes *to, const orr_report *report)
+static bool put_report(orr_message_bytes *to, const orr_member_report *report)
 {
     return put_id(to, &report->id) && put_number(to, report->step) && put_data(to, &report->data) &&
            put_number(to, report->known) && put_number(to, report->known_epoch) &&
@@ -186,7 +186,7 @@ static bool put_report(orr_bytes *to, const orr_report *report)
            put_number(to, report->digest) && put_numbers(to, report->slots, report->n_slots);
 }
 
-bool orr_write_hello(orr_bytes *to, const orr_hello *hello)
+bool orr_write_hello(orr_message_bytes *to, const orr_hello *hello)
 {
     return put_number(to, ORR_TEAM_VERSION) && put_number(to, hello->fingerprint) &&
            put_number(to, hello->rank) && put_number(to, hello->ranks) &&
@@ -200,7 +200,7 @@ bool orr_read_hello(const void *payload, size_t bytes, orr_hello *ret)
     ret->fingerprint = get(&r);
     ret->rank = get_count(&r, UINT32_MAX - 1);
     ret->ranks = get_count(&r, UINT32_MAX - 1);
-    orr_report *report = &ret->report;
+    orr_member_report *report = &ret->report;
     report->id = get_id(&r);
     report->step = get(&r);
     report->data = get_data(&r);
@@ -219,7 +219,7 @@ bool orr_read_hello(const void *payload, size_t bytes, orr_hello *ret)
     return whole(&r);
 }
 
-bool orr_write_epoch(orr_bytes *to, const orr_epoch *epoch)
+bool orr_write_epoch(orr_message_bytes *to, const orr_epoch *epoch)
 {
     bool ok = put_data(to, &epoch->data) && put_number(to, epoch->carried) &&
               put_number(to, epoch->digest) && put_numbers(to, epoch->slots, epoch->n_slots) &&
@@ -232,7 +232,7 @@ bool orr_write_epoch(orr_bytes *to, const orr_epoch *epoch)
     return ok;
 }
 
-bool orr_read_epoch(const orr_frame *frame, const void *payload, orr_epoch *ret)
+bool orr_read_epoch(const orr_net_frame *frame, const void *payload, orr_epoch *ret)
 {
     reader r = reader_of(payload, frame->bytes);
     ret->epoch = frame->epoch;
@@ -256,7 +256,7 @@ bool orr_read_epoch(const orr_frame *frame, const void *payload, orr_epoch *ret)
     return whole(&r);
 }
 
-bool orr_write_commit(orr_bytes *to, const orr_commit *commit)
+bool orr_write_commit(orr_message_bytes *to, const orr_commit *commit)
 {
     bool ok = put_number(to, commit->n);
     for (uint32_t i = 0; i < commit->n && ok; i++)
@@ -275,7 +275,7 @@ bool orr_read_commit(const void *payload, size_t bytes, orr_commit *ret)
     return whole(&r);
 }
 
-bool orr_write_heartbeat(orr_bytes *to, const orr_heartbeat *h)
+bool orr_write_heartbeat(orr_message_bytes *to, const orr_heartbeat *h)
 {
     return put_number(to, h->posted) && put_number(to, h->reduced) && put_number(to, h->sent) &&
            put_number(to, h->received) && put_number(to, h->fetched);
@@ -292,12 +292,12 @@ bool orr_read_heartbeat(const void *payload, size_t bytes, orr_heartbeat *ret)
     return whole(&r);
 }
 
-bool orr_write_ready(orr_bytes *to, const orr_ready *ready)
+bool orr_write_ready(orr_message_bytes *to, const orr_ready_message *ready)
 {
     return put_number(to, ready->digest) && put_number(to, ready->whole);
 }
 
-bool orr_read_ready(const void *payload, size_t bytes, orr_ready *ret)
+bool orr_read_ready(const void *payload, size_t bytes, orr_ready_message *ret)
 {
     reader r = reader_of(payload, bytes);
     ret->digest = get(&r);
@@ -305,7 +305,7 @@ bool orr_read_ready(const void *payload, size_t bytes, orr_ready *ret)
     return whole(&r);
 }
 
-bool orr_write_fault(orr_bytes *to, const orr_complaint *fault)
+bool orr_write_fault(orr_message_bytes *to, const orr_complaint *fault)
 {
     return put_number(to, fault->about) && put(to, fault->why, sizeof fault->why);
 }
@@ -321,7 +321,7 @@ bool orr_read_fault(const void *payload, size_t bytes, orr_complaint *ret)
     return whole(&r);
 }
 
-bool orr_write_record(orr_bytes *to, const orr_record *record)
+bool orr_write_record(orr_message_bytes *to, const orr_record *record)
 {
     return put_number(to, ORR_TEAM_VERSION) && put_number(to, record->epoch) &&
            put_roll(to, &record->members) && put_roll(to, &record->base);
@@ -337,10 +337,10 @@ bool orr_read_record(const void *payload, size_t bytes, orr_record *ret)
     return whole(&r);
 }
 
-void orr_message_send(orr_net *net, orr_conn conn, orr_message_kind kind, uint64_t epoch,
-                      uint64_t step, const orr_bytes *payload)
+void orr_message_send(orr_net *net, orr_conn conn, orr_team_message_kind kind, uint64_t epoch,
+                      uint64_t step, const orr_message_bytes *payload)
 {
-    const orr_frame frame = {.kind = (uint16_t)kind,
+    const orr_net_frame frame = {.kind = (uint16_t)kind,
                              .epoch = epoch,
                              .step = step,
                              .bytes = payload != NULL ? (uint32_t)payload->n : 0};

@@ -12,7 +12,7 @@
 enum { ORR_TEAM_NAME = 40, ORR_TEAM_REPLICAS = 64, ORR_TEAM_WHY = 160, ORR_TEAM_VERSION = 1 };
 #define ORR_TEAM_NEVER UINT64_MAX /* no step, no slot, no member */
 
-typedef enum orr_message_kind {
+typedef enum orr_team_message_kind {
     /* to the coordinator */
     ORR_MESSAGE_HELLO = 1, ORR_MESSAGE_HEARTBEAT, ORR_MESSAGE_FAULT, ORR_MESSAGE_READY,
     ORR_MESSAGE_LEAVE,     /* frame: op 1: the job is complete                          */
@@ -22,7 +22,7 @@ typedef enum orr_message_kind {
     ORR_MESSAGE_REFUSED,
     ORR_MESSAGE_ECHO,      /* of a heartbeat                                            */
     ORR_MESSAGE_ALL_WHOLE  /* a hub, to its ranks                                       */
-} orr_message_kind;
+} orr_team_message_kind;
 
 /* A replica, in one of its lives. */
 typedef struct orr_member_id {
@@ -36,7 +36,7 @@ typedef struct orr_roll {
 } orr_roll;
 
 /* What a replica knows of itself. */
-typedef struct orr_report {
+typedef struct orr_member_report {
     orr_member_id id;
     uint64_t step;         /* it has the state after this one; NEVER: none that is whole             */
     orr_team_data data;    /* after it, and in which epoch it was committed                          */
@@ -50,7 +50,7 @@ typedef struct orr_report {
     uint64_t digest;       /* of them, or of what is carried                                         */
     uint32_t n_slots;      /* of the contributors to them                                            */
     uint64_t slots[ORR_TEAM_REPLICAS];
-} orr_report;
+} orr_member_report;
 
 /* Addresses of a replica's ranks: for each, where its ring and its state are reached, texts one behind another,
  * each with its NUL. */
@@ -65,7 +65,7 @@ bool orr_addresses_of(const orr_addresses *addresses, uint32_t rank, const char 
 typedef struct orr_hello {
     uint64_t fingerprint;
     uint32_t rank, ranks;    /* whose it is; ranks: 1 of a whole replica, by its hub or its only rank */
-    orr_report report;
+    orr_member_report report;
     orr_addresses addresses; /* of `rank` to a hub, of all to a coordinator */
 } orr_hello;
 
@@ -102,29 +102,29 @@ typedef struct orr_heartbeat {
     uint64_t posted, reduced, sent, received;
     uint64_t fetched; /* bytes of state, by one that comes back: that moves too */
 } orr_heartbeat;
-typedef struct orr_ready { /* frame: epoch, step */
+typedef struct orr_ready_message { /* frame: epoch, step */
     uint64_t digest;
     bool     whole; /* the state before the step is there too */
-} orr_ready;
+} orr_ready_message;
 typedef struct orr_complaint { /* frame: epoch */
     uint32_t about; /* index of a member; UINT32_MAX: nobody */
     char     why[ORR_TEAM_WHY];
 } orr_complaint;
 
 /* Payloads, appended to `to`. NO_MEMORY: false. */
-typedef orr_array(uint8_t) orr_bytes;
-bool orr_write_hello(orr_bytes *to, const orr_hello *hello);
-bool orr_write_epoch(orr_bytes *to, const orr_epoch *epoch);
-bool orr_write_commit(orr_bytes *to, const orr_commit *commit);
-bool orr_write_heartbeat(orr_bytes *to, const orr_heartbeat *heartbeat);
-bool orr_write_ready(orr_bytes *to, const orr_ready *ready);
-bool orr_write_fault(orr_bytes *to, const orr_complaint *fault);
+typedef orr_array(uint8_t) orr_message_bytes;
+bool orr_write_hello(orr_message_bytes *to, const orr_hello *hello);
+bool orr_write_epoch(orr_message_bytes *to, const orr_epoch *epoch);
+bool orr_write_commit(orr_message_bytes *to, const orr_commit *commit);
+bool orr_write_heartbeat(orr_message_bytes *to, const orr_heartbeat *heartbeat);
+bool orr_write_ready(orr_message_bytes *to, const orr_ready_message *ready);
+bool orr_write_fault(orr_message_bytes *to, const orr_complaint *fault);
 /* Addresses point into the payload. false: it is no such message. */
 bool orr_read_hello(const void *payload, size_t bytes, orr_hello *ret);
-bool orr_read_epoch(const orr_frame *frame, const void *payload, orr_epoch *ret);
+bool orr_read_epoch(const orr_net_frame *frame, const void *payload, orr_epoch *ret);
 bool orr_read_commit(const void *payload, size_t bytes, orr_commit *ret);
 bool orr_read_heartbeat(const void *payload, size_t bytes, orr_heartbeat *ret);
-bool orr_read_ready(const void *payload, size_t bytes, orr_ready *ret);
+bool orr_read_ready(const void *payload, size_t bytes, orr_ready_message *ret);
 bool orr_read_fault(const void *payload, size_t bytes, orr_complaint *ret);
 
 /* What a coordinator remembers. */
@@ -132,12 +132,12 @@ typedef struct orr_record {
     uint64_t epoch;
     orr_roll members, base; /* as in an epoch */
 } orr_record;
-bool orr_write_record(orr_bytes *to, const orr_record *record);
+bool orr_write_record(orr_message_bytes *to, const orr_record *record);
 bool orr_read_record(const void *payload, size_t bytes, orr_record *ret);
 
 /* Sends a message with this payload (NULL: none), copied. */
-void orr_message_send(orr_net *net, orr_conn conn, orr_message_kind kind, uint64_t epoch, uint64_t step,
-                      const orr_bytes *payload);
+void orr_message_send(orr_net *net, orr_conn conn, orr_team_message_kind kind, uint64_t epoch, uint64_t step,
+                      const orr_message_bytes *payload);
 
 /* Data after a step of these slots: they are trained, and what was given out below the highest and is not comes
  * back. false: more come back than can be remembered, or a slot that was trained before. */

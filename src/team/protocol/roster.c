@@ -8,21 +8,21 @@
 /* Who is in the next epoch, after which step, in which role, with which data. */
 
 /* Has the state after some step that the others have too, or will have. */
-static bool has_state(const orr_report *r)
+static bool has_state(const orr_member_report *r)
 {
     return r->step != ORR_TEAM_NEVER;
 }
 
 /* A state that this coordinator never saw committed: of a branch that was given up while its owner
  * was away. */
-static bool is_foreign(const orr_memory *memory, const orr_report *r)
+static bool is_foreign(const orr_membership *memory, const orr_member_report *r)
 {
     return !memory->anew &&
            (r->step > memory->step || (r->step == memory->step && r->data.epoch != memory->epoch));
 }
 
 /* Of two branches, one that begins anew takes the later epoch's: the team had gone on with that. */
-static bool is_further(const orr_memory *memory, const orr_report *a, const orr_report *b)
+static bool is_further(const orr_membership *memory, const orr_member_report *a, const orr_member_report *b)
 {
     const bool later = a->data.epoch > b->data.epoch, same = a->data.epoch == b->data.epoch;
     if (memory->anew)
@@ -31,12 +31,12 @@ static bool is_further(const orr_memory *memory, const orr_report *a, const orr_
 }
 
 /* The furthest state that anybody has; NULL: nobody has one. */
-static const orr_report *furthest(const orr_memory *memory, const orr_candidate *candidates,
+static const orr_member_report *furthest(const orr_membership *memory, const orr_epoch_candidate *candidates,
                                   uint32_t n)
 {
-    const orr_report *best = NULL;
+    const orr_member_report *best = NULL;
     for (uint32_t i = 0; i < n; i++) {
-        const orr_report *r = candidates[i].report;
+        const orr_member_report *r = candidates[i].report;
         if (has_state(r) && !is_foreign(memory, r) && (best == NULL || is_further(memory, r, best)))
             best = r;
     }
@@ -45,12 +45,12 @@ static const orr_report *furthest(const orr_memory *memory, const orr_candidate 
 
 /* One that is prepared for the step after this one: if all who have the state are, with the same
  * sums. */
-static const orr_report *all_prepared(const orr_candidate *candidates, uint32_t n,
-                                      const orr_report *best)
+static const orr_member_report *all_prepared(const orr_epoch_candidate *candidates, uint32_t n,
+                                      const orr_member_report *best)
 {
-    const orr_report *one = NULL;
+    const orr_member_report *one = NULL;
     for (uint32_t i = 0; i < n; i++) {
-        const orr_report *r = candidates[i].report;
+        const orr_member_report *r = candidates[i].report;
         if (r->step != best->step || r->data.epoch != best->data.epoch)
             continue;
         if (!r->prepared || (one != NULL && one->digest != r->digest))
@@ -62,11 +62,11 @@ static const orr_report *all_prepared(const orr_candidate *candidates, uint32_t 
 
 /* The one of the latest epoch that is prepared for the step after this one, with a whole state or
  * without. */
-static const orr_report *latest_prepared(const orr_candidate *candidates, uint32_t n, uint64_t step)
+static const orr_member_report *latest_prepared(const orr_epoch_candidate *candidates, uint32_t n, uint64_t step)
 {
-    const orr_report *one = NULL;
+    const orr_member_report *one = NULL;
     for (uint32_t i = 0; i < n; i++) {
-        const orr_report *r = candidates[i].report;
+        const orr_member_report *r = candidates[i].report;
         if (r->prepared && r->known == step && (one == NULL || r->epoch > one->epoch))
             one = r;
     }
@@ -75,11 +75,11 @@ static const orr_report *latest_prepared(const orr_candidate *candidates, uint32
 
 /* Somebody has entered an epoch into which the step was carried: others may have committed it
  * there. */
-static const orr_report *latest_carried(const orr_candidate *candidates, uint32_t n, uint64_t step)
+static const orr_member_report *latest_carried(const orr_epoch_candidate *candidates, uint32_t n, uint64_t step)
 {
-    const orr_report *one = NULL;
+    const orr_member_report *one = NULL;
     for (uint32_t i = 0; i < n; i++) {
-        const orr_report *r = candidates[i].report;
+        const orr_member_report *r = candidates[i].report;
         if (r->carried && r->known == step && (one == NULL || r->epoch > one->epoch))
             one = r;
     }
@@ -87,11 +87,11 @@ static const orr_report *latest_carried(const orr_candidate *candidates, uint32_
 }
 
 /* Who has the state, and the sums that were prepared in this epoch, or have this digest. */
-static const orr_report *holder(const orr_candidate *candidates, uint32_t n, uint64_t step,
+static const orr_member_report *holder(const orr_epoch_candidate *candidates, uint32_t n, uint64_t step,
                                 const uint64_t *epoch, const uint64_t *digest)
 {
     for (uint32_t i = 0; i < n; i++) {
-        const orr_report *r = candidates[i].report;
+        const orr_member_report *r = candidates[i].report;
         if (r->prepared && r->step == step && (epoch == NULL || r->epoch == *epoch) &&
             (digest == NULL || r->digest == *digest))
             return r;
@@ -101,11 +101,11 @@ static const orr_report *holder(const orr_candidate *candidates, uint32_t n, uin
 
 /* Sums that the next epoch must carry, since somebody may have committed them; `ret_must`: without
  * them it cannot be. */
-static const orr_report *must_carry(const orr_memory *memory, const orr_candidate *candidates,
-                                    uint32_t n, const orr_report *best, bool told, bool *ret_must)
+static const orr_member_report *must_carry(const orr_membership *memory, const orr_epoch_candidate *candidates,
+                                    uint32_t n, const orr_member_report *best, bool told, bool *ret_must)
 {
-    const orr_report *carried = latest_carried(candidates, n, best->step);
-    const orr_report *latest = latest_prepared(candidates, n, best->step);
+    const orr_member_report *carried = latest_carried(candidates, n, best->step);
+    const orr_member_report *latest = latest_prepared(candidates, n, best->step);
     *ret_must = true;
     if (best->step < memory->step)
         return best->step + 1 == memory->step
@@ -121,10 +121,10 @@ static const orr_report *must_carry(const orr_memory *memory, const orr_candidat
 
 /* The committed step of the next epoch, the data after it, and whether the next one is carried
  * over. */
-static bool settle_step(const orr_memory *memory, const orr_candidate *candidates, uint32_t n,
+static bool settle_step(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n,
                         orr_epoch *ret, char why[ORR_TEAM_WHY])
 {
-    const orr_report *best = furthest(memory, candidates, n);
+    const orr_member_report *best = furthest(memory, candidates, n);
     const bool told =
         memory->waited || (!memory->lost && orr_roster_quorum(memory, candidates, n).told);
     bool must;
@@ -132,7 +132,7 @@ static bool settle_step(const orr_memory *memory, const orr_candidate *candidate
         snprintf(why, ORR_TEAM_WHY, "no replica has a whole state: begin from a checkpoint");
         return false;
     }
-    const orr_report *sums = must_carry(memory, candidates, n, best, told, &must);
+    const orr_member_report *sums = must_carry(memory, candidates, n, best, told, &must);
     if (sums == NULL && must && !told) {
         snprintf(why, ORR_TEAM_WHY, "who may have committed step %llu is not here",
                  (unsigned long long)best->step + 1);
@@ -153,7 +153,7 @@ static bool settle_step(const orr_memory *memory, const orr_candidate *candidate
 
 /* Has what the epoch goes on from: the state after its step, or, carried, that and the next sums.
  */
-static bool is_up_to_date(const orr_report *r, const orr_epoch *epoch)
+static bool is_up_to_date(const orr_member_report *r, const orr_epoch *epoch)
 {
     if (!has_state(r))
         return false;
@@ -165,7 +165,7 @@ static bool is_up_to_date(const orr_report *r, const orr_epoch *epoch)
 
 static int by_name(const void *a_, const void *b_)
 {
-    const orr_candidate *a = a_, *b = b_;
+    const orr_epoch_candidate *a = a_, *b = b_;
     return strcmp(a->report->id.name, b->report->id.name);
 }
 
@@ -199,11 +199,11 @@ static void assign_slots(orr_epoch *epoch)
 
 /* Gradients that are there already keep their slot; of two that hold the same one, who was in the
  * later epoch. */
-static void keep_slots(orr_epoch *epoch, const orr_candidate *sorted)
+static void keep_slots(orr_epoch *epoch, const orr_epoch_candidate *sorted)
 {
     uint64_t in[ORR_TEAM_REPLICAS];
     for (uint32_t i = 0; i < epoch->n; i++) {
-        const orr_report *r = sorted[i].report;
+        const orr_member_report *r = sorted[i].report;
         orr_epoch_member *m = &epoch->members[i];
         in[i] = r->epoch;
         m->slot = ORR_TEAM_NEVER;
@@ -222,8 +222,8 @@ static void keep_slots(orr_epoch *epoch, const orr_candidate *sorted)
 }
 
 /* Who stays; and those who are leaving, as long as nobody else has the state. */
-static uint32_t admit(const orr_candidate *candidates, uint32_t n, const orr_epoch *epoch,
-                      orr_candidate *ret)
+static uint32_t admit(const orr_epoch_candidate *candidates, uint32_t n, const orr_epoch *epoch,
+                      orr_epoch_candidate *ret)
 {
     uint32_t taken = 0;
     bool whole = false;
@@ -235,10 +235,10 @@ static uint32_t admit(const orr_candidate *candidates, uint32_t n, const orr_epo
     return taken;
 }
 
-bool orr_roster_decide(const orr_memory *memory, const orr_candidate *candidates, uint32_t n,
+bool orr_roster_decide(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n,
                        orr_epoch *ret, char why[ORR_TEAM_WHY])
 {
-    orr_candidate sorted[ORR_TEAM_REPLICAS];
+    orr_epoch_candidate sorted[ORR_TEAM_REPLICAS];
     *ret = (orr_epoch){.epoch = memory->record.epoch + 1, .you = UINT32_MAX};
     if (memory->lost) /* also where nobody knows of an epoch: there may have been some */
         ret->epoch += memory->jump;

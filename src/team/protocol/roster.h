@@ -19,13 +19,13 @@
  * behind. */
 
 /* A replica that could be in the next epoch: connected, fresh, of this job, not excluded. */
-typedef struct orr_candidate {
-    const orr_report *report;
+typedef struct orr_epoch_candidate {
+    const orr_member_report *report;
     bool leaving; /* is not taken into the next epoch, but what it knows counts */
-} orr_candidate;
+} orr_epoch_candidate;
 
 /* What is remembered. */
-typedef struct orr_memory {
+typedef struct orr_membership {
     orr_record record;                 /* of the last epoch; epoch 0: none                           */
     bool gone[2][ORR_TEAM_REPLICAS];   /* of its members, and of its base: they cannot act in their
                                         * epoch any longer: their connection closed, they were let go */
@@ -36,19 +36,19 @@ typedef struct orr_memory {
     bool waited;   /* for those who may have a later state, as long as one waits                    */
     uint64_t jump; /* of epochs, when memory is lost: a random number, so that two coordinators that
                     * know nothing of each other give different ones                                 */
-} orr_memory;
+} orr_membership;
 /* From what members report, where that is newer than what is remembered. */
-void orr_memory_refresh(orr_memory *memory, const orr_candidate *candidates, uint32_t n);
+void orr_memory_refresh(orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n);
 /* A replica has come, in this life: its earlier lives are over. Or it is gone. */
-void orr_memory_arrived(orr_memory *memory, const orr_member_id *id);
-void orr_memory_gone(orr_memory *memory, const orr_member_id *id);
+void orr_memory_arrived(orr_membership *memory, const orr_member_id *id);
+void orr_memory_gone(orr_membership *memory, const orr_member_id *id);
 /* Was this said before its replica took part in the last commit? It came late, over a connection that was given up. */
-bool orr_memory_is_stale(const orr_memory *memory, const orr_report *report);
+bool orr_memory_is_stale(const orr_membership *memory, const orr_member_report *report);
 /* It goes of its own will: nobody waits for what it may know. */
-void orr_memory_left(orr_memory *memory, const orr_member_id *id);
+void orr_memory_left(orr_membership *memory, const orr_member_id *id);
 /* An epoch was formed and written down; a step of it was committed by all its members. */
-void orr_memory_formed(orr_memory *memory, const orr_epoch *epoch);
-void orr_memory_committed(orr_memory *memory, const orr_epoch *epoch);
+void orr_memory_formed(orr_membership *memory, const orr_epoch *epoch);
+void orr_memory_committed(orr_membership *memory, const orr_epoch *epoch);
 
 /* Who of the base, the last epoch in which a step was committed, may still live, and how many of them are
  * candidates. Quorum is at least half of them. If memory is lost, it is more than half of all of the base and
@@ -59,11 +59,11 @@ typedef struct orr_quorum {
     bool     all;  /* everyone who may act is here    */
     bool     told; /* everyone who may know something */
 } orr_quorum;
-orr_quorum orr_roster_quorum(const orr_memory *memory, const orr_candidate *candidates, uint32_t n);
+orr_quorum orr_roster_quorum(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n);
 
 /* The next epoch: members in the order of names, committed step, roles, slots; no addresses, `you` not set.
  * false, and why: nobody who is here has what must be gone on from; too many; data that do not add up. */
-bool orr_roster_decide(const orr_memory *memory, const orr_candidate *candidates, uint32_t n,
+bool orr_roster_decide(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n,
                        orr_epoch *ret, char why[ORR_TEAM_WHY]);
 
 /* All members are prepared for the epoch's next step, and `whole` had the state before it (of a carried epoch: the

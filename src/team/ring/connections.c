@@ -39,7 +39,7 @@ orr_status orr_ring_connect(orr_ring *ring, const char *right, orr_error *err)
         orr_conn conn = 0;
         ORR_TRY(ring->net->connect(ring->net, &ring->net_user, right, &conn, err));
         ring->right[i] = (orr_ring_link){.conn = conn};
-        const orr_frame hello = {.kind = ORR_RING_HELLO,
+        const orr_net_frame hello = {.kind = ORR_RING_HELLO,
                                  .lane = (uint16_t)i,
                                  .epoch = ring->epoch,
                                  .step = ring->step,
@@ -109,7 +109,7 @@ void orr_ring_adopt(orr_ring *ring)
     }
 }
 
-void orr_ring_introduced(orr_ring *ring, orr_conn conn, const orr_frame *frame)
+void orr_ring_introduced(orr_ring *ring, orr_conn conn, const orr_net_frame *frame)
 {
     const uint32_t i = held_of(ring, conn);
     if (i == ORR_RING_NONE)

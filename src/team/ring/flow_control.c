@@ -36,7 +36,7 @@ static void grant(orr_ring *ring)
                      ring->taken_left - ring->told >= half;
     if (!due || ring->left[0].conn == 0)
         return;
-    const orr_frame credit = {.kind = ORR_RING_CREDIT,
+    const orr_net_frame credit = {.kind = ORR_RING_CREDIT,
                               .lane = ORR_RING_LEFTWARD,
                               .epoch = ring->epoch,
                               .step = ring->step,
@@ -125,7 +125,7 @@ void orr_ring_took(orr_ring *ring, uint32_t g)
         grant(ring);
 }
 
-const char *orr_ring_credited(orr_ring *ring, const orr_frame *frame)
+const char *orr_ring_credited(orr_ring *ring, const orr_net_frame *frame)
 {
     const uint32_t taken = frame->round - ring->acked;
     if (frame->bytes != 0 || taken > ring->sent_right - ring->acked)

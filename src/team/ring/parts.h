@@ -136,7 +136,7 @@ void orr_ring_adopt(orr_ring *ring); /* those held, that are the left neighbour'
 void orr_ring_accepted(void *ctx, orr_conn conn);
 void orr_ring_closed(void *ctx, orr_conn conn, orr_net_end why);
 /* On a connection that is no neighbour's yet. */
-void orr_ring_introduced(orr_ring *ring, orr_conn conn, const orr_frame *frame);
+void orr_ring_introduced(orr_ring *ring, orr_conn conn, const orr_net_frame *frame);
 /* NULL: no neighbour's. */
 orr_ring_link *orr_ring_link_of(orr_ring *ring, orr_conn conn, bool *ret_left);
 /* Ends the attempt, and says so; nothing may be done after it. */
@@ -154,15 +154,15 @@ static inline uint32_t orr_ring_left(const orr_ring *ring)
 void orr_ring_flow(orr_ring *ring);    /* after a post or a change: opens, grants, sends */
 void orr_ring_restart(orr_ring *ring); /* all cursors at the beginning                   */
 const char *orr_ring_credited(orr_ring *ring,
-                              const orr_frame *frame); /* NULL, or what is wrong with it */
+                              const orr_net_frame *frame); /* NULL, or what is wrong with it */
 void orr_ring_took(orr_ring *ring, uint32_t g);        /* a chunk of this partition */
 void orr_ring_complete(orr_ring *ring);                /* moves `done`, when `first` has moved */
 void orr_ring_tell(
     orr_ring *ring); /* reduced(), of what is handed over; nothing may be done after it */
 
 /* ring_turns.c: the chunks themselves. */
-void *orr_ring_place(void *ctx, orr_conn conn, const orr_frame *frame);
-void orr_ring_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload);
+void *orr_ring_place(void *ctx, orr_conn conn, const orr_net_frame *frame);
+void orr_ring_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload);
 void orr_ring_send_turn(orr_ring *ring, uint32_t g); /* to the right, the next one */
 void orr_ring_send_back(orr_ring *ring, uint32_t g);
 void orr_ring_alone(orr_ring *ring); /* a ring of one */

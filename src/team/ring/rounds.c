@@ -36,7 +36,7 @@ static void send(orr_ring *ring, uint32_t g, bool left, uint32_t turn, uint32_t 
     const uint32_t stream = g % ring->options.streams;
     orr_ring_link *link = left ? &ring->left[stream] : &ring->right[stream];
     const bool is_input = !left && turn == 0, is_final = left || turn + 1 >= ring->n;
-    const orr_frame frame = {.kind = ORR_RING_CHUNK,
+    const orr_net_frame frame = {.kind = ORR_RING_CHUNK,
                              .lane = (uint16_t)(stream | (left ? ORR_RING_LEFTWARD : 0)),
                              .epoch = ring->epoch,
                              .step = ring->step,
@@ -83,7 +83,7 @@ static bool is_gathered(const orr_ring *ring, const arrival *x)
 }
 
 /* Of this attempt, and not of a step before: those are dropped. */
-static bool is_ours(const orr_ring *ring, const arrival *x, const orr_frame *frame)
+static bool is_ours(const orr_ring *ring, const arrival *x, const orr_net_frame *frame)
 {
     return ring->state == ORR_RING_LIVE && x->link != NULL && frame->epoch == ring->epoch &&
            frame->kind == ORR_RING_CHUNK && frame->step >= ring->step;
@@ -91,7 +91,7 @@ static bool is_ours(const orr_ring *ring, const arrival *x, const orr_frame *fra
 
 /* From the left: the turn that is due. A final chunk can only come when this member has sent what
  * it is made of. */
-static const char *expect_turn(const orr_ring *ring, arrival *x, const orr_frame *frame)
+static const char *expect_rightward(const orr_ring *ring, arrival *x, const orr_net_frame *frame)
 {
     const uint32_t turn = x->part->received;
     if (x->g >= ring->granted)
@@ -105,7 +105,7 @@ static const char *expect_turn(const orr_ring *ring, arrival *x, const orr_frame
 }
 
 /* From the right, of the way back. */
-static const char *expect_back(const orr_ring *ring, arrival *x, const orr_frame *frame)
+static const char *expect_leftward(const orr_ring *ring, arrival *x, const orr_net_frame *frame)
 {
     const uint32_t turn = x->part->back_received;
     if (turn >= orr_ring_back_turns(ring, x->op) || frame->round != turn)
@@ -117,7 +117,7 @@ static const char *expect_back(const orr_ring *ring, arrival *x, const orr_frame
 }
 
 /* NULL, or what cannot be. */
-static const char *expect(orr_ring *ring, arrival *x, const orr_frame *frame)
+static const char *expect(orr_ring *ring, arrival *x, const orr_net_frame *frame)
 {
     const uint32_t stream = (uint32_t)(x->link - (x->left ? ring->left : ring->right));
     if (frame->step != ring->step)
@@ -132,7 +132,7 @@ static const char *expect(orr_ring *ring, arrival *x, const orr_frame *frame)
     if (x->g < ring->first || x->g >= ring->opened || x->g % ring->options.streams != stream)
         return "it sent a chunk of what is not under way";
     x->part = orr_ring_part_of(ring, x->g);
-    const char *wrong = x->left ? expect_turn(ring, x, frame) : expect_back(ring, x, frame);
+    const char *wrong = x->left ? expect_rightward(ring, x, frame) : expect_leftward(ring, x, frame);
     if (wrong != NULL)
         return wrong;
     x->shard = orr_ring_shard_of(ring, x->op, frame->partition, x->number);
@@ -143,7 +143,7 @@ static const char *expect(orr_ring *ring, arrival *x, const orr_frame *frame)
 
 /* Sums are read beside `out` and added to it; small ones in the net's room. The rest goes straight
  * there. */
-void *orr_ring_place(void *ctx, orr_conn conn, const orr_frame *frame)
+void *orr_ring_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     orr_ring *ring = ctx;
     arrival x = {0};
@@ -156,23 +156,23 @@ void *orr_ring_place(void *ctx, orr_conn conn, const orr_frame *frame)
 }
 
 /* A final chunk is here. */
-static void keep_hash(orr_ring *ring, const arrival *x, uint64_t hash)
+static void record_hash(orr_ring *ring, const arrival *x, uint64_t hash)
 {
     *orr_ring_hash_of(ring, x->g, x->number) = hash;
     ring->digest += digest(x->part->op, x->part->partition, x->number, hash);
 }
 
-static void take_sum(orr_ring *ring, const arrival *x, const void *payload)
+static void accumulate(orr_ring *ring, const arrival *x, const void *payload)
 {
     char *out = x->op->out + x->shard.at;
     const char *in = x->op->in != NULL ? x->op->in + x->shard.at : NULL;
     if (x->shard.n > 0 && (in != NULL || payload != out))
         ring->adder.add(ring->adder.ctx, x->op->dtype, out, payload, in, x->shard.n);
     if (++x->part->received + 1u == ring->n)
-        keep_hash(ring, x, orr_frame_hash(out, x->shard.bytes));
+        record_hash(ring, x, orr_frame_hash(out, x->shard.bytes));
 }
 
-static void take_final(orr_ring *ring, const arrival *x, const void *payload, uint64_t hash)
+static void gather(orr_ring *ring, const arrival *x, const void *payload, uint64_t hash)
 {
     char *out = x->op->out + x->shard.at;
     if (x->shard.n > 0 && payload != out)
@@ -181,10 +181,10 @@ static void take_final(orr_ring *ring, const arrival *x, const void *payload, ui
         x->part->received++;
     else
         x->part->back_received++;
-    keep_hash(ring, x, x->shard.bytes > 0 ? hash : orr_frame_hash(NULL, 0)); /* nets may differ */
+    record_hash(ring, x, x->shard.bytes > 0 ? hash : orr_frame_hash(NULL, 0)); /* nets may differ */
 }
 
-static const char *take(orr_ring *ring, arrival *x, const orr_frame *frame, const void *payload)
+static const char *take(orr_ring *ring, arrival *x, const orr_net_frame *frame, const void *payload)
 {
     const char *wrong = expect(ring, x, frame);
     if (wrong != NULL)
@@ -192,14 +192,14 @@ static const char *take(orr_ring *ring, arrival *x, const orr_frame *frame, cons
     if (payload == NULL && x->shard.bytes > 0)
         return "a chunk of it was lost";
     if (is_gathered(ring, x))
-        take_final(ring, x, payload, frame->payload_hash);
+        gather(ring, x, payload, frame->payload_hash);
     else
-        take_sum(ring, x, payload);
+        accumulate(ring, x, payload);
     orr_ring_took(ring, x->g);
     return NULL;
 }
 
-static const char *frame_of(orr_ring *ring, arrival *x, const orr_frame *frame, const void *payload)
+static const char *frame_of(orr_ring *ring, arrival *x, const orr_net_frame *frame, const void *payload)
 {
     if (frame->kind == ORR_RING_CHUNK) {
         ring->received++;
@@ -212,7 +212,7 @@ static const char *frame_of(orr_ring *ring, arrival *x, const orr_frame *frame, 
     return "it sent a frame of an unknown kind";
 }
 
-void orr_ring_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload)
+void orr_ring_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
     orr_ring *ring = ctx;
     arrival x = {0};

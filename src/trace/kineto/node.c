@@ -150,7 +150,7 @@ static orr_status add_call(kineto *k, const kineto_event *e, orr_node_id node,
         return ORR_OK;
     const int64_t stream =
         kineto_value(e, ARG_STREAM_ID, kineto_value(e, ARG_STREAM, INT64_MIN));
-    const orr_call call = {.node = node, .role = name->call_role, .stream = stream};
+    const orr_host_call call = {.node = node, .role = name->call_role, .stream = stream};
     return orr_array_push(&k->recovery.calls, call) ? ORR_OK : orr_fail_memory(err);
 }
 

@@ -19,7 +19,7 @@ bool orr_link_is_op(const orr_graph *graph, orr_node_id node)
     }
 }
 
-static orr_status prepare(orr_link *link, orr_error *err)
+static orr_status prepare(orr_linker *link, orr_error *err)
 {
     const orr_graph *host = link->host, *device = link->device;
     link->partner = orr_arena_array(link->arena, orr_node_id, host->n_nodes);
@@ -43,7 +43,7 @@ static orr_status prepare(orr_link *link, orr_error *err)
     return ORR_OK;
 }
 
-static orr_miss why_missed(const orr_link *link, orr_node_id h)
+static orr_miss why_missed(const orr_linker *link, orr_node_id h)
 {
     const bool has_thread = link->lane[link->host->lane[h]] != ORR_NONE;
     if (link->host->source_id[h] != 0 && link->n_device_ids > 0)
@@ -53,7 +53,7 @@ static orr_miss why_missed(const orr_link *link, orr_node_id h)
     return link->n_device_ids > 0 ? ORR_MISS_NO_ID : ORR_MISS_ORDER;
 }
 
-static void count(const orr_link *link, orr_link_report *report)
+static void count(const orr_linker *link, orr_link_report *report)
 {
     for (orr_node_id d = 0; d < link->device->n_nodes; d++)
         report->device_ops += orr_link_is_op(link->device, d);
@@ -66,7 +66,7 @@ static void count(const orr_link *link, orr_link_report *report)
     }
 }
 
-static orr_status build(const orr_link *link, bool loose, const orr_graph **ret, orr_error *err)
+static orr_status build(const orr_linker *link, bool loose, const orr_graph **ret, orr_error *err)
 {
     orr_graph_builder *builder = orr_graph_builder_new();
     if (builder == NULL)
@@ -82,7 +82,7 @@ orr_status orr_trace_link(const orr_graph *host, const orr_graph *device,
                           const orr_graph **ret_graph, orr_link_report *report, orr_error *err)
 {
     orr_link_report own;
-    orr_link link = {.host = host, .device = device};
+    orr_linker link = {.host = host, .device = device};
     orr_status status;
     if (report == NULL)
         report = &own;

@@ -6,7 +6,7 @@
  * together the ids of one are off by a constant: it is found by a vote of the operators whose name
  * occurs once in each trace. */
 typedef struct matcher {
-    orr_link  *link;
+    orr_linker  *link;
     orr_idmap  by_id; /* operators of the device trace */
 } matcher;
 
@@ -26,7 +26,7 @@ static orr_node_id find(const matcher *m, orr_node_id h, uint64_t offset)
     return id == 0 ? ORR_NONE : orr_idmap_get(&m->by_id, id + offset);
 }
 
-static bool same_name(const orr_link *link, orr_node_id h, orr_node_id d)
+static bool same_name(const orr_linker *link, orr_node_id h, orr_node_id d)
 {
     return link->name[link->host->name[h]] == link->device->name[d];
 }
@@ -62,7 +62,7 @@ static orr_node_id *only_ones(const orr_graph *graph, orr_arena *arena)
 /* The offset that most of those operators agree on. */
 static orr_status vote(const matcher *m, uint64_t *ret_offset, orr_error *err)
 {
-    const orr_link *link = m->link;
+    const orr_linker *link = m->link;
     orr_idmap votes = {0};
     orr_status status = ORR_OK;
     uint32_t best = 0;
@@ -96,7 +96,7 @@ out:
 
 static uint32_t match(matcher *m, uint64_t offset)
 {
-    orr_link *link = m->link;
+    orr_linker *link = m->link;
     uint32_t n = 0;
     for (orr_node_id h = 0; h < link->host->n_nodes; h++) {
         const orr_node_id d = orr_link_is_op(link->host, h) ? find(m, h, offset) : ORR_NONE;
@@ -127,7 +127,7 @@ static uint32_t count_found(const matcher *m, uint64_t offset)
     return n;
 }
 
-orr_status orr_link_by_id(orr_link *link, uint32_t *ret_matched, orr_error *err)
+orr_status orr_link_by_id(orr_linker *link, uint32_t *ret_matched, orr_error *err)
 {
     matcher m = {.link = link};
     uint64_t offset = 0, other;

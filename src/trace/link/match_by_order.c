@@ -23,7 +23,7 @@ typedef struct run {
 } run;
 
 typedef struct aligner {
-    orr_link *link;
+    orr_linker *link;
     sequence  host, device;
     run      *runs;
     uint32_t  n_runs;
@@ -31,7 +31,7 @@ typedef struct aligner {
 } aligner;
 
 /* The operators without a partner among nodes[0..n), a stretch of a lane. */
-static bool make_sequence(const orr_link *link, bool of_host, const orr_node_id *nodes, uint32_t n,
+static bool make_sequence(const orr_linker *link, bool of_host, const orr_node_id *nodes, uint32_t n,
                           sequence *ret)
 {
     const orr_graph *g = of_host ? link->host : link->device;
@@ -170,7 +170,7 @@ static uint32_t lane_size(const orr_graph *g, uint32_t lane)
 }
 
 /* Aligns a stretch of a host lane with one of a device lane. */
-static orr_status align_stretch(orr_link *link, const orr_node_id *host, uint32_t n_host,
+static orr_status align_stretch(orr_linker *link, const orr_node_id *host, uint32_t n_host,
                                 const orr_node_id *device, uint32_t n_device, bool keep,
                                 uint32_t *ret_matched, orr_error *err)
 {
@@ -186,7 +186,7 @@ static orr_status align_stretch(orr_link *link, const orr_node_id *host, uint32_
 }
 
 /* How well two lanes fit: operators of the host's that would find a partner in the device's. */
-static orr_status fit(orr_link *link, uint32_t host_lane, uint32_t device_lane, uint32_t *ret,
+static orr_status fit(orr_linker *link, uint32_t host_lane, uint32_t device_lane, uint32_t *ret,
                       orr_error *err)
 {
     const orr_graph *host = link->host, *device = link->device;
@@ -198,7 +198,7 @@ static orr_status fit(orr_link *link, uint32_t host_lane, uint32_t device_lane, 
 }
 
 /* Lanes between which operators were paired by their ids. */
-static orr_status pair_by_votes(orr_link *link, orr_error *err)
+static orr_status pair_by_votes(orr_linker *link, orr_error *err)
 {
     const orr_graph *host = link->host, *device = link->device;
     const orr_arena_mark mark = orr_arena_get_mark(link->arena);
@@ -220,7 +220,7 @@ static orr_status pair_by_votes(orr_link *link, orr_error *err)
     return ORR_OK;
 }
 
-static bool is_paired(const orr_link *link, uint32_t device_lane)
+static bool is_paired(const orr_linker *link, uint32_t device_lane)
 {
     for (uint32_t l = 0; l < link->host->n_lanes; l++)
         if (link->lane[l] == device_lane)
@@ -246,7 +246,7 @@ static uint32_t largest_lanes(const orr_graph *g, uint32_t ret[MOST_LANES])
 }
 
 /* Other lanes by how well they fit, the largest choosing first. */
-static orr_status pair_by_fit(orr_link *link, orr_error *err)
+static orr_status pair_by_fit(orr_linker *link, orr_error *err)
 {
     uint32_t hosts[MOST_LANES], devices[MOST_LANES];
     const uint32_t n_hosts = largest_lanes(link->host, hosts);
@@ -281,7 +281,7 @@ static uint32_t *make_places(const orr_graph *g, orr_arena *arena)
 }
 
 /* Two paired lanes, stretch by stretch between operators that were paired by their ids. */
-static orr_status align_lanes(orr_link *link, uint32_t host_lane, const uint32_t *place,
+static orr_status align_lanes(orr_linker *link, uint32_t host_lane, const uint32_t *place,
                               uint32_t *ret_matched, orr_error *err)
 {
     const orr_graph *host = link->host, *device = link->device;
@@ -306,7 +306,7 @@ static orr_status align_lanes(orr_link *link, uint32_t host_lane, const uint32_t
     return ORR_OK;
 }
 
-orr_status orr_link_by_order(orr_link *link, uint32_t *ret_matched, orr_error *err)
+orr_status orr_link_by_order(orr_linker *link, uint32_t *ret_matched, orr_error *err)
 {
     const uint32_t *place = make_places(link->device, link->arena);
     *ret_matched = 0;

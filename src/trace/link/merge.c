@@ -5,7 +5,7 @@
 
 #include "trace/link/comm.h"
 
-static orr_status make_arrays(orr_merger *m, orr_error *err)
+static orr_status make_arrays(orr_link_merger *m, orr_error *err)
 {
     orr_arena *arena = m->link->arena;
     m->str = orr_arena_array(arena, orr_str, m->host->n_strings);
@@ -20,7 +20,7 @@ static orr_status make_arrays(orr_merger *m, orr_error *err)
                : ORR_OK;
 }
 
-static orr_status add_strings(orr_merger *m, orr_error *err)
+static orr_status add_strings(orr_link_merger *m, orr_error *err)
 {
     orr_str same;
     for (orr_str s = 0; s < m->device->n_strings; s++)
@@ -32,7 +32,7 @@ static orr_status add_strings(orr_merger *m, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status add_lanes(orr_merger *m, orr_error *err)
+static orr_status add_lanes(orr_link_merger *m, orr_error *err)
 {
     orr_lane_id same;
     for (uint32_t l = 0; l < m->device->n_lanes; l++)
@@ -49,14 +49,14 @@ static orr_status add_lanes(orr_merger *m, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status add_group(orr_merger *m, const orr_group *group, orr_group_id *ret, orr_error *err)
+static orr_status add_group(orr_link_merger *m, const orr_group *group, orr_group_id *ret, orr_error *err)
 {
     if (group->name != 0)
         return orr_process_groups_named(&m->groups, m->b, group, ret, err);
     return orr_builder_group(m->b, group, ret, err);
 }
 
-static orr_status add_groups(orr_merger *m, orr_error *err)
+static orr_status add_groups(orr_link_merger *m, orr_error *err)
 {
     for (uint32_t i = 0; i < m->device->n_groups; i++)
         ORR_TRY(add_group(m, &m->device->groups[i], &m->device_group[i], err));
@@ -77,7 +77,7 @@ static orr_node node_of(const orr_graph *g, orr_node_id v)
                       .parent = g->parent[v], .source_id = g->source_id[v]};
 }
 
-static orr_status add_nodes(orr_merger *m, orr_error *err)
+static orr_status add_nodes(orr_link_merger *m, orr_error *err)
 {
     orr_node_id id;
     for (orr_node_id d = 0; d < m->device->n_nodes; d++) {
@@ -101,7 +101,7 @@ static orr_status add_nodes(orr_merger *m, orr_error *err)
 }
 
 /* One attribute of the host trace, its strings under their new numbers. */
-static orr_status push_host_attr(orr_merger *m, const orr_attr *attr, orr_error *err)
+static orr_status push_host_attr(orr_link_merger *m, const orr_attr *attr, orr_error *err)
 {
     orr_attr copy = *attr;
     copy.name = m->str[attr->name];
@@ -119,7 +119,7 @@ static orr_status push_host_attr(orr_merger *m, const orr_attr *attr, orr_error 
     return orr_array_push(&m->attrs, copy) ? ORR_OK : orr_fail_memory(err);
 }
 
-static bool has_attr(const orr_merger *m, size_t n, orr_str name)
+static bool has_attr(const orr_link_merger *m, size_t n, orr_str name)
 {
     for (size_t i = 0; i < n; i++)
         if (m->attrs.at[i].name == name)
@@ -128,7 +128,7 @@ static bool has_attr(const orr_merger *m, size_t n, orr_str name)
 }
 
 /* Attributes of both, of one name only those of the device trace. */
-static orr_status add_attrs_of(orr_merger *m, orr_node_id d, bool has_d, orr_node_id h, bool has_h,
+static orr_status add_attrs_of(orr_link_merger *m, orr_node_id d, bool has_d, orr_node_id h, bool has_h,
                                orr_node_id v, orr_error *err)
 {
     m->attrs.n = 0;
@@ -148,7 +148,7 @@ static orr_status add_attrs_of(orr_merger *m, orr_node_id d, bool has_d, orr_nod
     return orr_builder_attrs(m->b, v, m->attrs.at, (uint32_t)m->attrs.n, err);
 }
 
-static orr_status add_attrs(orr_merger *m, orr_error *err)
+static orr_status add_attrs(orr_link_merger *m, orr_error *err)
 {
     for (orr_node_id d = 0; d < m->device->n_nodes; d++)
         if (!m->link->taken[d])
@@ -159,7 +159,7 @@ static orr_status add_attrs(orr_merger *m, orr_error *err)
     return add_attrs_of(m, ORR_NONE, true, ORR_NONE, true, ORR_NONE, err);
 }
 
-static orr_comm comm_of(const orr_merger *m, const orr_graph *g, const orr_comm *from)
+static orr_comm comm_of(const orr_link_merger *m, const orr_graph *g, const orr_comm *from)
 {
     orr_comm comm = *from;
     const bool of_host = g == m->host;
@@ -174,7 +174,7 @@ static orr_comm comm_of(const orr_merger *m, const orr_graph *g, const orr_comm 
 }
 
 /* Communications, copies and memory events. */
-static orr_status add_details(orr_merger *m, orr_error *err)
+static orr_status add_details(orr_link_merger *m, orr_error *err)
 {
     for (orr_node_id d = 0; d < m->device->n_nodes; d++) {
         const orr_comm *comm = orr_graph_comm(m->device, d);
@@ -204,7 +204,7 @@ static orr_status add_details(orr_merger *m, orr_error *err)
 }
 
 /* Tensors of both, and who reads and writes them. */
-static orr_status add_io_of(orr_merger *m, const orr_graph *g, const orr_tensor_id *tensor,
+static orr_status add_io_of(orr_link_merger *m, const orr_graph *g, const orr_tensor_id *tensor,
                             orr_error *err)
 {
     orr_tensor_id *io = orr_arena_array(m->link->arena, orr_tensor_id, 0);
@@ -228,7 +228,7 @@ static orr_status add_io_of(orr_merger *m, const orr_graph *g, const orr_tensor_
     return io == NULL ? orr_fail_memory(err) : ORR_OK;
 }
 
-static orr_status add_tensors(orr_merger *m, const orr_graph *g, orr_error *err)
+static orr_status add_tensors(orr_link_merger *m, const orr_graph *g, orr_error *err)
 {
     orr_tensor_id *map = orr_arena_array(m->link->arena, orr_tensor_id, g->n_tensors);
     if (map == NULL)
@@ -245,7 +245,7 @@ static orr_status add_tensors(orr_merger *m, const orr_graph *g, orr_error *err)
     return add_io_of(m, g, map, err);
 }
 
-static orr_status set_recording(orr_merger *m, orr_error *err)
+static orr_status set_recording(orr_link_merger *m, orr_error *err)
 {
     const orr_graph *host = m->host, *device = m->device;
     orr_recording *r = &m->b->recording;
@@ -262,10 +262,10 @@ static orr_status set_recording(orr_merger *m, orr_error *err)
     return orr_builder_str(m->b, text, strlen(text), &r->source, err);
 }
 
-orr_status orr_link_merge(const orr_link *link, bool loose, orr_graph_builder *builder,
+orr_status orr_link_merge(const orr_linker *link, bool loose, orr_graph_builder *builder,
                           orr_error *err)
 {
-    orr_merger m = {.link = link, .host = link->host, .device = link->device, .b = builder,
+    orr_link_merger m = {.link = link, .host = link->host, .device = link->device, .b = builder,
                 .loose = loose};
     orr_status status;
     m.values = orr_arena_new(0, 0);

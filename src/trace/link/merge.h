@@ -9,8 +9,8 @@
 /* The linked graph: first the nodes of the device trace under their own numbers, then those of
  * the host trace that have no partner. Its first strings and lanes are those of the
  * device trace, with the same numbers. */
-typedef struct orr_merger {
-    const orr_link    *link;
+typedef struct orr_link_merger {
+    const orr_linker    *link;
     const orr_graph   *host, *device;
     orr_graph_builder *b;
     bool               loose;
@@ -22,10 +22,10 @@ typedef struct orr_merger {
     orr_process_groups groups;
     orr_array(orr_attr) attrs;
     orr_arena          *values; /* of the attributes of one node */
-} orr_merger;
+} orr_link_merger;
 
 /* Parents of all nodes, and dependencies of both traces (link_tree.c). */
-void       orr_merger_set_parents(orr_merger *m);
-orr_status orr_merger_add_deps(orr_merger *m, orr_error *err) ORR_MUST_CHECK;
+void       orr_merger_set_parents(orr_link_merger *m);
+orr_status orr_merger_add_deps(orr_link_merger *m, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_TRACE_LINK_MERGE_H */

@@ -5,7 +5,7 @@
  * trace has its say where they leave it open. */
 
 /* Is everything above h only in the host trace? Then no recorded time speaks against it. */
-static bool is_free_above(const orr_merger *m, orr_node_id h)
+static bool is_free_above(const orr_link_merger *m, orr_node_id h)
 {
     for (; h != ORR_NONE; h = m->host->parent[h])
         if (m->link->partner[h] != ORR_NONE)
@@ -29,7 +29,7 @@ static bool contains(const orr_graph *g, orr_node_id outer, orr_node_id inner)
 
 /* Times of whole microseconds do not tell what an operator of no length that stands on the end of
  * another is inside of, nor which of two of equal times is the outer one. The host trace does. */
-static void move_to_caller(orr_merger *m, orr_node_id v, orr_node_id caller)
+static void move_to_caller(orr_link_merger *m, orr_node_id v, orr_node_id caller)
 {
     orr_node_id above = m->b->parent[v];
     while (above != ORR_NONE && !m->link->taken[above])
@@ -42,7 +42,7 @@ static void move_to_caller(orr_merger *m, orr_node_id v, orr_node_id caller)
 }
 
 /* The call tree: times say more where there are some; the host trace has the rest. */
-void orr_merger_set_parents(orr_merger *m)
+void orr_merger_set_parents(orr_link_merger *m)
 {
     for (orr_node_id h = 0; h < m->host->n_nodes; h++) {
         const orr_node_id v = m->node[h], parent = m->host->parent[h];
@@ -57,7 +57,7 @@ void orr_merger_set_parents(orr_merger *m)
 }
 
 /* Do the recorded times say so too? Strictly, so that no cycle can come of it. */
-static bool agrees_with_times(const orr_merger *m, orr_node_id v, orr_node_id u, orr_dep_kind kind)
+static bool agrees_with_times(const orr_link_merger *m, orr_node_id v, orr_node_id u, orr_dep_kind kind)
 {
     const orr_graph_builder *b = m->b;
     const int64_t start = b->start_ns[v], end = b->start_ns[u] + b->duration_ns[u];
@@ -66,12 +66,12 @@ static bool agrees_with_times(const orr_merger *m, orr_node_id v, orr_node_id u,
     return end < start || (end == start && b->duration_ns[u] > 0 && b->duration_ns[v] > 0);
 }
 
-static bool is_timed(const orr_merger *m, orr_node_id v)
+static bool is_timed(const orr_link_merger *m, orr_node_id v)
 {
     return m->b->start_ns[v] != ORR_TIME_NONE;
 }
 
-static orr_status add_host_dep(orr_merger *m, orr_node_id h, uint32_t d, orr_error *err)
+static orr_status add_host_dep(orr_link_merger *m, orr_node_id h, uint32_t d, orr_error *err)
 {
     const orr_dep_kind kind = (orr_dep_kind)m->host->dep_kind[d];
     const orr_node_id v = m->node[h], u = m->node[m->host->dep[d]];
@@ -86,7 +86,7 @@ static orr_status add_host_dep(orr_merger *m, orr_node_id h, uint32_t d, orr_err
 
 /* Program order between a node and one that it is inside of since it was moved holds no longer. Of a
  * moved node of its caller's times, what it followed is what the caller follows. */
-static orr_status add_device_dep(orr_merger *m, orr_node_id v, uint32_t d, orr_error *err)
+static orr_status add_device_dep(orr_link_merger *m, orr_node_id v, uint32_t d, orr_error *err)
 {
     const orr_graph *g = m->device;
     const orr_node_id u = g->dep[d];
@@ -101,7 +101,7 @@ static orr_status add_device_dep(orr_merger *m, orr_node_id v, uint32_t d, orr_e
     return orr_builder_dep(m->b, v, u, kind, err);
 }
 
-orr_status orr_merger_add_deps(orr_merger *m, orr_error *err)
+orr_status orr_merger_add_deps(orr_link_merger *m, orr_error *err)
 {
     const orr_graph *device = m->device, *host = m->host;
     for (orr_node_id v = 0; v < device->n_nodes; v++)

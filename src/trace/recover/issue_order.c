@@ -88,7 +88,7 @@ static orr_status name_streams(orr_sync_context *s, orr_error *err)
         ORR_TRY(orr_idmap_add(&s->streams, stream_key(-1, stream), lane, &old, err));
     }
     for (size_t i = 0; i < r->calls.n; i++) {
-        const orr_call *call = &r->calls.at[i];
+        const orr_host_call *call = &r->calls.at[i];
         if (call->role == ORR_CALL_RECORD_EVENT && b->source_id[call->node] != 0)
             ORR_TRY(orr_idmap_add(&s->records, b->source_id[call->node], call->node, &old, err));
     }
@@ -160,8 +160,8 @@ orr_status orr_sync_event(const orr_sync_context *s, orr_node_id before, orr_nod
     if (before == ORR_NONE || after == ORR_NONE || s->b->lane[before] == s->b->lane[after] ||
         repeats(s->b, after, before, ORR_DEP_EVENT))
         return ORR_OK;
-    const orr_span u = orr_device_times(s->b, s->r, before);
-    const orr_span v = orr_device_times(s->b, s->r, after);
+    const orr_time_span u = orr_device_times(s->b, s->r, before);
+    const orr_time_span v = orr_device_times(s->b, s->r, after);
     if (u.start_ns >= v.start_ns || u.end_ns > v.start_ns)
         return ORR_OK;
     return orr_builder_dep(s->b, after, before, ORR_DEP_EVENT, err);
@@ -175,7 +175,7 @@ orr_status orr_sync_call(const orr_sync_context *s, orr_node_id work, orr_node_i
     if (work == ORR_NONE || call == ORR_NONE)
         return ORR_OK;
     const int64_t call_end = b->start_ns[call] + b->duration_ns[call];
-    const orr_span u = orr_device_times(b, s->r, work);
+    const orr_time_span u = orr_device_times(b, s->r, work);
     /* What encloses the call may end up to a rounding before it, and the proof in recover.h
      * needs the work to start before that. */
     if (u.end_ns > call_end + clock_skew_ns || u.start_ns >= call_end - s->r->rounding_ns)

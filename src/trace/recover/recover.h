@@ -52,11 +52,11 @@ typedef enum orr_call_role {
 } orr_call_role;
 orr_call_role orr_call_role_of(const char *name, size_t len);
 
-typedef struct orr_call {
+typedef struct orr_host_call {
     orr_node_id node;
     uint8_t     role;   /* orr_call_role */
     int64_t     stream; /* recorded as an argument, or INT64_MIN */
-} orr_call;
+} orr_host_call;
 
 /* One end of a flow arrow, drawn at a time on a lane. */
 typedef struct orr_flow {
@@ -76,7 +76,7 @@ typedef struct orr_autograd {
 /* Everything the reader found beside nodes; filled by it, freed by orr_recovery_done(). */
 typedef struct orr_recovery {
     orr_array(orr_sync_record) syncs;    /* by increasing node */
-    orr_array(orr_call)        calls;    /* by increasing node */
+    orr_array(orr_host_call)        calls;    /* by increasing node */
     orr_array(orr_flow)        forward;  /* fwdbwd arrows      */
     orr_array(orr_flow)        launches; /* launch arrows that say what correlations do not */
     orr_array(orr_autograd)    autograd;
@@ -113,13 +113,13 @@ uint32_t orr_rows_at(const orr_graph_builder *builder, uint32_t lane, int64_t at
                      uint32_t *ret_last);
 
 /* Start and end of device work, not before its launch. */
-typedef struct orr_span {
+typedef struct orr_time_span {
     int64_t start_ns, end_ns;
-} orr_span;
-static inline orr_span orr_device_times(const orr_graph_builder *b, const orr_recovery *r,
+} orr_time_span;
+static inline orr_time_span orr_device_times(const orr_graph_builder *b, const orr_recovery *r,
                                         orr_node_id node)
 {
-    orr_span span = {b->start_ns[node], b->start_ns[node] + b->duration_ns[node]};
+    orr_time_span span = {b->start_ns[node], b->start_ns[node] + b->duration_ns[node]};
     const uint32_t call = r->launch[node];
     if (call != ORR_NONE && b->start_ns[call] > span.start_ns)
         span.start_ns = b->start_ns[call];

@@ -91,7 +91,7 @@ static orr_status follow_record(const orr_sync_context *s, const orr_sync_record
 
 static int by_node(const void *a, const void *b)
 {
-    const orr_call *x = a, *y = b;
+    const orr_host_call *x = a, *y = b;
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
@@ -99,9 +99,9 @@ static int by_node(const void *a, const void *b)
  * to memory that is not pinned cannot be left alone. */
 static bool is_blocking(const orr_sync_context *s, orr_node_id copy, orr_node_id call)
 {
-    const orr_call wanted = {.node = call};
+    const orr_host_call wanted = {.node = call};
     const orr_recovery *r = s->r;
-    const orr_call *found =
+    const orr_host_call *found =
         r->calls.n == 0 ? NULL
                         : bsearch(&wanted, r->calls.at, r->calls.n, sizeof wanted, by_node);
     if (found != NULL && found->role == ORR_CALL_BLOCKING_COPY)

@@ -53,7 +53,7 @@ static orr_status sync_what_just_ended(const orr_sync_context *s, orr_node_id ca
 }
 
 /* The stream is the one said, or the one that the thread used last: aten::item copies and waits. */
-static orr_status sync_stream(const orr_sync_context *s, const orr_call *call, orr_error *err)
+static orr_status sync_stream(const orr_sync_context *s, const orr_host_call *call, orr_error *err)
 {
     const orr_graph_builder *b = s->b;
     const int64_t start = b->start_ns[call->node];
@@ -95,7 +95,7 @@ static orr_status stream_wait(const orr_sync_context *s, orr_node_id call, int64
 static int compare_calls(const void *a, const void *b, void *ctx)
 {
     const orr_graph_builder *g = ctx;
-    const orr_node_id x = ((const orr_call *)a)->node, y = ((const orr_call *)b)->node;
+    const orr_node_id x = ((const orr_host_call *)a)->node, y = ((const orr_host_call *)b)->node;
     if (g->lane[x] != g->lane[y])
         return g->lane[x] < g->lane[y] ? -1 : 1;
     if (g->start_ns[x] != g->start_ns[y])
@@ -103,13 +103,13 @@ static int compare_calls(const void *a, const void *b, void *ctx)
     return x < y ? -1 : x > y;
 }
 
-static orr_status follow_calls(const orr_sync_context *s, const orr_call *calls, size_t n,
+static orr_status follow_calls(const orr_sync_context *s, const orr_host_call *calls, size_t n,
                                orr_error *err)
 {
     const orr_graph_builder *b = s->b;
     orr_node_id record = ORR_NONE; /* the thread's last */
     for (size_t i = 0; i < n; i++) {
-        const orr_call *call = &calls[i];
+        const orr_host_call *call = &calls[i];
         if (i > 0 && b->lane[call->node] != b->lane[calls[i - 1].node])
             record = ORR_NONE;
         switch ((orr_call_role)call->role) {
@@ -142,7 +142,7 @@ orr_status orr_sync_by_calls(const orr_sync_context *s, orr_error *err)
     const size_t n = s->r->calls.n;
     if (s->by_stream.n == 0)
         return ORR_OK;
-    orr_call *calls = orr_malloc((n + 1) * sizeof *calls);
+    orr_host_call *calls = orr_malloc((n + 1) * sizeof *calls);
     if (calls == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < n; i++)

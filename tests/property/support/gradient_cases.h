@@ -140,7 +140,7 @@ static void case_tune(bench *b, uint32_t way)
 {
     const int64_t tokens = bench_size(b, 6), heads = bench_size(b, 2);
     const orr_value x = NUMBER(b, 2, tokens, heads, 3);
-    bench_output(b, APPLY(b, TUNE, ARGS(.value = 0.1, .window = 2, .offset = way * 5), x));
+    bench_output(b, APPLY(b, ATTENTION_TEMPERATURE, ARGS(.value = 0.1, .window = 2, .offset = way * 5), x));
 }
 
 static void case_swiglu(bench *b, uint32_t way)

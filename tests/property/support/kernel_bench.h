@@ -136,7 +136,7 @@ static inline kernel_room *kernel_out(kernel_bench *k, uint32_t o)
 /* Runs it with so many threads from the same bytes as ever. */
 static inline orr_status kernel_run(kernel_bench *k, orr_workers *workers, orr_error *err)
 {
-    const orr_kernel_seat *seat = &k->backend->seats[k->now.op];
+    const orr_kernel_seat *entry = &k->backend->entries[k->now.op];
     orr_kernel_call call = k->now;
     void *workspace = NULL;
     for (uint32_t r = 0; r < ORR_CALL_IN + ORR_CALL_OUT; r++)
@@ -145,7 +145,7 @@ static inline orr_status kernel_run(kernel_bench *k, orr_workers *workers, orr_e
     call.in = k->in;
     call.out = k->out;
     call.workers = workers;
-    const size_t bytes = seat->workspace != NULL ? seat->workspace(&call) : 0;
+    const size_t bytes = entry->workspace != NULL ? entry->workspace(&call) : 0;
     if (bytes > 0) {
         workspace = aligned_alloc(64, (bytes + 63) / 64 * 64);
         assert_non_null(workspace);
@@ -153,12 +153,12 @@ static inline orr_status kernel_run(kernel_bench *k, orr_workers *workers, orr_e
     }
     call.workspace = workspace;
     orr_status status = ORR_OK;
-    if (seat->prepare != NULL)
-        status = seat->prepare(&call, &call.state, err);
+    if (entry->prepare != NULL)
+        status = entry->prepare(&call, &call.state, err);
     if (status == ORR_OK)
-        status = seat->run(&call, err);
-    if (seat->release != NULL)
-        seat->release(call.state);
+        status = entry->run(&call, err);
+    if (entry->release != NULL)
+        entry->release(call.state);
     free(workspace);
     return status;
 }
@@ -282,7 +282,7 @@ static inline void kernel_accumulate(kernel_bench *k)
 {
     const uint32_t to = kernel_added(k);
     orr_error err;
-    if (!k->backend->seats[k->now.op].accumulates || to >= k->now.n_out)
+    if (!k->backend->entries[k->now.op].accumulates || to >= k->now.n_out)
         return;
     k->now.accumulate = true;
     if (kernel_run(k, k->workers[1], &err) != ORR_OK)

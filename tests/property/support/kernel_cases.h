@@ -213,7 +213,7 @@ static void large_cast(bench *b, uint32_t way)
 static void large_tune(bench *b, uint32_t way)
 {
     const orr_value x = NUMBER(b, 2, bench_size(b, 30), bench_size(b, 5), wide(b));
-    bench_output(b, APPLY(b, TUNE, ARGS(.value = 0.1, .window = 8, .offset = way * 50), x));
+    bench_output(b, APPLY(b, ATTENTION_TEMPERATURE, ARGS(.value = 0.1, .window = 8, .offset = way * 50), x));
 }
 
 static void large_cache(bench *b, uint32_t way)
@@ -229,7 +229,7 @@ static void large_splice(bench *b, uint32_t way)
     const int64_t tokens = bench_size(b, 60), columns = wide(b);
     const orr_value x = CONSTANT(b, 2, tokens, columns), ids = INDEX(b, 3, 2, tokens),
                     pictures = CONSTANT(b, 2 * tokens, columns);
-    APPLY(b, SPLICE, ARGS(.begin = 1), x, ids, pictures);
+    APPLY(b, MASKED_SCATTER, ARGS(.begin = 1), x, ids, pictures);
 }
 
 static void large_fill(bench *b, uint32_t way)
@@ -293,7 +293,7 @@ static void large_merge(bench *b, uint32_t way)
                     other = CONSTANT(b, 2, tokens, heads, width);
     b->dtype = ORR_DTYPE_FP64; /* logsumexps are of fp32 */
     const orr_value l = CONSTANT(b, 2, heads, tokens), other_l = CONSTANT(b, 2, heads, tokens);
-    APPLY(b, MERGE, NULL, y, l, other, other_l);
+    APPLY(b, ATTENTION_MERGE, NULL, y, l, other, other_l);
 }
 
 static void large_bags(bench *b, uint32_t way)

@@ -42,7 +42,7 @@ static int64_t owned_index(const owned *s, int64_t i)
     int64_t at[ORR_TYPE_DIMS];
     naive_unravel(&s->own, i, at);
     for (uint32_t d = 0; d < s->own.rank; d++) {
-        const orr_share *share = &s->o.by[d];
+        const orr_dim_pieces *share = &s->o.by[d];
         int64_t found = -1;
         for (uint32_t k = 0; k < share->n; k++)
             if (at[d] >= share->piece[k].own && at[d] < share->piece[k].own + share->piece[k].count)

@@ -45,7 +45,7 @@ typedef struct orr_world_event {
         int64_t at_ns;     /* WAKE                        */
     };
     const void *payload;
-    orr_frame frame; /* last: other kinds do not copy it */
+    orr_net_frame frame; /* last: other kinds do not copy it */
 } orr_world_event;
 
 typedef struct orr_world_entry {

@@ -5,7 +5,7 @@
 #include "support/simulated/network_internal.h"
 
 /* Header and payload as they travel. false: out of memory. */
-static bool fill(orr_world *world, orr_world_event *event, const orr_frame *frame,
+static bool fill(orr_world *world, orr_world_event *event, const orr_net_frame *frame,
                  const void *payload, bool late)
 {
     event->frame = *frame;
@@ -34,7 +34,7 @@ static void arm_drain(orr_world *world, orr_world_end *end)
 
 /* Corruption takes the next frame: one bit of it, in the header or behind. */
 static uint8_t break_next(orr_world *world, const orr_world_end *end, uint32_t to,
-                          const orr_frame *frame)
+                          const orr_net_frame *frame)
 {
     if (!(orr_world_link_faults(world, end->host, to) & ORR_LINK_CORRUPT))
         return 0;
@@ -43,7 +43,7 @@ static uint8_t break_next(orr_world *world, const orr_world_end *end, uint32_t t
                                                                        : ORR_FRAME_BROKEN_HEADER;
 }
 
-void orr_world_send(orr_net *net, orr_conn conn, const orr_frame *frame, const void *payload,
+void orr_world_send(orr_net *net, orr_conn conn, const orr_net_frame *frame, const void *payload,
                     bool keep)
 {
     orr_world_machine *host = (orr_world_machine *)net;
@@ -185,7 +185,7 @@ static void deliver(orr_world *world, const orr_world_event *event)
     orr_world_end *end = orr_world_end_of(world, event->conn);
     const orr_net_user *user = end->user;
     const bool own_memory = end->own_memory;
-    const orr_frame frame = event->frame;
+    const orr_net_frame frame = event->frame;
     const void *payload = frame.bytes > 0 ? event->payload : &frame; /* NULL says: dropped */
     void *place = user->place != NULL ? user->place(user->ctx, event->conn, &frame) : NULL;
     end = orr_world_end_of(world, event->conn);

@@ -46,7 +46,7 @@ bool orr_world_short_of_memory(const orr_world *world);
 
 /* What happens, as it happens: for a log. `frame` NULL: no frame. */
 typedef void orr_world_watcher(void *ctx, int64_t at_ns, const char *what, uint32_t from,
-                               uint32_t to, const orr_frame *frame);
+                               uint32_t to, const orr_net_frame *frame);
 void orr_world_watch(orr_world *world, orr_world_watcher *watcher, void *ctx);
 
 /* A host, and its net. Addresses of its listeners: "h3:1". */

@@ -156,7 +156,7 @@ void orr_world_connected(orr_world *world, const orr_world_event *event);
 void orr_world_closed(orr_world *world, const orr_world_event *event);
 
 /* world_frames.c: and what passes over them. */
-void orr_world_send(orr_net *net, orr_conn conn, const orr_frame *frame, const void *payload,
+void orr_world_send(orr_net *net, orr_conn conn, const orr_net_frame *frame, const void *payload,
                     bool keep);
 size_t orr_world_queued(orr_net *net, orr_conn conn);
 void orr_world_keep_copies(orr_world *world, const orr_world_end *from);

@@ -27,7 +27,7 @@ static void test_series(void **state)
 {
     (void)state;
     small s = small_begin();
-    const orr_sample *rows;
+    const orr_series_sample *rows;
     size_t n;
     add_copies(&s);
     SMALL_SURVIVES_NO_MEMORY(

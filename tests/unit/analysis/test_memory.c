@@ -55,7 +55,7 @@ static void test_series(void **state)
 {
     (void)state;
     small s = small_begin();
-    const orr_sample *rows;
+    const orr_series_sample *rows;
     size_t n;
     add_events(&s);
     SMALL_SURVIVES_NO_MEMORY(orr_analyze_memory_series(s.job, NULL, s.arena, &rows, &n, &s.err));

@@ -3,7 +3,7 @@
 
 #include "analysis/common.h"
 
-static orr_status two_rows_a_rank(orr_frame *frame, const orr_view *view)
+static orr_status two_rows_a_rank(orr_analysis_run *frame, const orr_view *view)
 {
     for (int i = 0; i < 2; i++) {
         uint32_t *row = orr_frame_row(frame);
@@ -15,7 +15,7 @@ static orr_status two_rows_a_rank(orr_frame *frame, const orr_view *view)
     return ORR_OK;
 }
 
-static orr_status fails_at_rank_1(orr_frame *frame, const orr_view *view)
+static orr_status fails_at_rank_1(orr_analysis_run *frame, const orr_view *view)
 {
     if (view->rank == 1)
         return orr_fail(frame->err, ORR_INVALID, "rank 1");

@@ -22,7 +22,7 @@ static void test_series(void **state)
 {
     (void)state;
     small s = small_begin();
-    const orr_sample *rows;
+    const orr_series_sample *rows;
     size_t n;
     add_queue(&s);
     SMALL_SURVIVES_NO_MEMORY(
@@ -82,7 +82,7 @@ static void test_never_negative(void **state)
     (void)state;
     small s = small_begin();
     const uint32_t cpu = small_thread(&s, 1), gpu = small_stream(&s, 0, 7);
-    const orr_sample *rows;
+    const orr_series_sample *rows;
     size_t n;
     for (int64_t i = 0; i < 50; i++)
         small_work(&s, ORR_NODE_COMPUTE, "k", gpu, i, 0, small_call(&s, cpu, i, 0, ORR_NONE));

@@ -22,7 +22,7 @@ static void add_steps(small *s)
     small_job(s);
 }
 
-static void assert_step(const orr_step *row, int i)
+static void assert_step(const orr_step_summary *row, int i)
 {
     assert_int_equal(row->number, 5 + i);
     assert_int_equal(row->start_ns, 1000 * i);
@@ -37,7 +37,7 @@ static void test_steps(void **state)
 {
     (void)state;
     small s = small_begin();
-    const orr_step *rows;
+    const orr_step_summary *rows;
     size_t n;
     add_steps(&s);
     SMALL_SURVIVES_NO_MEMORY(orr_analyze_steps(s.job, NULL, s.arena, &rows, &n, &s.err));
@@ -52,7 +52,7 @@ static void test_some_steps(void **state)
 {
     (void)state;
     small s = small_begin();
-    const orr_step *rows;
+    const orr_step_summary *rows;
     size_t n;
     orr_analysis_options options = small_options();
     add_steps(&s);

@@ -35,8 +35,8 @@ static void fill_half(half *h, int64_t rank)
     p->name = "wide";
     p->place = 3;
     p->own.whole = (orr_type){.dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {ROWS, 2 * COLUMNS}};
-    p->own.by[0] = (orr_share){.n = 1, .piece = {{.count = ROWS}}};
-    p->own.by[1] = (orr_share){.n = 1, .piece = {{.whole = rank * COLUMNS, .count = COLUMNS}}};
+    p->own.by[0] = (orr_dim_pieces){.n = 1, .piece = {{.count = ROWS}}};
+    p->own.by[1] = (orr_dim_pieces){.n = 1, .piece = {{.whole = rank * COLUMNS, .count = COLUMNS}}};
     p->n = N;
     p->shard_begin = 2; /* the first two are another rank's, of those that share shards */
     p->shard_n = N - 2;
@@ -54,7 +54,7 @@ static void fill_half(half *h, int64_t rank)
                          .m = h->other_m,
                          .v = h->other_v};
     q->own.whole = q->type;
-    q->own.by[0] = (orr_share){.n = 1, .piece = {{.count = OTHER}}};
+    q->own.by[0] = (orr_dim_pieces){.n = 1, .piece = {{.count = OTHER}}};
 }
 
 static orr_checkpoint_facts facts(uint32_t rank, uint32_t ranks, const char *plan)
@@ -187,7 +187,7 @@ static void write_until_killed(const char *folder)
                        .type = {.dtype = ORR_DTYPE_FP32, .rank = 1, .dim = {MANY}}};
     const orr_checkpoint_facts f = facts(0, 1, "dp=1");
     p.own.whole = p.type;
-    p.own.by[0] = (orr_share){.n = 1, .piece = {{.count = MANY}}};
+    p.own.by[0] = (orr_dim_pieces){.n = 1, .piece = {{.count = MANY}}};
     if (orr_checkpointer_new(folder, &f, &p, 1, &c, &err) != ORR_OK)
         _exit(1);
     for (int64_t step = 1;; step++) {

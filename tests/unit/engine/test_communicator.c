@@ -236,7 +236,7 @@ static void check_others(member *m, uint8_t *room)
     TRY(m, orr_barrier(m->comm, &m->err));
     /* down a line of stages: the first hears of nobody, the last tells nobody */
     const uint32_t to = me + 1 < c->n ? me + 1 : ORR_NONE, from = me > 0 ? me - 1 : ORR_NONE;
-    TRY(m, orr_pass_on(m->comm, to, m->of[me], bytes, from, room, bytes, &m->err));
+    TRY(m, orr_send_receive(m->comm, to, m->of[me], bytes, from, room, bytes, &m->err));
     if (from != ORR_NONE && memcmp(room, m->of[from], bytes) != 0)
         m->wrong = "pass-on";
 }
@@ -384,7 +384,7 @@ static void wrong_groups(void **state)
     assert_int_equal(orr_all_reduce(c, &number, &sum, 1, ORR_DTYPE_FP8, &err), ORR_UNSUPPORTED);
     assert_int_equal(orr_all_to_all(c, &number, &bytes, &sum, &bytes, &err), ORR_INVALID);
     assert_int_equal(orr_broadcast(c, &number, 8, 1, &err), ORR_INVALID);
-    assert_int_equal(orr_pass_on(c, 1, &number, 8, ORR_NONE, NULL, 0, &err), ORR_INVALID);
+    assert_int_equal(orr_send_receive(c, 1, &number, 8, ORR_NONE, NULL, 0, &err), ORR_INVALID);
     assert_int_equal(orr_barrier(c, &err), ORR_OK);
     orr_arena_free(arena);
 }

@@ -15,7 +15,7 @@ typedef struct taken {
 static taken take(orr_batches *b, uint64_t number)
 {
     taken t = {0};
-    orr_batches_fill(b, number, &(orr_sample){t.tokens, t.targets, t.weights});
+    orr_batches_fill(b, number, &(orr_dataset_sample){t.tokens, t.targets, t.weights});
     return t;
 }
 

@@ -160,7 +160,7 @@ static void test_what_cannot_run_is_refused(void **state)
     f.backend.free_bytes = little;
     refuse(&f, ORR_LIMIT, "needs 0.0 GiB of memory, 0.0 GiB are free");
     f.backend.free_bytes = NULL;
-    f.backend.seats[ORR_OP_SCALE].run = NULL;
+    f.backend.entries[ORR_OP_SCALE].run = NULL;
     refuse(&f, ORR_UNSUPPORTED, "layer 3 / mlp_norm: the backend naive has no kernel for scale");
     f.backend = bench_backend();
     f.calls[1].lane = ORR_LANES_MAX;
@@ -272,7 +272,7 @@ static void test_what_kernels_are_told(void **state)
     begin(&f);
     const orr_value x = given(&f, TYPE(4, 2));
     apply(&f, ORR_OP_DROPOUT, ARGS(.value = 0.5), x);
-    f.backend.seats[ORR_OP_DROPOUT] =
+    f.backend.entries[ORR_OP_DROPOUT] =
         (orr_kernel_seat){.run = hear, .prepare = prepare, .release = release};
     f.source.seed = 1;
     make(&f);
@@ -308,7 +308,7 @@ static void test_cache(void **state)
     const orr_value now = apply2(&f, ORR_OP_CACHE, NULL, cache, x);
     const orr_value y = apply(&f, ORR_OP_SCALE, ARGS(.value = 1), now);
     f.bindings[y].kept = true;
-    f.backend.seats[ORR_OP_CACHE] = (orr_kernel_seat){.run = hear};
+    f.backend.entries[ORR_OP_CACHE] = (orr_kernel_seat){.run = hear};
     make(&f);
     run(&f);
     assert_ptr_equal(heard.out[0].data, heard.in[0].data);

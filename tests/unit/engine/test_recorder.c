@@ -215,7 +215,7 @@ static void test_analyses_read_it(void **state)
     assert_int_equal(orr_job_build(&g, 1, &job, &err), ORR_OK);
     orr_arena *arena = orr_arena_new(0, 0);
     const orr_temporal *rows;
-    const orr_step *steps;
+    const orr_step_summary *steps;
     size_t n;
     if (orr_analyze_temporal(job, NULL, arena, &rows, &n, &err) != ORR_OK)
         fail_msg("%s", err.text);

@@ -15,7 +15,7 @@ static const float logits[WORDS] = {1, 3, 2, -1, 3};
 
 static void shares(const orr_sampling *sampling, double ret[WORDS])
 {
-    orr_candidate room[WORDS];
+    orr_token_candidate room[WORDS];
     orr_random random = orr_random_of(7, 0);
     for (int i = 0; i < WORDS; i++)
         ret[i] = 0;
@@ -60,7 +60,7 @@ static void only_the_best_are_drawn(void **state)
 static void seeds_repeat(void **state)
 {
     const orr_sampling sampling = {.temperature = 1};
-    orr_candidate room[WORDS];
+    orr_token_candidate room[WORDS];
     orr_random a = orr_random_of(3, 1), b = orr_random_of(3, 1);
     (void)state;
     for (int i = 0; i < 100; i++)
@@ -82,7 +82,7 @@ static void nonsense_is_survived(void **state)
 {
     const float nan_logits[WORDS] = {NAN, NAN, NAN, NAN, NAN};
     const orr_sampling sampling = {.temperature = 1, .top_p = 0.9};
-    orr_candidate room[WORDS];
+    orr_token_candidate room[WORDS];
     orr_random random = orr_random_of(1, 1);
     (void)state;
     assert_in_range(orr_sample_token(&sampling, &random, nan_logits, WORDS, room), 0, WORDS - 1);

@@ -366,7 +366,7 @@ static void plans_that_cannot_be_are_refused(void **state)
     options.workload.task = ORR_TASK_RL;
     assert_int_equal(orr_estimator_new(model, host, &options, &e, &w.err), ORR_UNSUPPORTED);
     options.workload.task = ORR_TASK_PRETRAIN;
-    options.n_odd = 1;
+    options.n_heterogeneous = 1;
     assert_int_equal(orr_estimator_new(model, host, &options, &e, &w.err), ORR_UNSUPPORTED);
     world_close(&w);
 }

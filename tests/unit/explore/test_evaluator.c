@@ -15,25 +15,25 @@ static orr_explore_options options_of(void)
 
 static orr_judge *judge_of(plan_world *w, const orr_explore_options *options)
 {
-    orr_judge *judge = NULL;
+    orr_judge *evaluator = NULL;
     world_must(w,
                orr_judge_new(world_model(w, "llama3.1-70b"), world_cluster(w, "dgx_h100_pod"),
-                             options, &judge, &w->err),
-               "judge");
-    return judge;
+                             options, &evaluator, &w->err),
+               "evaluator");
+    return evaluator;
 }
 
 static orr_explored judged(plan_world *w, const orr_explore_options *options, const char *text,
                            bool simulated)
 {
-    orr_judge *judge = judge_of(w, options);
+    orr_judge *evaluator = judge_of(w, options);
     const orr_plan plan = world_plan(w, text);
     orr_explored e;
     world_must(w,
-               simulated ? orr_judge_simulate(judge, &plan, &e, &w->err)
-                         : orr_judge_estimate(judge, &plan, &e, &w->err),
+               simulated ? orr_judge_simulate(evaluator, &plan, &e, &w->err)
+                         : orr_judge_estimate(evaluator, &plan, &e, &w->err),
                text);
-    orr_judge_free(judge);
+    orr_judge_free(evaluator);
     return e;
 }
 
@@ -85,17 +85,17 @@ static void test_a_floor_is_below_all_plans_of_its_modules(void **state)
     plan_world w;
     world_open(&w);
     const orr_explore_options options = options_of();
-    orr_judge *judge = judge_of(&w, &options);
+    orr_judge *evaluator = judge_of(&w, &options);
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         const orr_plan plan = world_plan(&w, plans[i]);
         orr_explored e;
         double floor_ns;
-        world_must(&w, orr_judge_simulate(judge, &plan, &e, &w.err), plans[i]);
-        world_must(&w, orr_judge_floor(judge, &plan, &floor_ns, &w.err), "floor");
+        world_must(&w, orr_judge_simulate(evaluator, &plan, &e, &w.err), plans[i]);
+        world_must(&w, orr_judge_floor(evaluator, &plan, &floor_ns, &w.err), "floor");
         assert_true(floor_ns <= (double)e.step_ns);
         assert_true(floor_ns > 0.2 * (double)e.step_ns);
     }
-    orr_judge_free(judge);
+    orr_judge_free(evaluator);
     world_close(&w);
 }
 
@@ -134,5 +134,5 @@ int main(void)
         cmocka_unit_test(test_a_floor_is_below_all_plans_of_its_modules),
         cmocka_unit_test(test_copies_that_fail_for_themselves_lose_less),
     };
-    return cmocka_run_group_tests_name("judge", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("evaluator", tests, NULL, NULL);
 }

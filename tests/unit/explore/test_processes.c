@@ -23,8 +23,8 @@ enum { RANKS_MAX = 5 };
 static const int64_t patient_ns = INT64_C(60) * 1000 * 1000 * 1000;
 static const char *self_path;
 
-/* Three meetings of a search: each has found something, or nothing, or is done earlier. */
-static const char *meet(orr_share *share)
+/* Three rendezvous of a search: each has found something, or nothing, or is done earlier. */
+static const char *meet(orr_processes *share)
 {
     const uint32_t rank = orr_share_rank(share), ranks = orr_share_ranks(share);
     orr_arena *arena = orr_arena_new(0, 0);
@@ -67,7 +67,7 @@ static void *take_part(void *ctx)
 {
     guest *g = ctx;
     orr_transport *t = NULL;
-    orr_share *share = NULL;
+    orr_processes *share = NULL;
     orr_error err = {0};
     if (orr_shm_attach(g->shm, g->rank, patient_ns, &t, &err) != ORR_OK)
         return NULL;
@@ -122,7 +122,7 @@ static void alone(void **state)
 {
     (void)state;
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-    orr_share *share = NULL;
+    orr_processes *share = NULL;
     orr_error err = {0};
     for (size_t i = 0; i < 3; i++)
         unsetenv(names[i]);
@@ -140,7 +140,7 @@ static void memory_runs_out(void **state)
 {
     (void)state;
     for (uint64_t nth = 1;; nth++) {
-        orr_share *share = NULL;
+        orr_processes *share = NULL;
         orr_error err = {0};
         double value = 1;
         bool more = false;
@@ -166,7 +166,7 @@ static void memory_runs_out(void **state)
 /* Run by mpirun: `test_plan_share mpi`. */
 static int run_under_mpi(void)
 {
-    orr_share *share = NULL;
+    orr_processes *share = NULL;
     orr_error err = {0};
     const char *wrong = NULL;
     const orr_status status = orr_share_open(&share, &err);

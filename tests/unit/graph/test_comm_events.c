@@ -39,7 +39,7 @@ static const orr_job *small_job(void)
     return job;
 }
 
-static void same_call(const orr_call *got, uint32_t line, orr_member at, int64_t start_ns,
+static void same_call(const orr_comm_event *got, uint32_t line, orr_member at, int64_t start_ns,
                       int64_t end_ns, int64_t seq)
 {
     assert_int_equal(got->line, line);
@@ -50,7 +50,7 @@ static void same_call(const orr_call *got, uint32_t line, orr_member at, int64_t
     assert_int_equal(got->seq, seq);
 }
 
-static void same_key(const orr_bucket_key *key, orr_collective collective, int32_t size,
+static void same_key(const orr_match_bucket_key *key, orr_collective collective, int32_t size,
                      uint32_t from, uint32_t to)
 {
     assert_int_equal(key->group, ORR_NONE);
@@ -68,7 +68,7 @@ static void test_buckets_and_lines(void **state)
     OK(orr_calls_collect(job, &calls, NULL));
     assert_int_equal(calls.n, 6);
     assert_int_equal(calls.buckets.n, 3);
-    const orr_bucket *b = calls.buckets.at;
+    const orr_match_bucket *b = calls.buckets.at;
     same_key(&b[0].key, ORR_COLL_ALL_REDUCE, 2, ORR_NONE, ORR_NONE);
     assert_int_equal(b[0].n, 3);
     same_call(&calls.at[b[0].first], 0, (orr_member){0, 1}, 1000, 1010, 5);

@@ -29,7 +29,7 @@ static const orr_job *three_ranks(void)
 
 static orr_meeting meeting_of(const orr_ensemble *e, uint32_t d, uint32_t c)
 {
-    return e->meetings[d][c];
+    return e->rendezvous[d][c];
 }
 
 static void test_recorded_job(void **state)

@@ -28,7 +28,7 @@ typedef struct end {
     orr_conn conn; /* the last that was accepted or that connected */
     int accepted, connected, drained, closed, woken, frames, dropped;
     orr_net_end why;
-    orr_frame last;
+    orr_net_frame last;
     uint8_t *place;
     size_t place_bytes;
     uint64_t bytes, sum; /* of payloads */
@@ -50,14 +50,14 @@ static inline void on_connected(void *ctx, orr_conn conn)
     self->connected++;
 }
 
-static inline void *on_place(void *ctx, orr_conn conn, const orr_frame *frame)
+static inline void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     end *self = ctx;
     (void)conn;
     return frame->bytes <= self->place_bytes ? self->place : NULL;
 }
 
-static inline void on_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload)
+static inline void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
     end *self = ctx;
     const uint8_t *bytes = payload;
@@ -152,7 +152,7 @@ static inline void part(end ends[ENDS])
 
 static inline void send_text(end *from, const char *text)
 {
-    const orr_frame frame = {.kind = 7, .epoch = 3, .bytes = (uint32_t)strlen(text)};
+    const orr_net_frame frame = {.kind = 7, .epoch = 3, .bytes = (uint32_t)strlen(text)};
     from->net->send(from->net, from->conn, &frame, text, false);
 }
 

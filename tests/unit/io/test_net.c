@@ -56,7 +56,7 @@ static void test_sizes(void **state)
             ends[e].place = orr_malloc(LARGE);
         }
         for (int k = 0; k < TIMES * N; k++) {
-            const orr_frame frame = {.bytes = (uint32_t)sizes[(k * 5) % N], .round = (uint32_t)k};
+            const orr_net_frame frame = {.bytes = (uint32_t)sizes[(k * 5) % N], .round = (uint32_t)k};
             for (uint32_t j = 0; j < frame.bytes; j++)
                 sum += bytes[j] * (uint64_t)(j + 1);
             total += frame.bytes;
@@ -87,7 +87,7 @@ static void test_dropped(void **state)
     for (size_t i = 0; i < 2; i++) {
         end ends[ENDS];
         meet(ends, places[i], &(orr_net_system_options){.shm_bytes = 64 << 10});
-        const orr_frame large = {.bytes = LARGE}, fits = {.bytes = ORR_NET_ROOM};
+        const orr_net_frame large = {.bytes = LARGE}, fits = {.bytes = ORR_NET_ROOM};
         ends[1].net->send(ends[1].net, ends[1].conn, &large, bytes, true);
         ends[1].net->send(ends[1].net, ends[1].conn, &fits, bytes, true);
         send_text(&ends[1], "after");
@@ -151,7 +151,7 @@ static void test_flush(void **state)
         ends[0].place_bytes = LARGE;
         ends[0].place = orr_malloc(LARGE);
         const uint64_t sum = fill(bytes, LARGE, 2);
-        const orr_frame frame = {.bytes = LARGE};
+        const orr_net_frame frame = {.bytes = LARGE};
         ends[1].net->send(ends[1].net, ends[1].conn, &frame, bytes, true);
         send_text(&ends[0], "still to be read by the one who closes");
         ends[1].net->close(ends[1].net, ends[1].conn, true);
@@ -289,7 +289,7 @@ static void test_numbers(void **state)
         ORR_OK);
     UNTIL(ends, ends[1].connected == 2);
     assert_int_not_equal(ends[1].conn, old);
-    const orr_frame frame = {0};
+    const orr_net_frame frame = {0};
     for (orr_conn wrong = 0; wrong < 5; wrong++)
         ends[1].net->send(ends[1].net, wrong, &frame, NULL, false);
     ends[1].net->send(ends[1].net, old, &frame, NULL, false);

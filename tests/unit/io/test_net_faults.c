@@ -43,7 +43,7 @@ static void test_corrupt(void **state)
         meet(ends, places[0], NULL);
         const int fd = call_tcp(ends[0].address);
         UNTIL(ends, ends[0].accepted == 2);
-        orr_frame frame = {.kind = 1, .bytes = sizeof payload};
+        orr_net_frame frame = {.kind = 1, .bytes = sizeof payload};
         orr_frame_seal(&frame, payload, false);
         write_all(fd, &frame, sizeof frame);
         write_all(fd, payload, sizeof payload);
@@ -131,7 +131,7 @@ static void test_hostile_caller(void **state)
         uint8_t *map = call_shm(ends, &fd, &bytes);
         orr_shm_way *ways = (orr_shm_way *)map;
         uint8_t *ring = map + bytes - (1 << 16);
-        orr_frame frame = {.kind = 2, .bytes = 100};
+        orr_net_frame frame = {.kind = 2, .bytes = 100};
         orr_frame_seal(&frame, map, false);
         memcpy(ring, &frame, sizeof frame);
         memset(ring + sizeof frame, 1, 128);
@@ -224,7 +224,7 @@ static void child(const char *address)
     if (self.net->connect(self.net, &self.user, address, &self.conn, &err) != ORR_OK)
         _exit(1);
     for (uint32_t n = 0;;) {
-        const orr_frame frame = {.bytes = sizeof bytes, .round = n};
+        const orr_net_frame frame = {.bytes = sizeof bytes, .round = n};
         if (self.net->queued(self.net, self.conn) < 1 << 20) {
             self.net->send(self.net, self.conn, &frame, bytes, false);
             n++;
@@ -267,7 +267,7 @@ static void test_send_to_the_gone(void **state)
         send_text(&ends[1], "last words");
         orr_net_free(ends[1].net);
         ends[1].net = NULL;
-        const orr_frame frame = {.bytes = 1 << 20};
+        const orr_net_frame frame = {.bytes = 1 << 20};
         for (int n = 0; n < 20; n++)
             ends[0].net->send(ends[0].net, ends[0].conn, &frame, bytes, true);
         UNTIL(ends, ends[0].closed == 1);
@@ -338,7 +338,7 @@ static bool talk(const char *where, uint64_t fails_from)
         b->net->connect(b->net, &b->user, a->address, &b->conn, &err) != ORR_OK)
         goto out;
     a->net->wake_at(a->net, &a->user, 0);
-    const orr_frame frame = {.bytes = 200000}, small = {.bytes = 20000};
+    const orr_net_frame frame = {.bytes = 200000}, small = {.bytes = 20000};
     for (int i = 0; i < 20; i++)
         b->net->send(b->net, b->conn, i % 3 == 0 ? &frame : &small, bytes, false);
     b->net->close(b->net, b->conn, true);

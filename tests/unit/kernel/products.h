@@ -17,7 +17,7 @@
 typedef struct tensor {
     orr_operand operand;
     orr_rows rows;
-    orr_row_piece *pieces;
+    orr_row_piece *segments;
     char *bytes;
     double *values; /* row-major, as the operand's numbers say */
     int64_t n;
@@ -89,7 +89,7 @@ static tensor tensor_of(orr_dtype dtype, uint32_t rank, const int64_t *dims, boo
     return t;
 }
 
-/* Weights (K, N), or (N, K) with `turned`, or E of each, kept as rows of K numbers in pieces. */
+/* Weights (K, N), or (N, K) with `turned`, or E of each, kept as rows of K numbers in segments. */
 static tensor rows_of(orr_row_format format, orr_dtype dtype, int64_t experts, int64_t k, int64_t n,
                       bool turned, orr_random *r)
 {
@@ -106,16 +106,16 @@ static tensor rows_of(orr_row_format format, orr_dtype dtype, int64_t experts, i
     dim[1] = turned ? k : n;
     t.bytes = calloc((size_t)all + PIECES, (size_t)row_bytes);
     t.values = calloc((size_t)t.n + 1, sizeof *t.values);
-    t.pieces = calloc(PIECES, sizeof *t.pieces);
+    t.segments = calloc(PIECES, sizeof *t.segments);
     float *row = calloc((size_t)k + 1, sizeof *row);
     t.rows = (orr_rows){
-        .format = (uint8_t)format, .columns = k, .row_bytes = row_bytes, .pieces = t.pieces};
-    for (int64_t first = 0; first < all && t.rows.n_pieces < PIECES; t.rows.n_pieces++) {
-        const bool last = t.rows.n_pieces == PIECES - 1;
+        .format = (uint8_t)format, .columns = k, .row_bytes = row_bytes, .segments = t.segments};
+    for (int64_t first = 0; first < all && t.rows.n_segments < PIECES; t.rows.n_segments++) {
+        const bool last = t.rows.n_segments == PIECES - 1;
         const int64_t count =
             last ? all - first : 1 + (int64_t)orr_random_below(r, (uint64_t)(all - first));
-        char *data = t.bytes + (first + t.rows.n_pieces) * row_bytes;
-        t.pieces[t.rows.n_pieces] = (orr_row_piece){.data = data, .first = first, .count = count};
+        char *data = t.bytes + (first + t.rows.n_segments) * row_bytes;
+        t.segments[t.rows.n_segments] = (orr_row_piece){.data = data, .first = first, .count = count};
         for (int64_t i = 0; i < count; i++) {
             for (int64_t j = 0; j < k; j++)
                 row[j] = random_number(r);
@@ -135,7 +135,7 @@ static tensor rows_of(orr_row_format format, orr_dtype dtype, int64_t experts, i
 /* Points into itself: once it lies where it stays. */
 static void settle(tensor *t)
 {
-    if (t->pieces != NULL)
+    if (t->segments != NULL)
         t->operand.rows = &t->rows;
 }
 
@@ -143,7 +143,7 @@ static void tensor_done(tensor *t)
 {
     free(t->bytes);
     free(t->values);
-    free(t->pieces);
+    free(t->segments);
 }
 
 /* What a value may be off by. */
@@ -183,14 +183,14 @@ static orr_status run_call(orr_kernel_call *call, int threads)
         abort();
     if (threads > 0 && orr_workers_new(threads, &workers, &err) != ORR_OK)
         abort();
-    const orr_kernel_seat *seat = &backend->seats[call->op];
+    const orr_kernel_seat *entry = &backend->entries[call->op];
     call->workers = workers;
-    const size_t bytes = seat->workspace != NULL ? seat->workspace(call) : 0;
+    const size_t bytes = entry->workspace != NULL ? entry->workspace(call) : 0;
     /* Exactly as many bytes as were asked for, so that a sanitizer sees one more. */
     char *space = aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
     memset(space, 0xff, bytes);
     call->workspace = space;
-    const orr_status status = seat->run(call, &err);
+    const orr_status status = entry->run(call, &err);
     if (status != ORR_OK)
         fprintf(stderr, "%s\n", err.text);
     free(space);

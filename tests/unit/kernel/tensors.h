@@ -112,11 +112,11 @@ static inline orr_status run_call(orr_kernel_call *call, orr_error *err)
 {
     orr_backend *cpu;
     assert_int_equal(orr_backend_cpu(&cpu, NULL), ORR_OK);
-    const orr_kernel_seat *seat = &cpu->seats[call->op];
-    assert_non_null(seat->run);
-    const size_t bytes = seat->workspace != NULL ? seat->workspace(call) : 0;
+    const orr_kernel_seat *entry = &cpu->entries[call->op];
+    assert_non_null(entry->run);
+    const size_t bytes = entry->workspace != NULL ? entry->workspace(call) : 0;
     call->workspace = bytes > 0 ? orr_malloc_aligned(bytes) : NULL;
-    const orr_status status = seat->run(call, err);
+    const orr_status status = entry->run(call, err);
     orr_free(call->workspace);
     return status;
 }

@@ -29,9 +29,9 @@ static void it_has_seats_and_says_what_it_is(void **state)
     const orr_backend *backend = cpu();
     assert_string_equal(backend->name, "cpu");
     assert_non_null(strstr(backend->description, orr_cpu_level_name(orr_cpu_level())));
-    assert_non_null(backend->seats[ORR_OP_MATMUL].run);
-    assert_true(backend->seats[ORR_OP_MATMUL].accumulates);
-    assert_null(backend->seats[ORR_OP_BARRIER].run);
+    assert_non_null(backend->entries[ORR_OP_MATMUL].run);
+    assert_true(backend->entries[ORR_OP_MATMUL].accumulates);
+    assert_null(backend->entries[ORR_OP_BARRIER].run);
     assert_true(backend->free_bytes(cpu()) != 0);
 }
 

@@ -72,20 +72,20 @@ static void run(side *s, const cuda_case *c, uint32_t n_out)
 {
     static const orr_update update = {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1,
                                       .step = 3, .gradient_scale = 1};
-    const orr_kernel_seat *seat = &s->backend->seats[c->op];
+    const orr_kernel_seat *entry = &s->backend->entries[c->op];
     orr_kernel_call call = {.op = (uint8_t)c->op, .args = &c->args, .n_in = c->n_in, .n_out = n_out,
                             .in = s->in, .out = s->out, .update = &update};
-    const size_t bytes = seat->workspace != NULL ? seat->workspace(&call) : 0;
+    const size_t bytes = entry->workspace != NULL ? entry->workspace(&call) : 0;
     orr_error err;
-    assert_non_null(seat->run);
+    assert_non_null(entry->run);
     assert_int_equal(s->backend->allocate(s->backend, bytes + 64, &call.workspace, NULL), ORR_OK);
-    if (seat->prepare != NULL)
-        assert_int_equal(seat->prepare(&call, &call.state, &err), ORR_OK);
-    if (seat->run(&call, &err) != ORR_OK)
+    if (entry->prepare != NULL)
+        assert_int_equal(entry->prepare(&call, &call.state, &err), ORR_OK);
+    if (entry->run(&call, &err) != ORR_OK)
         fail_msg("%s", err.text);
     assert_int_equal(s->backend->synchronize(s->backend, NULL, NULL), ORR_OK);
-    if (seat->release != NULL)
-        seat->release(call.state);
+    if (entry->release != NULL)
+        entry->release(call.state);
     s->backend->release(s->backend, call.workspace, bytes + 64);
 }
 

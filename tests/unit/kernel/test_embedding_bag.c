@@ -2,7 +2,7 @@
 #include "tensors.h"
 #include "kernel/cpu/simd/cpu_level.h"
 
-/* Bags over tables in rows of every format and in pieces; ids that repeat a million times; what is
+/* Bags over tables in rows of every format and in segments; ids that repeat a million times; what is
  * not in the table. */
 enum { ROWS = 300 };
 
@@ -10,12 +10,12 @@ static const int64_t WIDTHS[] = {1, 15, 64, 100, 224};
 
 typedef struct table {
     orr_rows rows;
-    orr_row_piece pieces[3];
+    orr_row_piece segments[3];
     char *data;
     float *values; /* what stands in the rows, (ROWS, columns) */
 } table;
 
-/* In three pieces, the second of one row. */
+/* In three segments, the second of one row. */
 static void make_table(table *t, orr_row_format format, int64_t columns)
 {
     const int64_t bytes = orr_row_format_bytes(format, columns);
@@ -31,14 +31,14 @@ static void make_table(table *t, orr_row_format format, int64_t columns)
     }
     const int64_t first[] = {0, 120, 121, ROWS};
     for (int i = 0; i < 3; i++)
-        t->pieces[i] = (orr_row_piece){.data = t->data + first[i] * bytes,
+        t->segments[i] = (orr_row_piece){.data = t->data + first[i] * bytes,
                                        .first = first[i],
                                        .count = first[i + 1] - first[i]};
     t->rows = (orr_rows){.format = (uint8_t)format,
                          .columns = columns,
                          .row_bytes = bytes,
-                         .pieces = t->pieces,
-                         .n_pieces = 3};
+                         .segments = t->segments,
+                         .n_segments = 3};
 }
 
 static tensor ids_of(int64_t bags, int64_t each, bool wide)
@@ -56,8 +56,8 @@ static void one_table(orr_row_format format, int64_t columns, bool whole)
     table t;
     make_table(&t, format, columns);
     if (whole) {
-        t.pieces[0].count = ROWS;
-        t.rows.n_pieces = 1;
+        t.segments[0].count = ROWS;
+        t.rows.n_segments = 1;
     }
     tensor ids = ids_of(BAGS, EACH, columns % 2 == 0),
            y = tensor_of(ORR_DTYPE_FP32, 2, (const int64_t[]){BAGS, columns}, 0);

@@ -24,7 +24,7 @@ static void test_dims_without_gaps_are_one(void **state)
     (void)state;
     float data[24];
     const orr_operand x = operand(data, 4, (const int64_t[]){2, 1, 3, 4});
-    orr_walk walk = orr_walk_over(&x.type);
+    orr_tensor_iter walk = orr_walk_over(&x.type);
     orr_walk_add(&walk, &x);
     orr_walk_merge(&walk, 0);
     assert_int_equal(walk.rank, 1);
@@ -48,7 +48,7 @@ static void test_gaps_and_repeats_stay(void **state)
     x.stride[0] = 30;
     for (int i = 0; i < 60; i++)
         data[i] = (float)i;
-    orr_walk walk = orr_walk_over(&x.type);
+    orr_tensor_iter walk = orr_walk_over(&x.type);
     orr_walk_add(&walk, &x);
     orr_walk_add(&walk, &b);
     orr_walk_merge(&walk, 0);
@@ -74,7 +74,7 @@ static void test_transposed_rows_are_gathered(void **state)
     x.stride[1] = 3;
     for (int i = 0; i < 12; i++)
         data[i] = (float)i;
-    orr_walk walk = orr_walk_over(&x.type);
+    orr_tensor_iter walk = orr_walk_over(&x.type);
     orr_walk_add(&walk, &x);
     orr_walk_merge(&walk, 0);
     orr_cursor cursor;
@@ -89,7 +89,7 @@ static void test_a_number_each_row(void **state)
     float data[24], each[6] = {0, 1, 2, 3, 4, 5};
     const orr_operand x = operand(data, 3, (const int64_t[]){2, 3, 4}),
                       r = operand(each, 2, (const int64_t[]){2, 3});
-    orr_walk walk = orr_walk_over(&x.type);
+    orr_tensor_iter walk = orr_walk_over(&x.type);
     orr_walk_add(&walk, &x);
     const uint32_t part = orr_walk_add_each_row(&walk, &r);
     orr_walk_merge(&walk, 1);

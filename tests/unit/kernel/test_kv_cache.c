@@ -30,7 +30,7 @@ static orr_operand operand(orr_dtype dtype, void *data, uint32_t rank, const int
 static orr_status run(orr_op op, const orr_op_args *args, const orr_operand *in, uint32_t n_in,
                       const orr_operand *out, const int64_t *first, orr_error *err)
 {
-    const orr_kernel_seat *seat = &cpu->seats[op];
+    const orr_kernel_seat *entry = &cpu->entries[op];
     orr_kernel_call call = {.op = (uint8_t)op,
                             .args = args,
                             .n_in = n_in,
@@ -38,10 +38,10 @@ static orr_status run(orr_op op, const orr_op_args *args, const orr_operand *in,
                             .in = in,
                             .out = out,
                             .first = first};
-    assert_non_null(seat->run);
-    call.workspace = orr_malloc_aligned(seat->workspace != NULL ? seat->workspace(&call) + 64 : 64);
+    assert_non_null(entry->run);
+    call.workspace = orr_malloc_aligned(entry->workspace != NULL ? entry->workspace(&call) + 64 : 64);
     assert_non_null(call.workspace);
-    const orr_status status = seat->run(&call, err);
+    const orr_status status = entry->run(&call, err);
     orr_free(call.workspace);
     return status;
 }
@@ -92,7 +92,7 @@ static void test_cache_rows_go_behind(void **state)
     assert_memory_equal(cache, want, sizeof want);
 }
 
-/* A table in two pieces of a file, in every format. */
+/* A table in two segments of a file, in every format. */
 static void test_tables_in_any_format(void **state)
 {
     (void)state;
@@ -109,12 +109,12 @@ static void test_tables_in_any_format(void **state)
                 row[j] = (float)((j * 37 + r * 11) % 101 - 50) / 16;
             orr_row_write((orr_row_format)f, row, COLUMNS, at);
         }
-        const orr_row_piece pieces[2] = {{bytes, 0, 2}, {bytes + 2 * row_bytes, 2, 3}};
+        const orr_row_piece segments[2] = {{bytes, 0, 2}, {bytes + 2 * row_bytes, 2, 3}};
         const orr_rows rows = {.format = (uint8_t)f,
                                .columns = COLUMNS,
                                .row_bytes = row_bytes,
-                               .pieces = pieces,
-                               .n_pieces = 2};
+                               .segments = segments,
+                               .n_segments = 2};
         orr_operand in[2] = {FLOATS(NULL, ROWS, COLUMNS), IDS(ids, 3)};
         in[0].rows = &rows;
         const orr_operand out = FLOATS(got, 3, COLUMNS);
@@ -154,7 +154,7 @@ static void test_strays_are_refused(void **state)
     assert_int_equal(
         run(ORR_OP_SPLICE, &spliced, (orr_operand[]){tokens, asked, pictures}, 3, &out, NULL, &err),
         ORR_INVALID);
-    assert_string_equal(err.text, "splice: more than 1 tokens ask for a picture's row");
+    assert_string_equal(err.text, "masked_scatter: more than 1 tokens ask for a picture's row");
     assert_int_equal(run(ORR_OP_ADAMW, &none, (orr_operand[]){t, t, t, t}, 4, NULL, NULL, &err),
                      ORR_INVALID);
 }

@@ -64,17 +64,17 @@ static bool run_prepared(orr_kernel_call *call, int threads)
     assert_int_equal(orr_backend_cpu(&cpu, NULL), ORR_OK);
     if (threads > 0)
         assert_int_equal(orr_workers_new(threads, &workers, &err), ORR_OK);
-    const orr_kernel_seat *seat = &cpu->seats[call->op];
+    const orr_kernel_seat *entry = &cpu->entries[call->op];
     call->workers = workers;
-    const size_t bytes = seat->workspace(call);
+    const size_t bytes = entry->workspace(call);
     call->workspace = orr_malloc_aligned(bytes);
     assert_non_null(call->workspace);
     memset(call->workspace, 0xff, bytes);
-    assert_int_equal(seat->prepare(call, &call->state, &err), ORR_OK);
+    assert_int_equal(entry->prepare(call, &call->state, &err), ORR_OK);
     const bool prepared = call->state != NULL;
     for (int again = 0; again < 2; again++)
-        assert_int_equal(seat->run(call, &err), ORR_OK);
-    seat->release(call->state);
+        assert_int_equal(entry->run(call, &err), ORR_OK);
+    entry->release(call->state);
     orr_free(call->workspace);
     orr_workers_free(workers);
     call->state = NULL;
@@ -219,15 +219,15 @@ static void test_more_threads_than_prepared_for(void **state)
     orr_error err;
     images_of(&m, ORR_OP_CONVOLUTION, &SHAPES[1], ORR_DTYPE_FP32);
     assert_int_equal(orr_backend_cpu(&cpu, NULL), ORR_OK);
-    const orr_kernel_seat *seat = &cpu->seats[m.call.op];
-    m.call.workspace = orr_malloc_aligned(seat->workspace(&m.call));
+    const orr_kernel_seat *entry = &cpu->entries[m.call.op];
+    m.call.workspace = orr_malloc_aligned(entry->workspace(&m.call));
     assert_non_null(m.call.workspace);
-    assert_int_equal(seat->prepare(&m.call, &m.call.state, &err), ORR_OK);
+    assert_int_equal(entry->prepare(&m.call, &m.call.state, &err), ORR_OK);
     assert_int_equal(orr_workers_new(3, &workers, &err), ORR_OK);
     m.call.workers = workers;
-    assert_int_equal(seat->run(&m.call, &err), ORR_OK);
+    assert_int_equal(entry->run(&m.call, &err), ORR_OK);
     assert_near(&m.t[Y], 2e-6, "convolution");
-    seat->release(m.call.state);
+    entry->release(m.call.state);
     orr_workers_free(workers);
     orr_free(m.call.workspace);
     images_done(&m);
@@ -243,10 +243,10 @@ static void test_no_memory(void **state)
     orr_error err;
     images_of(&m, ORR_OP_CONVOLUTION, &SHAPES[1], ORR_DTYPE_FP32);
     assert_int_equal(orr_backend_cpu(&cpu, NULL), ORR_OK);
-    const orr_kernel_seat *seat = &cpu->seats[m.call.op];
+    const orr_kernel_seat *entry = &cpu->entries[m.call.op];
     for (uint64_t nth = 1; nth <= 2; nth++) {
         orr_alloc_fail_from(nth);
-        const orr_status status = seat->prepare(&m.call, &m.call.state, &err);
+        const orr_status status = entry->prepare(&m.call, &m.call.state, &err);
         orr_alloc_fail_from(0);
         assert_int_equal(status, ORR_NO_MEMORY);
         assert_null(m.call.state);

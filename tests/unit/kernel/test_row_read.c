@@ -156,8 +156,8 @@ static void rows_are_found_in_pieces(void **state)
 {
     (void)state;
     char a[40], b[40], c[40];
-    const orr_row_piece pieces[] = {{a, 0, 3}, {b, 3, 1}, {c, 4, 5}};
-    const orr_rows rows = {.row_bytes = 8, .pieces = pieces, .n_pieces = 3};
+    const orr_row_piece segments[] = {{a, 0, 3}, {b, 3, 1}, {c, 4, 5}};
+    const orr_rows rows = {.row_bytes = 8, .segments = segments, .n_segments = 3};
     assert_ptr_equal(orr_row_at(&rows, 0), a);
     assert_ptr_equal(orr_row_at(&rows, 2), a + 16);
     assert_ptr_equal(orr_row_at(&rows, 3), b);

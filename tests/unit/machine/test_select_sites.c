@@ -41,8 +41,8 @@ static void levels_follow_from_sites_and_cuts(void **state)
     assert_true(c->levels[3].oversubscription.value == 3);
     assert_true(c->levels[4].latency_ns.value == 5010e3 && c->levels[4].bytes_per_s.value == 25e9);
     assert_true(c->levels[4].oversubscription.value == 9);
-    assert_null(c->levels[3].wire);
-    assert_int_equal(c->levels[4].wire->paths, 8);
+    assert_null(c->levels[3].transport);
+    assert_int_equal(c->levels[4].transport->paths, 8);
 }
 
 static void a_level_is_as_slow_as_the_slowest_of_each(void **state)
@@ -61,7 +61,7 @@ static void a_level_is_as_slow_as_the_slowest_of_each(void **state)
     assert_true(region->latency_ns.value == 9e3 && region->oversubscription.value == 6);
     assert_true(region->bytes_per_s.value == 1e9);
     assert_string_equal(region->technology, "string");
-    assert_int_equal(region->wire->paths, 3);
+    assert_int_equal(region->transport->paths, 3);
     assert_null(c->levels[2].ends); /* three alike */
 }
 

@@ -18,14 +18,14 @@ static void each_pair_has_its_cut(void **state)
     assert_fact(&near->bytes_per_s, 50e9, ORR_FACT_PUBLISHED, "a paper"); /* the hall's */
     assert_true(near->oversubscription.value == 3);
     assert_int_equal(near->price_per_gb.basis, ORR_FACT_UNKNOWN);
-    assert_null(near->wire);
+    assert_null(near->transport);
     assert_string_equal(near->technology, "");
     assert_fact(&far->latency_ns, 5010e3, ORR_FACT_DERIVED, "a paper");
     assert_fact(&far->bytes_per_s, 25e9, ORR_FACT_PUBLISHED, "a paper");
     assert_true(far->oversubscription.value == 9);
     assert_true(far->price_per_gb.value == 0.02);
-    assert_int_equal(far->wire->paths, 8);
-    assert_int_equal(far->wire->balance, ORR_BALANCE_ECMP);
+    assert_int_equal(far->transport->paths, 8);
+    assert_int_equal(far->transport->balance, ORR_BALANCE_ECMP);
 }
 
 static const orr_cut *cut_with(const char *rules)
@@ -48,9 +48,9 @@ static void later_rules_win_where_they_say_something(void **state)
     assert_true(cuts[0].oversubscription.value == 3 && cuts[0].km.value == 2);
     assert_fact(&cuts[1].latency_ns, 510e3, ORR_FACT_ASSUMED, "a paper");
     assert_true(cuts[1].oversubscription.value == 9 && cuts[1].bytes_per_s.value == 25e9);
-    assert_int_equal(cuts[1].wire->paths, 8);
-    assert_int_equal(cuts[1].wire->failed, 1);
-    assert_int_equal(cuts[2].wire->failed, 0);
+    assert_int_equal(cuts[1].transport->paths, 8);
+    assert_int_equal(cuts[1].transport->failed, 1);
+    assert_int_equal(cuts[2].transport->failed, 0);
     assert_string_equal(cuts[2].technology, "cable");
     assert_true(cuts[2].bytes_per_s.value == 10e9);  /* the cable's, not the earlier rule's */
     assert_true(cuts[2].latency_ns.value == 4010e3); /* 4 us/km, and the hall's             */

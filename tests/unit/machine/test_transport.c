@@ -2,42 +2,42 @@
 #include "machine/catalog/sites.h"
 #include "machine_text.h"
 
-static orr_status read_over(const char *text, orr_wire *wire, orr_error *err)
+static orr_status read_over(const char *text, orr_wire *transport, orr_error *err)
 {
     const orr_scope scope = {.basis = ORR_FACT_ASSUMED, .source = "a test", .arena = arena};
-    return orr_wire_read(yaml(text), &scope, wire, err);
+    return orr_wire_read(yaml(text), &scope, transport, err);
 }
 
 static void all_is_read(void **state)
 {
     (void)state;
-    orr_wire wire = {0};
+    orr_wire transport = {0};
     assert_int_equal(
         read_over("{balance: spray, congestion: credits, buffers: deep, queue_pairs: 16,\n"
                   " outstanding: 128, segment: 1MiB, paths: 76, failed: 1, loss: 0.001,\n"
                   " source: elsewhere, basis: published, notes: x}",
-                  &wire, NULL),
+                  &transport, NULL),
         ORR_OK);
-    assert_int_equal(wire.balance, ORR_BALANCE_SPRAY);
-    assert_int_equal(wire.congestion, ORR_CONGESTION_CREDITS);
-    assert_int_equal(wire.buffers, ORR_BUFFERS_DEEP);
-    assert_int_equal(wire.queue_pairs, 16);
-    assert_int_equal(wire.outstanding, 128);
-    assert_int_equal(wire.paths, 76);
-    assert_int_equal(wire.failed, 1);
-    assert_true(wire.segment_bytes == 1048576 && wire.loss_frac == 0.001);
+    assert_int_equal(transport.balance, ORR_BALANCE_SPRAY);
+    assert_int_equal(transport.congestion, ORR_CONGESTION_CREDITS);
+    assert_int_equal(transport.buffers, ORR_BUFFERS_DEEP);
+    assert_int_equal(transport.queue_pairs, 16);
+    assert_int_equal(transport.outstanding, 128);
+    assert_int_equal(transport.paths, 76);
+    assert_int_equal(transport.failed, 1);
+    assert_true(transport.segment_bytes == 1048576 && transport.loss_frac == 0.001);
 }
 
 static void what_is_not_said_stays(void **state)
 {
     (void)state;
-    orr_wire wire = {.paths = 8, .balance = ORR_BALANCE_ECMP, .loss_frac = 0.5, .queue_pairs = 4};
-    assert_int_equal(read_over("{balance: unknown, loss: 0, queue_pairs: unknown}", &wire, NULL),
+    orr_wire transport = {.paths = 8, .balance = ORR_BALANCE_ECMP, .loss_frac = 0.5, .queue_pairs = 4};
+    assert_int_equal(read_over("{balance: unknown, loss: 0, queue_pairs: unknown}", &transport, NULL),
                      ORR_OK);
-    assert_int_equal(wire.paths, 8);
-    assert_int_equal(wire.balance, ORR_BALANCE_UNKNOWN);
-    assert_int_equal(wire.queue_pairs, 0);
-    assert_true(wire.loss_frac == 0);
+    assert_int_equal(transport.paths, 8);
+    assert_int_equal(transport.balance, ORR_BALANCE_UNKNOWN);
+    assert_int_equal(transport.queue_pairs, 0);
+    assert_true(transport.loss_frac == 0);
 }
 
 static void a_level_has_one_or_none(void **state)
@@ -50,8 +50,8 @@ static void a_level_has_one_or_none(void **state)
                    "      - {name: host, size: 4, bandwidth: 1GB/s}\n"
                    "      - {name: pod, size: 3, bandwidth: 1GB/s, transport: {paths: 4}}\n");
     const orr_cluster *c = orr_catalog_cluster(catalog, "c");
-    assert_null(c->levels[0].wire);
-    assert_int_equal(c->levels[1].wire->paths, 4);
+    assert_null(c->levels[0].transport);
+    assert_int_equal(c->levels[1].transport->paths, 4);
 }
 
 static void what_is_wrong_is_told_where_it_stands(void **state)
@@ -69,9 +69,9 @@ static void what_is_wrong_is_told_where_it_stands(void **state)
         {"{segment: 1}", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        orr_wire wire = {0};
+        orr_wire transport = {0};
         orr_error err = {0};
-        const orr_status status = read_over(cases[i][0], &wire, &err);
+        const orr_status status = read_over(cases[i][0], &transport, &err);
         assert_int_equal(status == ORR_OK, cases[i][1] == NULL);
         assert_string_equal(err.text, cases[i][1] != NULL ? cases[i][1] : "");
     }

@@ -47,7 +47,7 @@ typedef struct bench {
     orr_arena *arena;
     orr_tape tape;
     orr_measured machine;
-    orr_pricer pricer;
+    orr_kernel_pricer pricer;
 } bench;
 
 static void begin(bench *b)
@@ -55,7 +55,7 @@ static void begin(bench *b)
     *b = (bench){.arena = orr_arena_new(0, 0), .machine = machine()};
     assert_non_null(b->arena);
     orr_tape_init(&b->tape, b->arena);
-    b->pricer = (orr_pricer){.measured = &b->machine, .threads = 1};
+    b->pricer = (orr_kernel_pricer){.measured = &b->machine, .threads = 1};
 }
 
 static void call(bench *b, orr_op op, int64_t rows, int64_t inner, int64_t columns)

@@ -34,14 +34,14 @@ static int free_arena(void **state)
 /* The last model of the text. */
 static inline orr_status read_models(const char *text, const orr_model **ret, orr_error *err)
 {
-    orr_model_shelf shelf = {.arena = arena};
+    orr_model_shelf registry = {.arena = arena};
     const orr_yaml *file;
     orr_status status = orr_yaml_parse(text, strlen(text), "t.yaml", arena, &file, err);
     if (status == ORR_OK)
-        status = orr_spec_read_file(file, NULL, &shelf, err);
-    if (status == ORR_OK && shelf.models.n > 0)
-        *ret = shelf.models.at[shelf.models.n - 1];
-    orr_model_shelf_done(&shelf);
+        status = orr_spec_read_file(file, NULL, &registry, err);
+    if (status == ORR_OK && registry.models.n > 0)
+        *ret = registry.models.at[registry.models.n - 1];
+    orr_model_shelf_done(&registry);
     return status;
 }
 

@@ -53,7 +53,7 @@ static void make(row *r, orr_plan plan)
                                  .schedule = &r->schedule};
 }
 
-static orr_stage_memory turns(row *r, uint32_t stage)
+static orr_stage_memory slots(row *r, uint32_t stage)
 {
     orr_stage_memory s = {0};
     r->parts.stage = stage;
@@ -67,13 +67,13 @@ static void one_forward_one_backward_keeps_stages_to_come(void **state)
     row r;
     make(&r, (orr_plan){.pp = 3, .micro_batches = 8});
     for (uint32_t stage = 0; stage < 3; stage++) {
-        const orr_stage_memory s = turns(&r, stage);
-        assert_int_equal(s.n_turns, 16);
+        const orr_stage_memory s = slots(&r, stage);
+        assert_int_equal(s.n_slots, 16);
         assert_int_equal(s.in_flight, 3 - stage);
         assert_int_equal(s.bytes[ORR_MEMORY_ACTIVATIONS], (3 - stage) * 2 * KEPT);
         assert_int_equal(s.bytes[ORR_MEMORY_TRANSIENT], BACKWARD);
         assert_int_equal(s.activations[0], 2 * KEPT);
-        assert_int_equal(s.activations[s.n_turns - 1], 2 * KEPT); /* the last one, before it goes */
+        assert_int_equal(s.activations[s.n_slots - 1], 2 * KEPT); /* the last one, before it goes */
         assert_int_equal(s.transient[0], SMALL_Z);
     }
     orr_arena_free(r.arena);
@@ -84,7 +84,7 @@ static void gpipe_keeps_all_micro_batches(void **state)
     (void)state;
     row r;
     make(&r, (orr_plan){.pp = 3, .micro_batches = 8, .schedule = ORR_SCHEDULE_GPIPE});
-    const orr_stage_memory s = turns(&r, 2);
+    const orr_stage_memory s = slots(&r, 2);
     assert_int_equal(s.in_flight, 8);
     assert_int_equal(s.bytes[ORR_MEMORY_ACTIVATIONS], 8 * 2 * KEPT);
     orr_arena_free(r.arena);
@@ -97,7 +97,7 @@ static void interleaving_keeps_more(void **state)
     (void)state;
     row r;
     make(&r, (orr_plan){.pp = 3, .vp = 2, .micro_batches = 9});
-    const orr_stage_memory s = turns(&r, 0);
+    const orr_stage_memory s = slots(&r, 0);
     assert_int_equal(s.in_flight, (3 - 1) * 2 + (2 - 1) * 3 + 1);
     assert_int_equal(s.bytes[ORR_MEMORY_ACTIVATIONS], 8 * KEPT);
     orr_arena_free(r.arena);
@@ -110,11 +110,11 @@ static void weight_gradients_that_wait_keep_what_they_read(void **state)
     (void)state;
     row r;
     make(&r, (orr_plan){.pp = 3, .micro_batches = 8, .schedule = ORR_SCHEDULE_ZB_H1});
-    const orr_stage_memory s = turns(&r, 2);
-    const orr_turn *t = &r.schedule.turns[r.schedule.first[2]];
+    const orr_stage_memory s = slots(&r, 2);
+    const orr_turn *t = &r.schedule.slots[r.schedule.first[2]];
     int64_t kept = 0;
     bool waited = false;
-    for (uint32_t i = 0; i < s.n_turns; i++) {
+    for (uint32_t i = 0; i < s.n_slots; i++) {
         if (t[i].phase == ORR_TURN_FORWARD)
             kept += 2 * KEPT;
         assert_int_equal(s.activations[i], kept);
@@ -141,7 +141,7 @@ static void some_layers_are_computed_again(void **state)
     assert_int_equal(orr_module_at(&r.parts, 0, 1), 1);
     assert_int_equal(orr_module_at(&r.parts, 0, 2), 0);
     assert_int_equal(orr_module_at(&r.parts, 1, 3), 1);
-    const orr_stage_memory s = turns(&r, 1);
+    const orr_stage_memory s = slots(&r, 1);
     assert_int_equal(s.bytes[ORR_MEMORY_ACTIVATIONS], 2 * SMALL_X + KEPT);
     orr_arena_free(r.arena);
 }
@@ -151,7 +151,7 @@ static void sharded_weights_are_gathered_ahead(void **state)
     (void)state;
     row r;
     make(&r, (orr_plan){.dp = 4, .zero = 3, .prefetch = 2, .gradients = ORR_PRECISION_FP32});
-    orr_stage_memory s = turns(&r, 0);
+    orr_stage_memory s = slots(&r, 0);
     /* Of layer 6: itself and two before it are gathered; of layer 5 also the fp32 gradients of
      * layer 6 travel, while the activations of that one have gone. */
     const int64_t gathered = 3 * SMALL_W, of_layer_6 = BACKWARD + gathered,
@@ -161,7 +161,7 @@ static void sharded_weights_are_gathered_ahead(void **state)
     assert_int_equal(orr_stage_gathered_bytes(&r.parts), 0);
     r.plan.reshard = ORR_SWITCH_OFF;
     assert_int_equal(orr_stage_gathered_bytes(&r.parts), PLACES * SMALL_W);
-    s = turns(&r, 0);
+    s = slots(&r, 0);
     assert_int_equal(s.bytes[ORR_MEMORY_TRANSIENT], BACKWARD + 2 * SMALL_W - KEPT);
     orr_arena_free(r.arena);
 }
@@ -171,7 +171,7 @@ static void offloaded_activations_leave_two_layers(void **state)
     (void)state;
     row r;
     make(&r, (orr_plan){.pp = 1, .offload = ORR_OFFLOAD_ACTIVATIONS});
-    const orr_stage_memory s = turns(&r, 0);
+    const orr_stage_memory s = slots(&r, 0);
     assert_int_equal(s.bytes[ORR_MEMORY_ACTIVATIONS], 2 * KEPT);
     assert_int_equal(s.host_bytes, (PLACES - 2) * KEPT);
     orr_arena_free(r.arena);
@@ -184,8 +184,8 @@ static void inference_runs_forward_alone(void **state)
     make(&r, (orr_plan){.pp = 2, .micro_batches = 4});
     r.parts.task = ORR_TASK_PREFILL;
     r.memory[0].kept_bytes = 0;
-    const orr_stage_memory s = turns(&r, 0);
-    assert_int_equal(s.n_turns, 4);
+    const orr_stage_memory s = slots(&r, 0);
+    assert_int_equal(s.n_slots, 4);
     assert_int_equal(s.bytes[ORR_MEMORY_ACTIVATIONS], 0);
     orr_arena_free(r.arena);
 }

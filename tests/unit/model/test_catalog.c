@@ -176,12 +176,12 @@ static orr_status read_experts_into(const char *path, orr_arena *a, orr_error *e
 static orr_status parse_into(const char *text, orr_arena *a, orr_error *err)
 {
     const orr_yaml *root;
-    orr_model_shelf shelf = {.arena = a};
+    orr_model_shelf registry = {.arena = a};
     orr_status status;
     ORR_TRY_OUT(status, orr_yaml_parse(text, strlen(text), "t.yaml", a, &root, err));
-    status = orr_spec_read_file(root, "a test", &shelf, err);
+    status = orr_spec_read_file(root, "a test", &registry, err);
 out:
-    orr_model_shelf_done(&shelf);
+    orr_model_shelf_done(&registry);
     return status;
 }
 

@@ -92,7 +92,7 @@ static void the_outer_part_lies_outside(void **state)
     MUST_HAVE(&plan, GRADIENT, 4, 4, 6, 12, 14);
     MUST_HAVE(&plan, SHARD, 12, 12, 14);
     MUST_HAVE(&plan, REPLICA, 12, 4, 12);
-    MUST_HAVE(&plan, MEETING, 12, 12);
+    MUST_HAVE(&plan, OUTER, 12, 12);
     plan.ep = 4;
     MUST_HAVE(&plan, EP, 1, 1, 3, 9, 11);
     plan.ep = 2;
@@ -101,7 +101,7 @@ static void the_outer_part_lies_outside(void **state)
     MUST_HAVE(&plan, GRADIENT, 4, 4, 6);
     MUST_HAVE(&plan, REPLICA, 12, 12);
     MUST_HAVE(&plan, EDP, 1, 1);
-    MUST_HAVE(&plan, MEETING, 12, 4, 12);
+    MUST_HAVE(&plan, OUTER, 12, 4, 12);
 }
 
 static void only_the_ends_are_tied(void **state)

@@ -22,7 +22,7 @@ static orr_ownership owned(const built *b, const orr_module *module, uint32_t ra
     return o;
 }
 
-static void is_piece(const orr_share *share, uint32_t i, int64_t whole, int64_t own, int64_t count,
+static void is_piece(const orr_dim_pieces *share, uint32_t i, int64_t whole, int64_t own, int64_t count,
                      uint32_t copies)
 {
     assert_true(i < share->n);

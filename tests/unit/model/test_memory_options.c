@@ -27,9 +27,9 @@ static void make(fixture *f, const char *model, orr_plan plan, double gib)
 
 static const orr_relief *find(const fixture *f, const char *change)
 {
-    for (uint32_t i = 0; i < f->made.n_reliefs; i++)
-        if (strcmp(f->made.reliefs[i].change, change) == 0)
-            return &f->made.reliefs[i];
+    for (uint32_t i = 0; i < f->made.n_options; i++)
+        if (strcmp(f->made.options[i].change, change) == 0)
+            return &f->made.options[i];
     return NULL;
 }
 
@@ -70,9 +70,9 @@ static void each_change_is_really_made_most_first(void **state)
     make(&f, "llama3.1-8b", (orr_plan){.dp = 8, .micro_batch = 4, .micro_batches = 2, .seq = 8192},
          80);
     assert_false(f.made.fits);
-    assert_true(f.made.n_reliefs > 8);
-    for (uint32_t i = 0; i < f.made.n_reliefs; i++) {
-        const orr_relief *r = &f.made.reliefs[i];
+    assert_true(f.made.n_options > 8);
+    for (uint32_t i = 0; i < f.made.n_options; i++) {
+        const orr_relief *r = &f.made.options[i];
         print_message("%-40s frees %6.2f GiB%s\n", r->change, (double)r->freed_bytes / (1 << 30),
                       r->fits ? ": fits" : "");
         assert_true(r->freed_bytes > 0);
@@ -96,9 +96,9 @@ static void changes_that_cannot_be_are_left_out(void **state)
     make(&f, "llama3.1-8b", (orr_plan){.dp = 1, .recompute = ORR_RECOMPUTE_FULL, .seq = 4096}, 80);
     assert_false(f.made.fits);
     assert_null(find(&f, "recompute=full"));
-    for (uint32_t i = 0; i < f.made.n_reliefs; i++) {
-        assert_null(strstr(f.made.reliefs[i].change, "tp="));
-        assert_null(strstr(f.made.reliefs[i].change, "micro_batch="));
+    for (uint32_t i = 0; i < f.made.n_options; i++) {
+        assert_null(strstr(f.made.options[i].change, "tp="));
+        assert_null(strstr(f.made.options[i].change, "micro_batch="));
     }
     assert_non_null(find(&f, "offload=optimizer"));
     orr_arena_free(f.arena);
@@ -110,7 +110,7 @@ static void a_plan_that_fits_needs_none(void **state)
     fixture f;
     make(&f, "llama3.1-8b", (orr_plan){.tp = 8, .dp = 1, .seq = 4096}, 80);
     assert_true(f.made.fits);
-    assert_int_equal(f.made.n_reliefs, 0);
+    assert_int_equal(f.made.n_options, 0);
     orr_arena_free(f.arena);
 }
 

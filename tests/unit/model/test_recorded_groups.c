@@ -12,13 +12,13 @@
 static void must_be(orr_schedule schedule, uint32_t stage, uint32_t stages, uint32_t n,
                     const char *want)
 {
-    orr_turn turns[32];
+    orr_turn slots[32];
     char text[200];
     size_t len = 0;
-    orr_schedule_turns(schedule, stage, stages, n, turns);
+    orr_schedule_turns(schedule, stage, stages, n, slots);
     for (uint32_t i = 0; i < 2 * n; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%u",
-                                turns[i].phase == ORR_TURN_BACKWARD ? "b" : "f", turns[i].micro_batch);
+                                slots[i].phase == ORR_TURN_BACKWARD ? "b" : "f", slots[i].micro_batch);
     assert_string_equal(text, want);
 }
 
@@ -45,8 +45,8 @@ static void places_and_ranks_are_inverse(void **state)
     (void)state;
     const orr_plan plan = {.dp = 3, .tp = 2, .pp = 4};
     for (uint32_t r = 0; r < 24; r++)
-        assert_int_equal(orr_rank_at(&plan, orr_place_of(&plan, r)), r);
-    const orr_place at = orr_place_of(&plan, 9);
+        assert_int_equal(orr_rank_at(&plan, orr_recorded_position_of(&plan, r)), r);
+    const orr_recorded_position at = orr_recorded_position_of(&plan, 9);
     assert_int_equal(at.stage, 1);
     assert_int_equal(at.replica, 1);
     assert_int_equal(at.slice, 1);
@@ -64,7 +64,7 @@ static void groupings_partition_the_ranks(void **state)
         assert_int_equal(g[i].first[g[i].n_groups], 24);
         for (uint32_t a = 0; a < 24; a++)
             for (uint32_t b = 0; b < 24; b++) {
-                const orr_place x = orr_place_of(&plan, a), y = orr_place_of(&plan, b);
+                const orr_recorded_position x = orr_recorded_position_of(&plan, a), y = orr_recorded_position_of(&plan, b);
                 const bool together =
                     (i == ORR_GROUPING_TP || x.slice == y.slice) &&
                     (i == ORR_GROUPING_DP || x.replica == y.replica) &&

@@ -12,7 +12,7 @@
 #include "model/schedule/schedule.h"
 
 /* Orders as the papers draw them. f, b, i, w: forward, backward, its halves; ' for each chunk but
- * the first; + between turns that run at once. */
+ * the first; + between slots that run at once. */
 static void must_be(orr_schedule_spec spec, uint32_t stage, const char *want)
 {
     orr_arena *arena = orr_arena_new(0, 0);
@@ -23,7 +23,7 @@ static void must_be(orr_schedule_spec spec, uint32_t stage, const char *want)
     if (orr_schedule_make(&spec, arena, &plan, &err) != ORR_OK)
         fail_msg("%s", err.text);
     for (uint32_t i = plan.first[stage]; i < plan.first[stage + 1]; i++) {
-        const orr_turn *t = &plan.turns[i];
+        const orr_turn *t = &plan.slots[i];
         n += (size_t)snprintf(text + n, sizeof text - n, "%c%u%.*s%s", "fbiw"[t->phase],
                               t->micro_batch, t->chunk, "''''", t->paired ? "+" : "");
     }
@@ -118,25 +118,25 @@ static void faults_are_named(void **state)
     orr_error err = {0};
     const orr_schedule_spec spec = {ORR_SCHEDULE_1F1B, 2, 1, 2, 0};
     assert_int_equal(orr_schedule_make(&spec, arena, &plan, NULL), ORR_OK);
-    orr_turn *turns = (orr_turn *)plan.turns; /* f0f1b0b1 f0b0f1b1 */
-    turns[0].chunk = 1;
+    orr_turn *slots = (orr_turn *)plan.slots; /* f0f1b0b1 f0b0f1b1 */
+    slots[0].chunk = 1;
     assert_int_equal(orr_schedule_check(&plan, &err), ORR_INVALID);
     assert_string_equal(err.text,
                         "stage 0: forward of micro-batch 0 in chunk 1 does not belong there");
-    turns[0].chunk = 0;
-    turns[7].micro_batch = 0;
+    slots[0].chunk = 0;
+    slots[7].micro_batch = 0;
     assert_int_equal(orr_schedule_check(&plan, &err), ORR_INVALID);
     assert_string_equal(err.text, "stage 1: backward of micro-batch 0 in chunk 0 is there twice");
-    turns[7] = (orr_turn){.phase = ORR_TURN_INPUT, .micro_batch = 1};
+    slots[7] = (orr_turn){.phase = ORR_TURN_INPUT, .micro_batch = 1};
     assert_int_equal(orr_schedule_check(&plan, &err), ORR_INVALID);
     assert_string_equal(err.text,
                         "stage 1: weight gradient of micro-batch 1 in chunk 0 is missing");
-    turns[7].phase = ORR_TURN_BACKWARD;
-    turns[0].micro_batch = 1; /* f1f0b0b1: no fault, stage 1 waits a little */
-    turns[1].micro_batch = 0;
+    slots[7].phase = ORR_TURN_BACKWARD;
+    slots[0].micro_batch = 1; /* f1f0b0b1: no fault, stage 1 waits a little */
+    slots[1].micro_batch = 0;
     assert_int_equal(orr_schedule_check(&plan, &err), ORR_OK);
-    turns[1] = (orr_turn){.phase = ORR_TURN_BACKWARD, .micro_batch = 1};
-    turns[3] = (orr_turn){.phase = ORR_TURN_FORWARD, .micro_batch = 0};
+    slots[1] = (orr_turn){.phase = ORR_TURN_BACKWARD, .micro_batch = 1};
+    slots[3] = (orr_turn){.phase = ORR_TURN_FORWARD, .micro_batch = 0};
     assert_int_equal(orr_schedule_check(&plan, &err), ORR_INVALID);
     assert_string_equal(err.text,
                         "stage 0: backward of micro-batch 1 in chunk 0 waits for ever");

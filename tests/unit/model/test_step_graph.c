@@ -102,7 +102,7 @@ static void play(scene *s, played *p)
 {
     const uint32_t n = s->plan.pp;
     const orr_graph **graphs = orr_arena_array(s->arena, const orr_graph *, n);
-    const orr_meeting **meetings = orr_arena_array(s->arena, const orr_meeting *, n);
+    const orr_meeting **rendezvous = orr_arena_array(s->arena, const orr_meeting *, n);
     const int64_t **ns = orr_arena_array(s->arena, const int64_t *, n);
     uint32_t *of_rank = orr_arena_array(s->arena, uint32_t, n);
     uint32_t *group_of = orr_arena_array(s->arena, uint32_t, n);
@@ -116,13 +116,13 @@ static void play(scene *s, played *p)
         if (orr_step_lay_stage(&s->job, &who, s->arena, &p->graphs[i], &s->err) != ORR_OK)
             fail_msg("%s", s->err.text);
         graphs[i] = p->graphs[i].graph;
-        meetings[i] = p->graphs[i].meetings;
+        rendezvous[i] = p->graphs[i].rendezvous;
         ns[i] = p->graphs[i].duration_ns;
         of_rank[i] = i;
     }
     *e = (orr_ensemble){.n_ranks = n, .n_graphs = n, .n_groupings = ORR_STEP_GROUPINGS,
                         .graphs = graphs, .graph_of_rank = of_rank, .groupings = groupings,
-                        .meetings = meetings, .duration_ns = ns};
+                        .rendezvous = rendezvous, .duration_ns = ns};
     orr_sim_options options;
     orr_sim_options_init(&options);
     options.constants = (orr_replay_constants){0, 0, 0, 0, 0};
@@ -156,7 +156,7 @@ static const orr_schedule_spec specs[] = {
 enum { N_SPECS = sizeof specs / sizeof *specs };
 
 /* Every schedule runs to its end, with sends beside computation and not; each stage computes all
- * its turns, and what is sent is received. */
+ * its slots, and what is sent is received. */
 static void all_schedules_run(void **state)
 {
     (void)state;
@@ -196,7 +196,7 @@ static void bubbles_are_the_published_ones(void **state)
         scene s;
         played p;
         if (spec->schedule ==
-            ORR_SCHEDULE_DUALPIPE) /* counts a pair as one turn of its own length */
+            ORR_SCHEDULE_DUALPIPE) /* counts a pair as one slot of its own length */
             continue;
         open_scene(&s, spec);
         play(&s, &p);
@@ -249,7 +249,7 @@ static void pairs_are_one(void **state)
     play(&s, &p);
     uint32_t paired = 0;
     for (uint32_t i = s.schedule.first[1]; i < s.schedule.first[2]; i++)
-        paired += s.schedule.turns[i].paired;
+        paired += s.schedule.slots[i].paired;
     assert_true(paired > 0);
     assert_int_equal(count(&p.graphs[1], ORR_NODE_COMPUTE),
                      s.schedule.first[2] - s.schedule.first[1] - paired + 1); /* and the end */
@@ -268,7 +268,7 @@ static void nodes_are_told(void **state)
     s.calibration.step_ns = 10;
     play(&s, &p);
     const orr_step_graph *g = &p.graphs[0];
-    uint32_t turn = s.schedule.first[0];
+    uint32_t slot = s.schedule.first[0];
     for (orr_node_id v = 0; v < g->graph->n_nodes; v++) {
         const orr_step_node *node = &g->nodes[v];
         if (g->graph->kind[v] == ORR_NODE_SEND || g->graph->kind[v] == ORR_NODE_RECV) {
@@ -277,17 +277,17 @@ static void nodes_are_told(void **state)
         }
         if (g->graph->kind[v] != ORR_NODE_COMPUTE)
             continue;
-        if (turn == s.schedule.first[1]) {
+        if (slot == s.schedule.first[1]) {
             assert_int_equal(node->part, ORR_WATERFALL_OVERHEAD);
             assert_int_equal(node->micro_batch, ORR_NONE);
             continue;
         }
-        assert_int_equal(node->phase, s.schedule.turns[turn].phase);
-        assert_int_equal(node->chunk, s.schedule.turns[turn].chunk);
-        assert_int_equal(node->micro_batch, s.schedule.turns[turn].micro_batch);
-        turn++;
+        assert_int_equal(node->phase, s.schedule.slots[slot].phase);
+        assert_int_equal(node->chunk, s.schedule.slots[slot].chunk);
+        assert_int_equal(node->micro_batch, s.schedule.slots[slot].micro_batch);
+        slot++;
     }
-    assert_int_equal(turn, s.schedule.first[1]);
+    assert_int_equal(slot, s.schedule.first[1]);
     done(&p);
     close_scene(&s);
 }

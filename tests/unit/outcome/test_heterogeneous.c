@@ -50,10 +50,10 @@ static void a_straggler(void **state)
     uint32_t graphs;
     open_scene(&s);
     for (int detail = 0; detail <= ORR_DETAIL_OPERATOR; detail++) {
-        const orr_odd_ranks odd = {.first = 45, .count = 1, .slowdown = 1.5};
+        const orr_odd_ranks heterogeneous = {.first = 45, .count = 1, .slowdown = 1.5};
         s.options.detail = (uint8_t)detail;
-        s.options.odd = &odd;
-        s.options.n_odd = 1;
+        s.options.heterogeneous = &heterogeneous;
+        s.options.n_heterogeneous = 1;
         assert_true(step_ns(&s, &graphs) > s.usual_ns);
         assert_int_equal(graphs, 2);
     }
@@ -67,10 +67,10 @@ static void another_device(void **state)
     scene s;
     uint32_t graphs;
     open_scene(&s);
-    const orr_odd_ranks odd = {.first = 8, .count = 8,
+    const orr_odd_ranks heterogeneous = {.first = 8, .count = 8,
                                .device = orr_catalog_device(s.w.catalog, "a100_sxm_80g")};
-    s.options.odd = &odd;
-    s.options.n_odd = 1;
+    s.options.heterogeneous = &heterogeneous;
+    s.options.n_heterogeneous = 1;
     assert_true(step_ns(&s, &graphs) > s.usual_ns);
     assert_int_equal(graphs, 3);
     world_close(&s.w);
@@ -99,13 +99,13 @@ static void all_different(void **state)
 {
     (void)state;
     scene s;
-    orr_odd_ranks odd[64];
+    orr_odd_ranks heterogeneous[64];
     open_scene(&s);
     for (uint32_t i = 0; i < 64; i++)
-        odd[i] = (orr_odd_ranks){.first = i, .count = 1, .slowdown = 1 + 0.001 * i};
+        heterogeneous[i] = (orr_odd_ranks){.first = i, .count = 1, .slowdown = 1 + 0.001 * i};
     s.options.detail = ORR_DETAIL_OPERATOR;
-    s.options.odd = odd;
-    s.options.n_odd = 64;
+    s.options.heterogeneous = heterogeneous;
+    s.options.n_heterogeneous = 64;
     orr_outcome o = world_outcome(&s.w, s.model, plan_text, s.cluster, &s.options);
     assert_int_equal(o.simulation->n_classes, 64);
     assert_true(o.step_ns > s.usual_ns);
@@ -125,7 +125,7 @@ static void refuse(scene *s)
 static void says_what_does_not_exist(void **state)
 {
     (void)state;
-    static const orr_odd_ranks odd[] = {{.first = 64, .count = 1, .slowdown = 2},
+    static const orr_odd_ranks heterogeneous[] = {{.first = 64, .count = 1, .slowdown = 2},
                                         {.first = 60, .count = 5, .slowdown = 2},
                                         {.first = 0, .count = 0, .slowdown = 2},
                                         {.first = 0, .count = 1, .slowdown = 0.5},
@@ -136,12 +136,12 @@ static void says_what_does_not_exist(void **state)
                                          {.level = 0, .unit = 0, .bandwidth_frac = 1.5}};
     scene s;
     open_scene(&s);
-    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        s.options.odd = &odd[i];
-        s.options.n_odd = 1;
+    for (size_t i = 0; i < sizeof heterogeneous / sizeof *heterogeneous; i++) {
+        s.options.heterogeneous = &heterogeneous[i];
+        s.options.n_heterogeneous = 1;
         refuse(&s);
     }
-    s.options.n_odd = 0;
+    s.options.n_heterogeneous = 0;
     for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
         s.options.slow = &slow[i];
         s.options.n_slow = 1;

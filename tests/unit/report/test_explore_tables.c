@@ -23,7 +23,7 @@ typedef struct scene {
     double values[2 * ORR_FACTORS][PLANS];
     orr_explore_need needs[3];
     orr_sensitivity sensitivity;
-    orr_explore_rival rivals[2];
+    orr_explore_rival baseline_plans[2];
     orr_explore_report report;
     orr_named_table tables[ORR_EXPLORE_TABLES];
 } scene;
@@ -106,8 +106,8 @@ static scene *make(void)
     s->front[1] = s->best[2];
     s->front[1].value[ORR_OBJECTIVE_DEVICES] = 64;
     ask_what_if(s);
-    s->rivals[0] = (orr_explore_rival){ORR_BASELINE_PRODUCTION, NULL, s->best[2]};
-    s->rivals[1] = (orr_explore_rival){.baseline = ORR_BASELINE_FSDP, .why_not = "<does> not fit"};
+    s->baseline_plans[0] = (orr_explore_rival){ORR_BASELINE_PRODUCTION, NULL, s->best[2]};
+    s->baseline_plans[1] = (orr_explore_rival){.baseline = ORR_BASELINE_FSDP, .why_not = "<does> not fit"};
     s->exploration =
         (orr_exploration){.n = PLANS,
                           .best = s->best,
@@ -130,8 +130,8 @@ static scene *make(void)
                                      .outcomes = s->outcomes,
                                      .n_outcomes = PLANS,
                                      .sensitivity = &s->sensitivity,
-                                     .rivals = s->rivals,
-                                     .n_rivals = 2};
+                                     .baseline_plans = s->baseline_plans,
+                                     .n_baseline_plans = 2};
     assert_int_equal(orr_explore_tables(&s->report, s->arena, s->tables, NULL), ORR_OK);
     return s;
 }
@@ -452,7 +452,7 @@ static void nothing_feasible_says_what_would_be(void **state)
                                        .infeasible = "device memory: 93 GiB of 79 GiB",
                                        .n_relaxations = 1,
                                        .relaxations = &relaxation};
-    s->report.n_outcomes = s->report.n_rivals = 0;
+    s->report.n_outcomes = s->report.n_baseline_plans = 0;
     assert_int_equal(orr_explore_tables(&s->report, s->arena, s->tables, NULL), ORR_OK);
     assert_int_equal(table_of(s, "plans")->n_rows, 0);
     assert_string_equal(text(table_of(s, "relaxations"), 0, "change"), "tp=8 instead of 7");

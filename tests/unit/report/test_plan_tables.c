@@ -13,7 +13,7 @@ static const orr_cluster cluster = {.name = "small", .device = &device, .n_level
 typedef struct sample {
     orr_stage_memory stages[2];
     orr_axis_use axes[1];
-    orr_relief reliefs[1];
+    orr_relief options[1];
     orr_outcome outcome;
 } sample;
 
@@ -21,7 +21,7 @@ static orr_outcome *make(sample *s, int64_t step_ns, int64_t bubble_ns)
 {
     *s = (sample){.stages = {{.peak_bytes = 100}, {.peak_bytes = 300, .in_flight = 2}},
                   .axes = {{.axis = ORR_AXIS_DP, .members = 4, .level = 1, .bytes = 4096}},
-                  .reliefs = {{.change = "recompute=full", .freed_bytes = 50, .peak_bytes = 250}}};
+                  .options = {{.change = "recompute=full", .freed_bytes = 50, .peak_bytes = 250}}};
     s->stages[1].bytes[ORR_MEMORY_WEIGHTS] = 200;
     s->stages[1].bytes[ORR_MEMORY_ACTIVATIONS] = 100;
     s->outcome = (orr_outcome){
@@ -34,7 +34,7 @@ static orr_outcome *make(sample *s, int64_t step_ns, int64_t bubble_ns)
         .hfu_frac = NAN,
         .energy_j = NAN,
         .memory = {.n_stages = 2, .worst = 1, .stages = s->stages, .capacity_bytes = 250,
-                   .missing_bytes = 50, .reliefs = s->reliefs, .n_reliefs = 1},
+                   .missing_bytes = 50, .options = s->options, .n_options = 1},
         .axes = s->axes,
         .n_axes = 1,
     };

@@ -9,7 +9,7 @@
 #include "sim/program/program.h"
 
 typedef struct replayed {
-    orr_program program;
+    orr_sim_program program;
     int64_t    *at_ns; /* shape (points) */
     uint32_t    settled;
 } replayed;
@@ -44,7 +44,7 @@ static inline void reach(replayed *r, uint32_t *waits_for, orr_point_id *order, 
 
 static inline void settle(replayed *r, orr_arena *arena)
 {
-    const orr_program *p = &r->program;
+    const orr_sim_program *p = &r->program;
     uint32_t *waits_for = orr_arena_array(arena, uint32_t, p->n_points);
     orr_point_id *order = orr_arena_array(arena, orr_point_id, p->n_points);
     r->at_ns = orr_arena_array(arena, int64_t, p->n_points);

@@ -24,14 +24,14 @@ static void test_in_order(void **state)
     int64_t ns = -1;
     (void)state;
     assert_true(orr_message_queue_init(&q));
-    orr_message_queue_push(&q, 30, (orr_event){1, 0, 0});
-    orr_message_queue_push(&q, 10, (orr_event){2, 0, 0});
-    orr_message_queue_push(&q, 30, (orr_event){3, 0, 0});
+    orr_message_queue_push(&q, 30, (orr_message_event){1, 0, 0});
+    orr_message_queue_push(&q, 10, (orr_message_event){2, 0, 0});
+    orr_message_queue_push(&q, 30, (orr_message_event){3, 0, 0});
     uint32_t b = take(&q, &ns);
     assert_int_equal(ns, 10);
     assert_int_equal(q.buckets.at[b].n, 1);
     /* What is pushed for the time that is worked on joins its end. */
-    orr_message_queue_push(&q, 10, (orr_event){4, 0, 0});
+    orr_message_queue_push(&q, 10, (orr_message_event){4, 0, 0});
     assert_int_equal(q.buckets.at[b].n, 2);
     assert_int_equal(q.buckets.at[b].at[1].what, 4);
     orr_message_queue_recycle(&q, b);
@@ -56,7 +56,7 @@ static void test_many_times(void **state)
     uint32_t left = EVENTS;
     (void)state;
     assert_true(orr_message_queue_init(&q));
-    orr_message_queue_push(&q, 0, (orr_event){0, 0, 0});
+    orr_message_queue_push(&q, 0, (orr_message_event){0, 0, 0});
     pushed[0]++;
     for (uint32_t b; (b = take(&q, &now)) != UINT32_MAX;) {
         assert_true(now > before);
@@ -67,7 +67,7 @@ static void test_many_times(void **state)
                 int64_t at = now + (int64_t)orr_random_below(&random, SPREAD);
                 at = at < EVENTS + 2 * SPREAD ? at : EVENTS + 2 * SPREAD - 1;
                 pushed[at]++;
-                orr_message_queue_push(&q, at, (orr_event){0, 0, 0});
+                orr_message_queue_push(&q, at, (orr_message_event){0, 0, 0});
             }
         }
         orr_message_queue_recycle(&q, b);
@@ -85,7 +85,7 @@ static void test_no_memory(void **state)
         orr_alloc_fail_from(nth);
         if (orr_message_queue_init(&q))
             for (int64_t i = 0; i < 300; i++)
-                orr_message_queue_push(&q, i * 17 % 101, (orr_event){0, 0, 0});
+                orr_message_queue_push(&q, i * 17 % 101, (orr_message_event){0, 0, 0});
         const bool failed = q.failed;
         orr_alloc_fail_from(0);
         int64_t now;

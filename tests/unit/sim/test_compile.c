@@ -418,7 +418,7 @@ static void test_out_of_memory(void **state)
     build_step(&s);
     const orr_graph *g = small_rank(&s);
     for (uint64_t nth = 1;; nth++) {
-        orr_program program = {0};
+        orr_sim_program program = {0};
         orr_error err;
         orr_arena *arena = orr_arena_new(256, 0);
         orr_alloc_fail_from(nth);

@@ -33,7 +33,7 @@ static void test_alone_a_flow_takes_the_closed_form(void **state)
     const uint32_t x = ORR_NONE;
     toy *t = two_groups((uint32_t[]){0, x, 0, x, 1, x, 1, x});
     const int64_t alone = toy_price_ns((uint32_t[]){0, 2}, 2, ORR_COLL_ALL_REDUCE, BYTES);
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(t->sim.n_classes, 4);
     NEAR(toy_stop(t, 0, 1), 1000 + alone);
     assert_int_equal(toy_stop(t, 6, 1), toy_stop(t, 0, 1));
@@ -81,7 +81,7 @@ static void test_flows_that_share_a_link(void **state)
     for (int i = 0; i < 2; i++) { /* the sender is the first of its groups, or the last */
         toy *t = one_to_two(senders[i], 2, 4);
         const int64_t alone = toy_price_ns((uint32_t[]){0, 2}, 2, ORR_COLL_SEND, BYTES);
-        toy_play(t);
+        toy_simulate(t);
         const int64_t shared = toy_stop(t, 2, 0);
         assert_int_equal(shared, toy_stop(t, 4, 0));
         assert_in_range(shared, 2 * alone - alone / 50, 2 * alone + alone / 50);
@@ -104,16 +104,16 @@ static void test_flows_that_touch(void **state)
     toy *t = one_to_two(0, 2, 4);
     const int64_t alone = toy_price_ns((uint32_t[]){0, 2}, 2, ORR_COLL_SEND, BYTES);
     t->start_ns[4] = 10 * alone;
-    toy_play(t);
+    toy_simulate(t);
     const int64_t exactly = toy_stop(t, 2, 0);
     NEAR(exactly, alone);
     NEAR(toy_stop(t, 4, 0), 11 * alone);
     t->start_ns[4] = exactly;
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(toy_stop(t, 2, 0), exactly);
     assert_int_equal(toy_stop(t, 4, 0), 2 * exactly);
     t->start_ns[4] = exactly - 1;
-    toy_play(t);
+    toy_simulate(t);
     assert_true(toy_stop(t, 2, 0) >= exactly);
     assert_true(toy_stop(t, 4, 0) < 2 * exactly);
     toy_end(t);
@@ -129,10 +129,10 @@ static void test_odd_sends(void **state)
         toy_graph(t);
         toy_meet_bytes(t, -1, 0, pp, 0, ORR_COLL_SEND, BYTES);
         toy_end_graph(t);
-        toy_all_play(t, 0);
+        toy_all_ranks_run(t, 0);
         t->options.cluster = toy_cluster();
         t->options.network = ORR_NETWORK_FLOWS;
-        toy_play(t);
+        toy_simulate(t);
         assert_int_equal(toy_stop(t, 0, 0),
                          toy_price_ns((uint32_t[]){0, 1, 2}, n, ORR_COLL_SEND, BYTES));
         assert_int_equal(t->sim.n_links, 0);
@@ -150,11 +150,11 @@ static void test_flows_beside_computation(void **state)
     toy_meet_bytes(t, -1, 0, dp, 0, ORR_COLL_ALL_REDUCE, BYTES);
     toy_work(t, ORR_WORK_COMPUTE, 1000, 1);
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     t->options.cluster = toy_cluster();
     t->options.network = ORR_NETWORK_FLOWS;
     t->options.compute_slowdown = t->options.comm_slowdown = 2;
-    toy_play(t);
+    toy_simulate(t);
     NEAR(toy_stop(t, 0, 0), toy_price_ns((uint32_t[]){0, 1}, 2, ORR_COLL_ALL_REDUCE, BYTES));
     assert_int_equal(toy_stop(t, 1, 1), 2000);
     toy_end(t);

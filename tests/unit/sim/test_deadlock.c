@@ -20,8 +20,8 @@ static void test_crossed_orders(void **state)
     for (uint32_t g = 0; g < 2; g++) {
         toy_graph(t);
         toy_work(t, ORR_WORK_COMPUTE, 10, 0);
-        toy_meet(t, 50, 0, dp, g);
-        toy_meet(t, 50, 0, dp, 1 - g);
+        toy_communicate(t, 50, 0, dp, g);
+        toy_communicate(t, 50, 0, dp, 1 - g);
         toy_work(t, ORR_WORK_COMPUTE, 10, 0);
         toy_end_graph(t);
         t->graph_of_rank[g] = g;
@@ -40,13 +40,13 @@ static void ring_of_four(bool onlooker)
     const uint32_t on = toy_grouping(t, "on", (uint32_t[]){ORR_NONE, ORR_NONE, 0, ORR_NONE, 0});
     for (uint32_t g = 0; g < 2; g++) {
         toy_graph(t);
-        toy_meet(t, 50, 0, g ? odd : even, 0);
-        toy_meet(t, 50, 0, g ? even : odd, 0);
-        toy_meet(t, 50, 0, on, 0);
+        toy_communicate(t, 50, 0, g ? odd : even, 0);
+        toy_communicate(t, 50, 0, g ? even : odd, 0);
+        toy_communicate(t, 50, 0, on, 0);
         toy_end_graph(t);
     }
     toy_graph(t);
-    toy_meet(t, 50, 0, on, 0);
+    toy_communicate(t, 50, 0, on, 0);
     toy_end_graph(t);
     for (uint32_t r = 0; r < 4; r++)
         t->graph_of_rank[r] = r % 2;
@@ -74,7 +74,7 @@ static void test_points_in_a_circle(void **state)
     toy_work(t, ORR_WORK_COMPUTE, 10, 0);
     toy_wait(t, 0, 1, 0);
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     all_fail(t, "deadlock: rank 0 waits for itself");
     toy_end(t);
 }

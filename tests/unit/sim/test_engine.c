@@ -10,13 +10,13 @@ static void test_a_meeting_waits_for_the_last(void **state)
     for (int64_t g = 0; g < 2; g++) {
         toy_graph(t);
         toy_work(t, ORR_WORK_COMPUTE, g == 0 ? 100 : 300, 0);
-        const uint32_t meet = toy_meet(t, g == 0 ? 50 : 40, 1, dp, 7);
+        const uint32_t meet = toy_communicate(t, g == 0 ? 50 : 40, 1, dp, 7);
         toy_wait(t, meet, 0, 5);
         toy_wait(t, toy_work(t, ORR_WORK_COMPUTE, 10, 0), meet, 0);
         toy_end_graph(t);
         t->graph_of_rank[g] = (uint32_t)g;
     }
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(toy_start(t, 0, 1), 105);
     assert_int_equal(toy_start(t, 1, 1), 305);
     assert_int_equal(toy_stop(t, 0, 1), 345);
@@ -35,13 +35,13 @@ static void test_only_members_are_waited_for(void **state)
     toy *t = toy_begin(5);
     const uint32_t dp = toy_grouping(t, "dp", (uint32_t[]){0, 0, 1, 1, ORR_NONE});
     toy_graph(t);
-    toy_meet(t, 50, 0, dp, 0);
+    toy_communicate(t, 50, 0, dp, 0);
     toy_end_graph(t);
     for (uint32_t r = 0; r < 5; r++) {
         t->graph_of_rank[r] = r == 2 ? ORR_NONE : 0;
         t->start_ns[r] = 1000 * r;
     }
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(toy_stop(t, 0, 0), 1050);
     assert_int_equal(toy_stop(t, 1, 0), 1050);
     assert_int_equal(t->sim.class_of_rank[2], ORR_NONE);
@@ -61,9 +61,9 @@ static void test_a_slow_rank_takes_longer_on_its_device(void **state)
     toy_work(t, ORR_WORK_MEMORY, 1000, 0);
     toy_work(t, ORR_WORK_COMM, 1000, 0);
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     t->slowdown_ppm[1] = 1200000;
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(toy_stop(t, 0, 2), 3001);
     assert_int_equal(toy_stop(t, 1, 0), 1201); /* 1201.2 */
     assert_int_equal(toy_stop(t, 1, 1), 2401);
@@ -82,10 +82,10 @@ static void test_floors_and_host_time(void **state)
     toy_work(t, ORR_WORK_COMPUTE, 10, 2);
     t->floors[4] = 7;
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     t->start_ns[0] = 500;
     t->options.host_speed = 2;
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(toy_start(t, 0, 0), 500);
     assert_int_equal(toy_start(t, 0, 1), 510 + 51); /* half up */
     assert_int_equal(toy_start(t, 0, 2), 507);
@@ -100,7 +100,7 @@ static void test_the_end_of_time_is_an_error(void **state)
     toy_work(t, ORR_WORK_COMPUTE, INT64_MAX / 2 + 1, 0);
     toy_work(t, ORR_WORK_COMPUTE, INT64_MAX / 2 + 1, 0);
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     assert_int_equal(toy_try(t), ORR_LIMIT);
     assert_string_equal(t->err.text, "rank 0, node 1 'n1': beyond 2^63 ns");
     toy_end(t);
@@ -117,19 +117,19 @@ static void test_a_pipeline_has_its_bubble(void **state)
     for (uint32_t s = 0; s < STAGES; s++) {
         toy_graph(t);
         for (uint32_t m = 0; m < MICRO; m++) {
-            const uint32_t receive = s > 0 ? toy_meet(t, 0, 1, pp, (s - 1) * MICRO + m) : ORR_NONE;
+            const uint32_t receive = s > 0 ? toy_communicate(t, 0, 1, pp, (s - 1) * MICRO + m) : ORR_NONE;
             const uint32_t forward = toy_work(t, ORR_WORK_COMPUTE, SLOT_NS, 0);
             if (receive != ORR_NONE)
                 toy_wait(t, forward, receive, 0);
             if (s + 1 < STAGES)
-                toy_wait(t, toy_meet(t, 0, 2, pp, s * MICRO + m), forward, 0);
+                toy_wait(t, toy_communicate(t, 0, 2, pp, s * MICRO + m), forward, 0);
         }
         toy_end_graph(t);
         t->graph_of_rank[s] = s;
     }
     for (int overlap = 0; overlap < 2; overlap++) {
         t->options.compute_slowdown = overlap ? 3 : 1; /* transfers of no length slow nobody */
-        toy_play(t);
+        toy_simulate(t);
         assert_int_equal(t->sim.end_ns, (MICRO + STAGES - 1) * SLOT_NS);
         assert_int_equal(toy_of(t, STAGES - 1)->end_ns, t->sim.end_ns);
         assert_int_equal(toy_start(t, STAGES - 1, 1), (STAGES - 1) * SLOT_NS);

@@ -13,11 +13,11 @@ static toy *square(int64_t duration_ns)
     const uint32_t tp = toy_grouping(t, "tp", rows), dp = toy_grouping(t, "dp", columns);
     toy_graph(t);
     toy_work(t, ORR_WORK_COMPUTE, 100, 0);
-    toy_meet(t, duration_ns, 0, tp, 0);
+    toy_communicate(t, duration_ns, 0, tp, 0);
     toy_work(t, ORR_WORK_COMPUTE, 100, 0);
-    toy_meet(t, duration_ns, 0, dp, 0);
+    toy_communicate(t, duration_ns, 0, dp, 0);
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     t->options.fold = true;
     return t;
 }
@@ -26,7 +26,7 @@ static void test_all_alike(void **state)
 {
     (void)state;
     toy *t = square(50);
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(t->sim.n_classes, 1);
     assert_int_equal(t->sim.timelines[0].n_ranks, 16);
     assert_int_equal(t->sim.n_events, 8);
@@ -40,7 +40,7 @@ static void test_a_straggler_splits_what_it_touches(void **state)
     (void)state;
     toy *t = square(50);
     t->slowdown_ppm[6] = 1500000;
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(t->sim.n_classes, 4);
     static const uint32_t class_of[16] = {0, 0, 1, 0, 2, 2, 3, 2, 0, 0, 1, 0, 0, 0, 1, 0};
     static const uint32_t n_ranks[4] = {9, 3, 3, 1}, first[4] = {0, 2, 4, 6};
@@ -66,7 +66,7 @@ static void test_silent_groupings_do_not_matter(void **state)
     for (uint32_t r = 0; r < 16; r++)
         by_one[r] = r % 3;
     toy_grouping(t, "silent", by_one);
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(t->sim.n_classes, 1);
     toy_end(t);
 }
@@ -78,15 +78,15 @@ static void test_places_matter_only_to_prices(void **state)
     toy *t = toy_begin(8);
     const uint32_t pair = toy_grouping(t, "pair", (uint32_t[]){0, 0, 1, 2, 1, 2, 3, 3});
     toy_graph(t);
-    toy_meet(t, 50, 0, pair, 0);
+    toy_communicate(t, 50, 0, pair, 0);
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     t->options.fold = true;
     t->options.cluster = toy_cluster();
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(t->sim.n_classes, 1);
     t->options.network = ORR_NETWORK_ALPHA_BETA;
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(t->sim.n_classes, 2);
     assert_int_equal(t->sim.timelines[0].n_ranks, 4);
     assert_int_equal(toy_stop(t, 7, 0),
@@ -98,7 +98,7 @@ static void test_places_matter_only_to_prices(void **state)
     const int64_t across = toy_stop(t, 3, 0);
     t->options.network = ORR_NETWORK_RECORDED;
     ((orr_sim_work *)t->programs[0].works)[0].duration_ns = -1;
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(t->sim.n_classes, 2);
     assert_int_equal(toy_stop(t, 3, 0), across);
     toy_end(t);
@@ -110,7 +110,7 @@ static void test_starts_and_missing_ranks(void **state)
     toy *t = square(50);
     t->start_ns[0] = 10;
     t->graph_of_rank[15] = ORR_NONE;
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(t->sim.class_of_rank[15], ORR_NONE);
     /* apart: 0; its row; its column; of the missing one the row, and the column twice; the rest */
     assert_int_equal(t->sim.class_of_rank[5], t->sim.class_of_rank[10]);
@@ -128,7 +128,7 @@ static void test_every_failed_allocation_is_survived(void **state)
     for (int mode = 0; mode < 4; mode++) {
         orr_status status = ORR_NO_MEMORY;
         uint64_t nth = 1;
-        t->ensemble.meetings = mode == 0 ? NULL : t->meetings;
+        t->ensemble.rendezvous = mode == 0 ? NULL : t->rendezvous;
         t->options.fold = mode != 2;
         t->options.compute_slowdown = mode == 3 ? 1.5 : 1;
         for (uint32_t w = 0; w < 4; w++)

@@ -19,8 +19,8 @@ static void test_two_that_overlap(void **state)
     toy_work(t, ORR_WORK_COMM, 100, 1);
     t->floors[2] = 40;
     toy_end_graph(t);
-    toy_all_play(t, 0);
-    toy_play(t);
+    toy_all_ranks_run(t, 0);
+    toy_simulate(t);
     /* 40 alone; the other 60 take 90, in which 45 of the 100 pass; the last 55 alone */
     assert_int_equal(toy_stop(t, 0, 0), 130);
     assert_int_equal(toy_stop(t, 0, 1), 185);
@@ -40,8 +40,8 @@ static void test_who_is_not_disturbed(void **state)
     t->works[3].device = 1;
     toy_work(t, ORR_WORK_COMPUTE, 100, 4);
     toy_end_graph(t);
-    toy_all_play(t, 0);
-    toy_play(t);
+    toy_all_ranks_run(t, 0);
+    toy_simulate(t);
     for (uint32_t v = 0; v < 5; v++)
         assert_int_equal(toy_stop(t, 0, v), 100);
     toy_end(t);
@@ -56,13 +56,13 @@ static void test_a_collective_across_devices(void **state)
     const uint32_t dp = toy_grouping(t, "dp", (uint32_t[]){0, 0});
     for (uint32_t g = 0; g < 2; g++) {
         toy_graph(t);
-        toy_meet(t, 100, 0, dp, 0);
+        toy_communicate(t, 100, 0, dp, 0);
         t->floors[0] = g == 0 ? 0 : 50;
         toy_work(t, ORR_WORK_COMPUTE, g == 0 ? 100 : 10, 1);
         toy_end_graph(t);
         t->graph_of_rank[g] = g;
     }
-    toy_play(t);
+    toy_simulate(t);
     /* rank 1 computes until 10; rank 0 until 50 alone, then 50 in 75, the transfer half of that */
     assert_int_equal(toy_stop(t, 1, 1), 10);
     assert_int_equal(toy_stop(t, 0, 1), 125);
@@ -82,8 +82,8 @@ static void test_several_at_once(void **state)
     toy_work(t, ORR_WORK_COMPUTE, 40, 1);
     toy_work(t, ORR_WORK_COMM, 200, 2);
     toy_end_graph(t);
-    toy_all_play(t, 0);
-    toy_play(t);
+    toy_all_ranks_run(t, 0);
+    toy_simulate(t);
     assert_int_equal(toy_stop(t, 0, 0), 30);
     assert_int_equal(toy_stop(t, 0, 2), 90);
     assert_int_equal(toy_stop(t, 0, 3), 60);
@@ -101,8 +101,8 @@ static void test_very_long_works(void **state)
     toy_work(t, ORR_WORK_COMPUTE, 2 * year_ns, 0);
     toy_work(t, ORR_WORK_COMM, 10 * year_ns, 1);
     toy_end_graph(t);
-    toy_all_play(t, 0);
-    toy_play(t);
+    toy_all_ranks_run(t, 0);
+    toy_simulate(t);
     assert_int_equal(toy_stop(t, 0, 0), 3 * year_ns);
     assert_int_equal(toy_stop(t, 0, 1), 10 * year_ns + year_ns / 2 * 3);
     toy_end(t);

@@ -10,17 +10,17 @@ static void test_calls_are_found_by_grouping_and_ordinal(void **state)
     const uint32_t a = toy_grouping(t, "a", (uint32_t[]){0, 0});
     const uint32_t b = toy_grouping(t, "b", (uint32_t[]){0, 1});
     toy_graph(t);
-    toy_meet(t, 1, 0, b, 7);
-    toy_meet(t, 1, 0, a, 9);
+    toy_communicate(t, 1, 0, b, 7);
+    toy_communicate(t, 1, 0, a, 9);
     toy_work(t, ORR_WORK_COMPUTE, 1, 0);
-    toy_meet(t, 1, 0, a, 2);
-    toy_meet(t, 1, 0, ORR_NONE, 2);
+    toy_communicate(t, 1, 0, a, 2);
+    toy_communicate(t, 1, 0, ORR_NONE, 2);
     toy_end_graph(t);
     orr_script script;
-    orr_pricer pricer;
+    orr_transfer_pricer pricer;
     uint32_t begin, end;
     orr_pricer_init(&pricer, &t->options);
-    assert_int_equal(orr_script_of_program(&t->programs[0], t->meetings[0], 1, &pricer, t->arena,
+    assert_int_equal(orr_script_of_program(&t->programs[0], t->rendezvous[0], 1, &pricer, t->arena,
                                            &script, &t->err),
                      ORR_OK);
     assert_int_equal(script.n_calls, 3);
@@ -48,20 +48,20 @@ static void test_refuses(void **state)
     toy *t = toy_begin(1);
     const uint32_t dp = toy_grouping(t, "dp", (uint32_t[]){0});
     toy_graph(t);
-    toy_meet(t, 1, 0, dp, 4);
+    toy_communicate(t, 1, 0, dp, 4);
     toy_work(t, ORR_WORK_COMPUTE, 1, 0);
-    toy_meet(t, 1, 0, dp, 4);
+    toy_communicate(t, 1, 0, dp, 4);
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     assert_int_equal(toy_try(t), ORR_INVALID);
-    assert_string_equal(t->err.text, "nodes 0 and 2 of one graph take part in the same meeting "
+    assert_string_equal(t->err.text, "nodes 0 and 2 of one graph take part in the same rendezvous "
                                      "(grouping 0, ordinal 4)");
-    ((orr_meeting *)t->meetings[0])[1].ordinal = 5;
-    toy_play(t);
-    ((orr_meeting *)t->meetings[0])[1].grouping = 1;
+    ((orr_meeting *)t->rendezvous[0])[1].ordinal = 5;
+    toy_simulate(t);
+    ((orr_meeting *)t->rendezvous[0])[1].grouping = 1;
     assert_int_equal(toy_try(t), ORR_INVALID);
-    assert_string_equal(t->err.text, "graph 0: a meeting in grouping 1 of 1");
-    ((orr_meeting *)t->meetings[0])[1].grouping = ORR_NONE;
+    assert_string_equal(t->err.text, "graph 0: a rendezvous in grouping 1 of 1");
+    ((orr_meeting *)t->rendezvous[0])[1].grouping = ORR_NONE;
     ((orr_sim_work *)t->programs[0].works)[1].duration_ns = -1;
     assert_int_equal(toy_try(t), ORR_INVALID);
     assert_string_equal(t->err.text, "node 1 'n1' has no duration, and is no communication that a "

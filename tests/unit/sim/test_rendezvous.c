@@ -6,19 +6,19 @@
 enum { RANKS = 6 };
 
 /* What orr_engine_init() lays out, for six ranks without folding. */
-typedef struct cast {
+typedef struct fixture {
     toy                 *t;
     orr_script           scripts[3];
     orr_actor            actors[RANKS];
     orr_fold             fold;
-    orr_pricer           pricer;
+    orr_transfer_pricer           pricer;
     orr_rendezvous_table table;
-} cast;
+} fixture;
 
 /* Groups of three; graph 0 has the ordinals 1 2 3, graph 1 has 2 3 4, graph 2 has none. */
-static cast *begin(void)
+static fixture *begin(void)
 {
-    cast *c = orr_calloc(1, sizeof *c);
+    fixture *c = orr_calloc(1, sizeof *c);
     assert_non_null(c);
     toy *t = c->t = toy_begin(RANKS);
     const uint32_t pp = toy_grouping(t, "pp", (uint32_t[]){0, 0, 0, 1, 1, ORR_NONE});
@@ -27,10 +27,10 @@ static cast *begin(void)
         toy_graph(t);
         toy_work(t, ORR_WORK_COMPUTE, 5, 0);
         for (uint32_t i = 0; i < 3 && g < 2; i++)
-            toy_meet(t, 100 + 10 * g + i, 0, pp, 3 + g - i); /* later ordinals first */
+            toy_communicate(t, 100 + 10 * g + i, 0, pp, 3 + g - i); /* later ordinals first */
         toy_end_graph(t);
         orr_pricer_init(&c->pricer, &t->options);
-        assert_int_equal(orr_script_of_program(&t->programs[g], t->meetings[g], 1, &c->pricer,
+        assert_int_equal(orr_script_of_program(&t->programs[g], t->rendezvous[g], 1, &c->pricer,
                                                t->arena, &c->scripts[g], &t->err),
                          ORR_OK);
     }
@@ -45,14 +45,14 @@ static cast *begin(void)
     return c;
 }
 
-static void end(cast *c)
+static void end(fixture *c)
 {
     orr_rendezvous_done(&c->table);
     toy_end(c->t);
     orr_free(c);
 }
 
-static const orr_rendezvous *meeting(const cast *c, uint32_t rank, uint32_t ordinal)
+static const orr_rendezvous *rendezvous_of(const fixture *c, uint32_t rank, uint32_t ordinal)
 {
     const uint32_t call = orr_script_call(c->actors[rank].script, 0, ordinal);
     assert_int_not_equal(call, ORR_NONE);
@@ -63,7 +63,7 @@ static const orr_rendezvous *meeting(const cast *c, uint32_t rank, uint32_t ordi
 static void test_who_meets_whom(void **state)
 {
     (void)state;
-    cast *c = begin();
+    fixture *c = begin();
     assert_int_equal(orr_rendezvous_find(&c->t->ensemble, &c->fold, c->actors, &c->pricer,
                                          &c->table, &c->t->err),
                      ORR_OK);
@@ -71,19 +71,19 @@ static void test_who_meets_whom(void **state)
     assert_int_equal(c->table.n_calls, 12);
     assert_null(c->table.moved);
     for (uint32_t first = 0; first < 6; first += 3) {
-        assert_int_equal(meeting(c, first, 1)->count, 1);
-        assert_int_equal(meeting(c, first + 1, 4)->count, 1);
+        assert_int_equal(rendezvous_of(c, first, 1)->count, 1);
+        assert_int_equal(rendezvous_of(c, first + 1, 4)->count, 1);
         for (uint32_t o = 2; o < 4; o++) {
-            const orr_rendezvous *m = meeting(c, first, o);
-            assert_ptr_equal(m, meeting(c, first + 1, o));
+            const orr_rendezvous *m = rendezvous_of(c, first, o);
+            assert_ptr_equal(m, rendezvous_of(c, first + 1, o));
             assert_int_equal(m->count, 2);
             assert_int_equal(m->arrived, 0);
             assert_int_equal(m->transfer_ns, 100 + 3 - o); /* the shorter: graph 0's */
             assert_int_equal(m->basis, ORR_BASES);
         }
-        assert_int_equal(meeting(c, first + 1, 4)->transfer_ns, 110);
+        assert_int_equal(rendezvous_of(c, first + 1, 4)->transfer_ns, 110);
     }
-    assert_ptr_not_equal(meeting(c, 0, 2), meeting(c, 3, 2));
+    assert_ptr_not_equal(rendezvous_of(c, 0, 2), rendezvous_of(c, 3, 2));
     uint32_t seats = 0;
     for (uint32_t i = 0; i < c->table.n; i++) {
         assert_int_equal(c->table.at[i].first_seat, seats);
@@ -96,7 +96,7 @@ static void test_who_meets_whom(void **state)
 static void test_a_rank_in_no_group_meets_nobody(void **state)
 {
     (void)state;
-    cast *c = begin();
+    fixture *c = begin();
     c->t->graph_of_rank[5] = 1;
     c->actors[5].script = &c->scripts[1];
     c->actors[5].graph = 1;
@@ -104,14 +104,14 @@ static void test_a_rank_in_no_group_meets_nobody(void **state)
                                          &c->table, &c->t->err),
                      ORR_OK);
     assert_int_equal(c->table.n, 8);
-    assert_null(meeting(c, 5, 2));
+    assert_null(rendezvous_of(c, 5, 2));
     end(c);
 }
 
 static void test_every_failed_allocation_is_survived(void **state)
 {
     (void)state;
-    cast *c = begin();
+    fixture *c = begin();
     orr_status status = ORR_NO_MEMORY;
     uint64_t nth = 1;
     for (; status != ORR_OK; nth++) {

@@ -16,12 +16,12 @@ static void test_energy(void **state)
     t->floors[4] = 1100;
     toy_work(t, ORR_WORK_HOST, 5000, 2); /* on no device */
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     t->start_ns[1] = 1000;
-    toy_play(t);
+    toy_simulate(t);
     assert_true(isnan(t->sim.timelines[0].energy_j));
     t->options.cluster = toy_cluster();
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(t->sim.end_ns, 6000);
     for (uint32_t r = 0; r < 2; r++) /* 1.2 us at 400 W, 4.8 us at 100 W */
         assert_true(fabs(toy_of(t, r)->energy_j - 1e-9 * (400 * 1200 + 100 * 4800)) < 1e-12);
@@ -30,12 +30,12 @@ static void test_energy(void **state)
     unknown.idle_power_w = (orr_fact){.value = NAN};
     cluster.device = &unknown;
     t->options.cluster = &cluster;
-    toy_play(t);
+    toy_simulate(t);
     assert_true(fabs(toy_of(t, 0)->energy_j - 1e-9 * (400 * 1200 + 60 * 4800)) < 1e-12);
     unknown.power_w = (orr_fact){.value = NAN};
     t->options.device = &unknown; /* before the cluster's */
     t->options.cluster = toy_cluster();
-    toy_play(t);
+    toy_simulate(t);
     assert_true(isnan(t->sim.timelines[0].energy_j));
     toy_end(t);
 }
@@ -50,8 +50,8 @@ static void test_sums_by_basis(void **state)
         for (uint32_t g = 0; g < 2; g++) {
             toy_graph(t);
             toy_work(t, ORR_WORK_COMPUTE, g ? 300 : 100, 0);
-            toy_meet(t, 50, 0, dp, 0);
-            toy_meet(t, -1, 0, dp, 1);
+            toy_communicate(t, 50, 0, dp, 0);
+            toy_communicate(t, -1, 0, dp, 1);
             toy_end_graph(t);
         }
         for (uint32_t r = 0; r < 4; r++)
@@ -61,7 +61,7 @@ static void test_sums_by_basis(void **state)
         t->ensemble.basis = basis;
         t->options.cluster = toy_cluster();
         t->options.fold = fold;
-        toy_play(t);
+        toy_simulate(t);
         assert_int_equal(t->sim.n_classes, fold ? 2 : 4);
         const int64_t price = toy_price_ns((uint32_t[]){0, 1}, 2, ORR_COLL_ALL_REDUCE, 1 << 20);
         assert_int_equal(t->sim.basis_ns[ORR_BASIS_TABLE], 2 * 100);
@@ -83,15 +83,15 @@ static void test_begin_and_end_are_of_what_executes(void **state)
     toy_work(t, ORR_WORK_COMPUTE, 100, 1);
     t->floors[2] = 50;
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     ((uint8_t *)t->graphs[0]->kind)[0] = ORR_NODE_DEVICE_ANNOTATION;
     ((orr_point_id *)t->programs[0].start_point)[1] = ORR_NONE;
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(toy_start(t, 0, 1), ORR_TIME_NONE);
     assert_int_equal(t->sim.begin_ns, 0); /* nothing executes */
     assert_int_equal(t->sim.end_ns, 0);
     ((orr_point_id *)t->programs[0].start_point)[1] = 2;
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(t->sim.begin_ns, 50);
     assert_int_equal(t->sim.end_ns, 150);
     toy_end(t);
@@ -104,7 +104,7 @@ static void test_nobody_plays(void **state)
     toy_grouping(t, "dp", (uint32_t[]){0, 0, ORR_NONE});
     for (int fold = 0; fold < 2; fold++) {
         t->options.fold = fold;
-        toy_play(t);
+        toy_simulate(t);
         assert_int_equal(t->sim.n_classes, 0);
         assert_int_equal(t->sim.class_of_rank[1], ORR_NONE);
         assert_int_equal(t->sim.end_ns, 0);

@@ -11,10 +11,10 @@ static void test_meetings_are_priced(void **state)
     const uint32_t tp = toy_grouping(t, "tp", (uint32_t[]){0, 0, 1, 1, 2, 2, 3, 3});
     const uint32_t dp = toy_grouping(t, "dp", (uint32_t[]){0, 1, 0, 1, 0, 1, 0, 1});
     toy_graph(t);
-    toy_meet(t, -1, 0, tp, 0);
+    toy_communicate(t, -1, 0, tp, 0);
     toy_meet_bytes(t, -1, 0, dp, 0, ORR_COLL_ALL_GATHER, 1 << 22);
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     t->options.cluster = toy_cluster();
     const int64_t in_host = toy_price_ns((uint32_t[]){0, 1}, 2, ORR_COLL_ALL_REDUCE, 1 << 20);
     const int64_t across =
@@ -22,7 +22,7 @@ static void test_meetings_are_priced(void **state)
     assert_true(in_host > 1000 && across > 5000);
     for (int fold = 0; fold < 2; fold++) {
         t->options.fold = fold;
-        toy_play(t);
+        toy_simulate(t);
         assert_int_equal(t->sim.n_classes, fold ? 1 : 8);
         for (uint32_t r = 0; r < 8; r++) {
             assert_int_equal(toy_stop(t, r, 0), in_host);
@@ -48,7 +48,7 @@ static void test_only_those_that_meet_are_priced(void **state)
         t->graph_of_rank[g] = g;
     }
     t->options.cluster = toy_cluster();
-    toy_play(t);
+    toy_simulate(t);
     const int64_t ns = toy_price_ns((uint32_t[]){1, 2}, 2, ORR_COLL_SEND, 1 << 20);
     assert_true(ns > 100000); /* at 10 GB/s: they are in different hosts */
     assert_int_equal(toy_stop(t, 1, 0), ns);
@@ -63,15 +63,15 @@ static void test_alpha_beta_replaces_what_was_recorded(void **state)
     toy *t = toy_begin(2);
     const uint32_t dp = toy_grouping(t, "dp", (uint32_t[]){0, 0});
     toy_graph(t);
-    toy_meet(t, 77, 0, dp, 0);
+    toy_communicate(t, 77, 0, dp, 0);
     toy_meet_bytes(t, 77, 1, dp, 1, ORR_COLL_ALL_REDUCE, -1);
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     t->options.cluster = toy_cluster();
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(toy_stop(t, 0, 0), 77);
     t->options.network = ORR_NETWORK_ALPHA_BETA;
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(toy_stop(t, 0, 0),
                      toy_price_ns((uint32_t[]){0, 1}, 2, ORR_COLL_ALL_REDUCE, 1 << 20));
     assert_int_equal(toy_stop(t, 0, 1), 77);
@@ -84,12 +84,12 @@ static void test_a_group_that_was_not_recorded(void **state)
     (void)state;
     toy *t = toy_begin(1);
     toy_graph(t);
-    toy_meet(t, -1, 0, ORR_NONE, 0);
+    toy_communicate(t, -1, 0, ORR_NONE, 0);
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     t->options.cluster = toy_cluster();
     ((orr_comm *)t->graphs[0]->comms)[0].group_size = 4;
-    toy_play(t);
+    toy_simulate(t);
     assert_int_equal(toy_stop(t, 0, 0),
                      toy_price_ns((uint32_t[]){0, 1, 2, 3}, 4, ORR_COLL_ALL_REDUCE, 1 << 20));
     ((orr_comm *)t->graphs[0]->comms)[0].group_size = 9;
@@ -104,12 +104,12 @@ static void test_what_cannot_be_priced(void **state)
     toy *t = toy_begin(9);
     const uint32_t dp = toy_grouping(t, "dp", (uint32_t[9]){0});
     toy_graph(t);
-    toy_meet(t, -1, 0, dp, 0);
+    toy_communicate(t, -1, 0, dp, 0);
     toy_end_graph(t);
     toy_graph(t);
     toy_meet_bytes(t, -1, 0, dp, 0, ORR_COLL_ALL_REDUCE, -1);
     toy_end_graph(t);
-    toy_all_play(t, 0);
+    toy_all_ranks_run(t, 0);
     assert_int_equal(toy_try(t), ORR_INVALID);
     assert_string_equal(t->err.text, "'n0' (node 0) has no duration, and there is no cluster to "
                                      "price it on");
@@ -118,7 +118,7 @@ static void test_what_cannot_be_priced(void **state)
     assert_string_equal(t->err.text, "9 ranks: cluster 'toy' has 8 devices");
     t->ensemble.n_ranks = 8;
     t->groupings[dp].first = (uint32_t[]){0, 8};
-    toy_all_play(t, 1);
+    toy_all_ranks_run(t, 1);
     assert_int_equal(toy_try(t), ORR_INVALID);
     assert_string_equal(t->err.text, "'n0' (node 0) has no duration, and neither its kind nor its "
                                      "bytes are known");

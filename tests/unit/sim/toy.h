@@ -8,11 +8,11 @@
  *   uint32_t dp = toy_grouping(&t, "dp", (uint32_t[]){0, 0, 1, 1});
  *   toy_graph(&t);
  *   uint32_t mm = toy_work(&t, ORR_WORK_COMPUTE, 100, 0);  lane 0
- *   uint32_t ar = toy_meet(&t, 50, 1, dp, 0);              lane 1, ordinal 0
+ *   uint32_t ar = toy_communicate(&t, 50, 1, dp, 0);              lane 1, ordinal 0
  *   toy_wait(&t, ar, mm, 5);                               5 ns after the end of mm
  *   toy_end_graph(&t);  ... the next graph
- *   toy_all_play(&t, 0);
- *   toy_play(&t);   t.sim
+ *   toy_all_ranks_run(&t, 0);
+ *   toy_simulate(&t);   t.sim
  *   toy_end(&t);
  *
  * Works of a lane run one after the other, without a gap. */
@@ -47,8 +47,8 @@ typedef struct toy {
     orr_ensemble       ensemble;
     orr_grouping       groupings[TOY_GROUPINGS];
     const orr_graph   *graphs[TOY_GRAPHS];
-    orr_program        programs[TOY_GRAPHS];
-    const orr_meeting *meetings[TOY_GRAPHS];
+    orr_sim_program        programs[TOY_GRAPHS];
+    const orr_meeting *rendezvous[TOY_GRAPHS];
     uint32_t          *graph_of_rank;
     int64_t           *start_ns;
     uint32_t          *slowdown_ppm;
@@ -82,7 +82,7 @@ static inline toy *toy_begin(uint32_t n_ranks)
                                  .start_ns = t->start_ns,
                                  .slowdown_ppm = t->slowdown_ppm,
                                  .groupings = t->groupings,
-                                 .meetings = t->meetings};
+                                 .rendezvous = t->rendezvous};
     orr_sim_options_init(&t->options);
     t->options.fold = false;
     return t;
@@ -188,7 +188,7 @@ static inline uint32_t toy_meet_bytes(toy *t, int64_t duration_ns, uint32_t lane
     return v;
 }
 
-static inline uint32_t toy_meet(toy *t, int64_t duration_ns, uint32_t lane, uint32_t grouping,
+static inline uint32_t toy_communicate(toy *t, int64_t duration_ns, uint32_t lane, uint32_t grouping,
                                 uint32_t ordinal)
 {
     return toy_meet_bytes(t, duration_ns, lane, grouping, ordinal, ORR_COLL_ALL_REDUCE, 1 << 20);
@@ -231,8 +231,8 @@ static inline void toy_end_graph(toy *t)
     }
     memcpy(floors, t->floors, n_points * sizeof *floors);
     memcpy(meets, t->meets, t->n_comms * sizeof *meets);
-    t->meetings[d] = meets;
-    t->programs[d] = (orr_program){.graph = t->graphs[d],
+    t->rendezvous[d] = meets;
+    t->programs[d] = (orr_sim_program){.graph = t->graphs[d],
                                    .n_points = n_points,
                                    .n_edges = t->n_links,
                                    .n_works = t->n,
@@ -245,7 +245,7 @@ static inline void toy_end_graph(toy *t)
                                    .end_point = end};
 }
 
-static inline void toy_all_play(toy *t, uint32_t graph)
+static inline void toy_all_ranks_run(toy *t, uint32_t graph)
 {
     for (uint32_t r = 0; r < t->ensemble.n_ranks; r++)
         t->graph_of_rank[r] = graph;
@@ -256,7 +256,7 @@ static inline orr_status toy_try(toy *t)
     return orr_play(&t->ensemble, t->programs, &t->options, t->arena, &t->sim, &t->err);
 }
 
-static inline void toy_play(toy *t)
+static inline void toy_simulate(toy *t)
 {
     if (toy_try(t) != ORR_OK)
         fail_msg("%s", t->err.text);

@@ -62,13 +62,13 @@ static void lab_woken(void *ctx)
 {
     lab_note_down(ctx, (lab_note){.what = 'w'});
 }
-static void *lab_place(void *ctx, orr_conn conn, const orr_frame *frame)
+static void *lab_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     lab_host *host = ctx;
     (void)conn;
     return host->places && frame->bytes <= LAB_BYTES ? host->room : NULL;
 }
-static void lab_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload)
+static void lab_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
     static uint8_t expected[LAB_BYTES];
     lab_host *host = ctx;
@@ -121,7 +121,7 @@ static orr_conn lab_connect(lab_host *from, const lab_host *to)
 static void lab_send(lab_host *from, orr_conn conn, uint64_t step, uint32_t bytes)
 {
     static uint8_t payload[LAB_BYTES];
-    const orr_frame frame = {.kind = 1, .step = step, .bytes = bytes};
+    const orr_net_frame frame = {.kind = 1, .step = step, .bytes = bytes};
     lab_fill(payload, bytes, step);
     from->net->send(from->net, conn, &frame, payload, false);
     memset(payload, 0xee, bytes);

@@ -117,7 +117,7 @@ static void the_dead_hand_over_nothing(void **state)
         static lab_host a, b;
         static uint8_t kept[50000];
         const orr_conn conn = lab_pair(world, &a, &b);
-        const orr_frame frame = {.step = 2, .bytes = sizeof kept};
+        const orr_net_frame frame = {.step = 2, .bytes = sizeof kept};
         lab_fill(kept, sizeof kept, 2);
         a.net->send(a.net, conn, &frame, kept, true);
         a.net->send(a.net, conn, &frame, kept, true);
@@ -195,7 +195,7 @@ static void kept_memory_waits_for_the_stopped(void **state)
             static lab_host a, b;
             static uint8_t kept[500];
             const orr_conn conn = lab_pair(world, &a, &b);
-            const orr_frame frame = {.step = 2, .bytes = sizeof kept};
+            const orr_net_frame frame = {.step = 2, .bytes = sizeof kept};
             lab_fill(kept, sizeof kept, 2);
             orr_world_stop(world, b.host);
             a.net->send(a.net, conn, &frame, kept, true);

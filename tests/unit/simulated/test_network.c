@@ -114,7 +114,7 @@ static void closing_loses_what_is_queued_or_not(void **state)
             static lab_host a, b;
             static uint8_t kept[50000];
             const orr_conn conn = lab_pair(world, &a, &b);
-            const orr_frame frame = {.step = 2, .bytes = sizeof kept};
+            const orr_net_frame frame = {.step = 2, .bytes = sizeof kept};
             lab_fill(kept, sizeof kept, 2);
             lab_send(&a, conn, 1, 50000);
             a.net->send(a.net, conn, &frame, kept, true);
@@ -143,7 +143,7 @@ static void drained_when_all_is_handed_over(void **state)
         static uint8_t kept[5000];
         const orr_conn conn = lab_pair(world, &a, &b);
         const int64_t begin_ns = orr_world_now_ns(world);
-        const orr_frame frame = {.step = 2, .bytes = sizeof kept};
+        const orr_net_frame frame = {.step = 2, .bytes = sizeof kept};
         lab_fill(kept, sizeof kept, 2);
         a.net->send(a.net, conn, &frame, kept, true);
         a.net->send(a.net, conn, &frame, kept, true);
@@ -171,7 +171,7 @@ static void kept_memory_that_changes_is_told(void **state)
         static lab_host a, b;
         static uint8_t kept[5000];
         const orr_conn conn = lab_pair(world, &a, &b);
-        const orr_frame frame = {.step = 2, .bytes = sizeof kept};
+        const orr_net_frame frame = {.step = 2, .bytes = sizeof kept};
         lab_fill(kept, sizeof kept, 2);
         a.net->send(a.net, conn, &frame, kept, true);
         kept[17]++;

@@ -26,13 +26,13 @@ typedef struct any_message {
         orr_epoch epoch;
         orr_commit commit;
         orr_heartbeat heartbeat;
-        orr_ready ready;
+        orr_ready_message ready;
         orr_complaint fault;
         orr_record record;
     };
 } any_message;
 
-static inline bool any_write(orr_bytes *to, const any_message *m)
+static inline bool any_write(orr_message_bytes *to, const any_message *m)
 {
     switch (m->kind) {
     case ANY_HELLO:
@@ -58,7 +58,7 @@ static inline bool any_write(orr_bytes *to, const any_message *m)
 /* Of epoch 7, after step 41. */
 static inline bool any_read(any_kind kind, const void *payload, size_t bytes, any_message *ret)
 {
-    const orr_frame frame = {.epoch = 7, .step = 41, .bytes = (uint32_t)bytes};
+    const orr_net_frame frame = {.epoch = 7, .step = 41, .bytes = (uint32_t)bytes};
     memset(ret, 0, sizeof *ret);
     ret->kind = kind;
     switch (kind) {
@@ -132,7 +132,7 @@ static inline bool any_epoch_bounded(const orr_epoch *e, const char *payload, si
 /* What was read of this payload can be relied on. */
 static inline bool any_bounded(const any_message *m, const void *payload, size_t bytes)
 {
-    const orr_report *r = &m->hello.report;
+    const orr_member_report *r = &m->hello.report;
     bool ok = true;
     switch (m->kind) {
     case ANY_HELLO:
@@ -164,7 +164,7 @@ static inline bool any_bounded(const any_message *m, const void *payload, size_t
 static inline bool any_holds(any_kind kind, const void *payload, size_t bytes, bool *ret_reads)
 {
     any_message m;
-    orr_bytes again = {0};
+    orr_message_bytes again = {0};
     *ret_reads = any_read(kind, payload, bytes, &m);
     if (!*ret_reads)
         return true;

@@ -17,8 +17,8 @@ static const int64_t silence_ns = INT64_C(100) * 1000 * 1000;
 typedef struct member {
     uint32_t host;
     orr_net *net;
-    orr_span spans[SPANS];
-    orr_source *source;
+    orr_state_span spans[SPANS];
+    orr_state_provider *source;
     orr_taker *taker;
     int wholes, losses;
     char why[300];
@@ -84,7 +84,7 @@ static inline void member_init(lab *l, uint32_t i, bool source)
     assert_int_equal(orr_world_host(l->world, &m->host, &err), ORR_OK);
     m->net = orr_world_net(l->world, m->host);
     for (int k = 0; k < SPANS; k++)
-        m->spans[k] = (orr_span){.data = span_bytes[k] == 0 ? NULL : calloc(1, span_bytes[k]),
+        m->spans[k] = (orr_state_span){.data = span_bytes[k] == 0 ? NULL : calloc(1, span_bytes[k]),
                                  .bytes = span_bytes[k]};
     if (source) {
         assert_int_equal(orr_source_new(m->net, "h:0", m->spans, SPANS, &m->source, &err), ORR_OK);

@@ -33,7 +33,7 @@ typedef struct lab_owner {
     orr_net *net;
     orr_net_user user;
     orr_hub *hub;
-    orr_member *member; /* NULL: dead */
+    orr_team_member *member; /* NULL: dead */
     float *state;       /* shape (lab.words) */
     uint64_t step;      /* that it has the state after; NEVER: it is not whole */
     float in[2][LAB_GRADIENTS], out[2][LAB_GRADIENTS];
@@ -206,7 +206,7 @@ static inline orr_status lab_live(lab_owner *o, orr_error *err)
 {
     lab *l = o->of;
     const lab_owner *first = &l->owners[(size_t)(o - l->owners) / l->ranks * l->ranks];
-    const orr_span span = {o->state, l->words * sizeof *o->state};
+    const orr_state_span span = {o->state, l->words * sizeof *o->state};
     const orr_member_user user = {.ctx = o,
                                   .turn = lab_turn,
                                   .outcome = lab_outcome,

@@ -13,7 +13,7 @@
 enum { HAND_NOTES = 256 };
 typedef struct hand_note {
     orr_conn conn;
-    orr_frame frame;
+    orr_net_frame frame;
     const void *payload;
     bool keep;
 } hand_note;
@@ -61,7 +61,7 @@ static orr_status hand_connect(orr_net *net, const orr_net_user *user, const cha
     return ORR_OK;
 }
 
-static void hand_send(orr_net *net, orr_conn conn, const orr_frame *frame, const void *payload,
+static void hand_send(orr_net *net, orr_conn conn, const orr_net_frame *frame, const void *payload,
                       bool keep)
 {
     hand_net *hand = (hand_net *)net;
@@ -137,7 +137,7 @@ static inline orr_status hand_form(orr_ring *ring, uint64_t epoch, uint64_t step
 }
 
 /* A whole frame comes; where it was placed. `payload` NULL: what is in place. */
-static inline void *hand_give(hand_net *hand, orr_conn conn, const orr_frame *frame,
+static inline void *hand_give(hand_net *hand, orr_conn conn, const orr_net_frame *frame,
                               const void *payload)
 {
     static char room[ORR_NET_ROOM];
@@ -153,7 +153,7 @@ static inline void *hand_give(hand_net *hand, orr_conn conn, const orr_frame *fr
 static inline void hand_hello(hand_net *hand, orr_conn conn, uint64_t epoch, uint32_t from,
                               uint16_t lane)
 {
-    const orr_frame hello = {.kind = ORR_RING_HELLO, .lane = lane, .epoch = epoch, .from = from};
+    const orr_net_frame hello = {.kind = ORR_RING_HELLO, .lane = lane, .epoch = epoch, .from = from};
     hand->user->accepted(hand->user->ctx, conn);
     hand->user->frame(hand->user->ctx, conn, &hello, NULL);
 }

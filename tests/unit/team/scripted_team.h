@@ -36,7 +36,7 @@ typedef struct hand_member {
     bool mute; /* no heartbeats */
     uint64_t fingerprint;
     uint32_t ranks;
-    orr_report report; /* what it would say in a hello */
+    orr_member_report report; /* what it would say in a hello */
     orr_heartbeat progress;
     /* What it was told: */
     orr_epoch epoch; /* the last, as it stood then */
@@ -96,7 +96,7 @@ static inline orr_status hand_save(orr_team_store *store, uint64_t version, cons
 static inline void hand_note_report(hand_member *m)
 {
     const orr_epoch *e = &m->epoch;
-    orr_report *r = &m->report;
+    orr_member_report *r = &m->report;
     const orr_epoch_member *me = &e->members[e->you];
     const bool whole = me->role == ORR_ROLE_CONTRIBUTOR;
     r->step = whole ? e->step : ORR_TEAM_NEVER;
@@ -115,7 +115,7 @@ static inline void hand_note_report(hand_member *m)
     r->n_slots = 0;
 }
 
-static inline void hand_enter(hand_member *m, const orr_frame *frame, const void *payload)
+static inline void hand_enter(hand_member *m, const orr_net_frame *frame, const void *payload)
 {
     if (frame->bytes > HAND_TEXT || payload == NULL) {
         hand_team_of_member->broken++;
@@ -133,7 +133,7 @@ static inline void hand_enter(hand_member *m, const orr_frame *frame, const void
     hand_note_report(m);
 }
 
-static inline void hand_commit(hand_member *m, const orr_frame *frame, const void *payload)
+static inline void hand_commit(hand_member *m, const orr_net_frame *frame, const void *payload)
 {
     uint64_t slots[ORR_TEAM_REPLICAS];
     orr_epoch *e = &m->epoch;
@@ -162,7 +162,7 @@ static inline void hand_commit(hand_member *m, const orr_frame *frame, const voi
     m->report.base = m->report.members;
 }
 
-static inline void hand_frame(void *ctx, orr_conn conn, const orr_frame *frame, const void *payload)
+static inline void hand_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
     hand_member *m = ctx;
     orr_complaint why;
@@ -206,8 +206,8 @@ static inline void hand_closed(void *ctx, orr_conn conn, orr_net_end why)
     m->closes++;
 }
 
-static inline void hand_say(hand_member *m, orr_message_kind kind, uint64_t epoch, uint64_t step,
-                            orr_bytes *payload)
+static inline void hand_say(hand_member *m, orr_team_message_kind kind, uint64_t epoch, uint64_t step,
+                            orr_message_bytes *payload)
 {
     orr_message_send(m->net, m->conn, kind, epoch, step, payload);
     orr_array_done(payload);
@@ -216,7 +216,7 @@ static inline void hand_say(hand_member *m, orr_message_kind kind, uint64_t epoc
 static inline void hand_woken(void *ctx)
 {
     hand_member *m = ctx;
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     if (m->conn != 0 && !m->mute && orr_write_heartbeat(&payload, &m->progress))
         hand_say(m, ORR_MESSAGE_HEARTBEAT, m->epoch.epoch, m->step + 1, &payload);
     m->net->wake_at(m->net, &m->user, m->net->now_ns(m->net) + HAND_TIMEOUT / 10);
@@ -233,7 +233,7 @@ static inline void hand_connect(hand_team *t, hand_member *m)
 static inline void hand_hello(hand_team *t, hand_member *m)
 {
     static const char ADDRESSES[] = "ring:1\0state:1\0ring:2\0state:2";
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     const orr_hello hello = {
         .fingerprint = m->fingerprint,
         .ranks = m->ranks,
@@ -252,8 +252,8 @@ static inline void hand_hello(hand_team *t, hand_member *m)
 static inline void hand_ready_for(hand_member *m, uint64_t epoch, uint64_t step, uint64_t digest,
                                   bool whole)
 {
-    const orr_ready ready = {.digest = digest, .whole = whole};
-    orr_bytes payload = {0};
+    const orr_ready_message ready = {.digest = digest, .whole = whole};
+    orr_message_bytes payload = {0};
     if (orr_write_ready(&payload, &ready))
         hand_say(m, ORR_MESSAGE_READY, epoch, step, &payload);
 }
@@ -278,7 +278,7 @@ static inline void hand_ready(hand_member *m, uint64_t digest)
 static inline void hand_fault(hand_member *m, uint32_t about, const char *text)
 {
     orr_complaint fault = {.about = about};
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", text);
     if (orr_write_fault(&payload, &fault))
         hand_say(m, ORR_MESSAGE_FAULT, m->epoch.epoch, 0, &payload);
@@ -286,7 +286,7 @@ static inline void hand_fault(hand_member *m, uint32_t about, const char *text)
 
 static inline void hand_leave(hand_member *m, bool done)
 {
-    const orr_frame frame = {.kind = ORR_MESSAGE_LEAVE, .epoch = m->epoch.epoch, .op = done};
+    const orr_net_frame frame = {.kind = ORR_MESSAGE_LEAVE, .epoch = m->epoch.epoch, .op = done};
     m->net->send(m->net, m->conn, &frame, NULL, false);
 }
 

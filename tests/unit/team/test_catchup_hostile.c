@@ -22,8 +22,8 @@ typedef struct stranger {
     orr_conn conn;
     char address[ORR_NET_ADDRESS];
     int frames, closed;
-    orr_frame last;
-    void (*answer)(struct stranger *self, const orr_frame *asked);
+    orr_net_frame last;
+    void (*answer)(struct stranger *self, const orr_net_frame *asked);
     uint32_t nth; /* fault of its answers */
 } stranger;
 static char payload[ORR_CATCHUP_CHUNK + 8];
@@ -33,7 +33,7 @@ static void stranger_accepted(void *ctx, orr_conn conn)
     ((stranger *)ctx)->conn = conn;
 }
 
-static void stranger_frame(void *ctx, orr_conn conn, const orr_frame *f, const void *data)
+static void stranger_frame(void *ctx, orr_conn conn, const orr_net_frame *f, const void *data)
 {
     stranger *s = ctx;
     (void)data;
@@ -69,14 +69,14 @@ static void call(stranger *s, const char *address)
     assert_int_equal(s->net->connect(s->net, &s->user, address, &s->conn, &err), ORR_OK);
 }
 
-static void send(stranger *s, const orr_frame *f)
+static void send(stranger *s, const orr_net_frame *f)
 {
     s->net->send(s->net, s->conn, f, payload, false);
 }
 
-static orr_frame honest_ask(uint32_t chunk)
+static orr_net_frame honest_ask(uint32_t chunk)
 {
-    return (orr_frame){.kind = ORR_CATCHUP_ASK,
+    return (orr_net_frame){.kind = ORR_CATCHUP_ASK,
                        .epoch = lab_bytes(),
                        .step = 3,
                        .chunk = chunk,
@@ -92,7 +92,7 @@ static void test_requests_that_cannot_be(void **state)
     lab_init(&l, 1, 1);
     stranger_init(&s, &l);
     offer(&l, 3, 1, 1);
-    orr_frame bad[12];
+    orr_net_frame bad[12];
     for (int i = 0; i < 12; i++)
         bad[i] = honest_ask(1);
     bad[0].kind = ORR_CATCHUP_GIVE;
@@ -115,7 +115,7 @@ static void test_requests_that_cannot_be(void **state)
         assert_int_equal(s.frames, 0);
     }
     call(&s, l.addresses[0]); /* of two steps */
-    orr_frame f = honest_ask(8);
+    orr_net_frame f = honest_ask(8);
     send(&s, &f);
     f.step = 4;
     send(&s, &f);
@@ -137,7 +137,7 @@ static void test_too_many_requests(void **state)
     lab_init(&l, 1, 0);
     stranger_init(&s, &l);
     call(&s, l.addresses[0]);
-    const orr_frame f = honest_ask(8);
+    const orr_net_frame f = honest_ask(8);
     for (int i = 0; i < ORR_CATCHUP_WINDOW; i++)
         send(&s, &f);
     run_for(&l, 5 * ms_ns);
@@ -182,7 +182,7 @@ static void test_ranges_of_any_kind(void **state)
         const uint32_t index = (uint32_t)orr_random_below(&random, n);
         orr_source_offer(l.members[0].source, step, 1, index, n);
         call(&s, l.addresses[0]);
-        orr_frame f = honest_ask((uint32_t)orr_random_below(&random, CHUNKS));
+        orr_net_frame f = honest_ask((uint32_t)orr_random_below(&random, CHUNKS));
         f.step = step;
         f.lane = (uint16_t)index;
         f.partition = n;
@@ -207,11 +207,11 @@ static void test_ranges_of_any_kind(void **state)
     lab_done(&l);
 }
 
-static void answer_wrongly(stranger *s, const orr_frame *asked)
+static void answer_wrongly(stranger *s, const orr_net_frame *asked)
 {
     if (asked->kind != ORR_CATCHUP_ASK)
         return;
-    orr_frame f = {.kind = ORR_CATCHUP_GIVE,
+    orr_net_frame f = {.kind = ORR_CATCHUP_GIVE,
                    .step = asked->step,
                    .chunk = asked->chunk,
                    .bytes = ORR_CATCHUP_CHUNK};
@@ -299,11 +299,11 @@ static void test_more_than_can_be_counted(void **state)
     (void)state;
     lab l;
     lab_init(&l, 0, 1);
-    const orr_span much[2] = {{NULL, SIZE_MAX / 2}, {NULL, SIZE_MAX / 2 + 8}};
+    const orr_state_span much[2] = {{NULL, SIZE_MAX / 2}, {NULL, SIZE_MAX / 2 + 8}};
     const orr_taker_user user = {0};
     orr_error err = {0};
     orr_taker *t;
-    orr_source *s;
+    orr_state_provider *s;
     orr_net *net = l.members[0].net;
     assert_int_equal(orr_taker_new(net, much, 2, 0, &user, &t, &err), ORR_LIMIT);
     assert_int_equal(orr_source_new(net, "h:0", much, 1, &s, &err), ORR_LIMIT);

@@ -21,7 +21,7 @@ static const int64_t patient_ns = INT64_C(20) * 1000 * 1000 * 1000;
 
 typedef struct trainer {
     orr_net *net;
-    orr_source *source;
+    orr_state_provider *source;
     uint64_t *words;
     pthread_t thread;
     atomic_bool over;
@@ -46,7 +46,7 @@ static void trainer_init(trainer *t)
     const orr_net_system_options options = {0};
     orr_error err = {0};
     *t = (trainer){.words = calloc(WORDS, sizeof *t->words)};
-    const orr_span spans[2] = {{t->words, 1000}, {(char *)t->words + 1000, WORDS * 8 - 1000}};
+    const orr_state_span spans[2] = {{t->words, 1000}, {(char *)t->words + 1000, WORDS * 8 - 1000}};
     assert_int_equal(orr_net_system_new(&options, &t->net, &err), ORR_OK);
     assert_int_equal(orr_source_new(t->net, "127.0.0.1:0", spans, 2, &t->source, &err), ORR_OK);
     assert_int_equal(pthread_create(&t->thread, NULL, poll_net, t), 0);
@@ -115,7 +115,7 @@ static void test_training_goes_on(void **state)
     result r = {0};
     const orr_taker_user user = {.ctx = &r, .whole = on_whole, .lost = on_lost};
     uint64_t *words = calloc(WORDS, sizeof *words);
-    const orr_span span = {words, WORDS * 8};
+    const orr_state_span span = {words, WORDS * 8};
     assert_int_equal(orr_net_system_new(&options, &net, &err), ORR_OK);
     assert_int_equal(orr_taker_new(net, &span, 1, 0, &user, &taker, &err), ORR_OK);
     for (uint64_t step = 0; step < ROUNDS; step++) {

@@ -140,7 +140,7 @@ static void test_one_of_two_dies_before_anything_was_committed(void **state)
     hand_close(b);
     hand_run(&team, 5);
     assert_int_equal(a->epoch.n, 1);
-    b->report = (orr_report){.id = {.name = "b", .incarnation = 2}, .slot = ORR_TEAM_NEVER};
+    b->report = (orr_member_report){.id = {.name = "b", .incarnation = 2}, .slot = ORR_TEAM_NEVER};
     hand_hello(&team, b);
     hand_run(&team, 5);
     run_steps(1);

@@ -62,7 +62,7 @@ static void test_another_number_of_ranks_is_refused(void **state)
 static void test_one_rank_alone_is_refused(void **state)
 {
     (void)state;
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     assert_true(hand_form(&team, 2, &TWO));
     hand_another(&team, "c", 1);
     const orr_hello hello = {
@@ -137,7 +137,7 @@ static void test_noise(void **state)
         const uint32_t bytes = (uint32_t)orr_random_below(&random, i % 3 == 0 ? 3 : sizeof noise);
         for (uint32_t k = 0; k < bytes; k++)
             noise[k] = i % 2 == 0 ? (uint8_t)orr_random_u32(&random) : 0;
-        const orr_frame frame = {.kind = (uint16_t)orr_random_below(&random, 20),
+        const orr_net_frame frame = {.kind = (uint16_t)orr_random_below(&random, 20),
                                  .bytes = bytes,
                                  .epoch = orr_random_below(&random, 4),
                                  .step = orr_random_below(&random, 4)};
@@ -174,7 +174,7 @@ static void test_noise_of_a_member(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         assert_true(hand_form(&team, 2, &TWO));
         goes_on();
-        const orr_frame frame = {.kind = kinds[i], .bytes = 3, .epoch = a->epoch.epoch};
+        const orr_net_frame frame = {.kind = kinds[i], .bytes = 3, .epoch = a->epoch.epoch};
         b->net->send(b->net, b->conn, &frame, "abc", false);
         hand_run(&team, 5);
         assert_int_equal(b->closes, 1);
@@ -194,7 +194,7 @@ static void test_payloads_that_are_too_long(void **state)
     uint8_t *noise = orr_calloc(1, 1 << 20);
     assert_non_null(noise);
     for (size_t i = 0; i < 3; i++) {
-        const orr_frame frame = {.kind = ORR_MESSAGE_HELLO, .bytes = sizes[i]};
+        const orr_net_frame frame = {.kind = ORR_MESSAGE_HELLO, .bytes = sizes[i]};
         hand_connect(&team, c);
         c->net->send(c->net, c->conn, &frame, noise, false);
         hand_run(&team, 20);

@@ -312,7 +312,7 @@ static void test_settings_that_contradict_each_other(void **state)
          .ring = {.window = 9999}},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        orr_member *none = NULL;
+        orr_team_member *none = NULL;
         orr_error err = {0};
         assert_int_equal(orr_member_new(a->net, &wrong[i], &user, &none, &err), ORR_INVALID);
         assert_null(none);

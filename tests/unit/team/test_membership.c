@@ -25,30 +25,30 @@ static orr_roll roll_of(const char *names)
     return roll;
 }
 
-static orr_memory memory_of(const char *members, const char *base)
+static orr_membership memory_of(const char *members, const char *base)
 {
-    return (orr_memory){.record = {.epoch = 3, .members = roll_of(members), .base = roll_of(base)},
+    return (orr_membership){.record = {.epoch = 3, .members = roll_of(members), .base = roll_of(base)},
                         .step = 5,
                         .epoch = 3};
 }
 
 /* Lower case: in the life that the rolls have; upper case: in the next one. */
-static uint32_t come(orr_report reports[8], orr_candidate candidates[8], const char *names)
+static uint32_t come(orr_member_report reports[8], orr_epoch_candidate candidates[8], const char *names)
 {
     uint32_t n = 0;
     for (; names[n] != '\0'; n++) {
         const bool later = names[n] < 'a';
         reports[n] =
-            (orr_report){.id = id_of(later ? (char)(names[n] + 32) : names[n], later ? 2 : 1)};
-        candidates[n] = (orr_candidate){.report = &reports[n]};
+            (orr_member_report){.id = id_of(later ? (char)(names[n] + 32) : names[n], later ? 2 : 1)};
+        candidates[n] = (orr_epoch_candidate){.report = &reports[n]};
     }
     return n;
 }
 
-static orr_quorum quorum_of(orr_memory *memory, const char *gone, const char *here)
+static orr_quorum quorum_of(orr_membership *memory, const char *gone, const char *here)
 {
-    orr_report reports[8];
-    orr_candidate candidates[8];
+    orr_member_report reports[8];
+    orr_epoch_candidate candidates[8];
     const uint32_t n = come(reports, candidates, here);
     for (; *gone != '\0'; gone++)
         orr_memory_gone(memory, &(orr_member_id){.name = {*gone}, .incarnation = 1});
@@ -91,7 +91,7 @@ static void test_quorum(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof QUORA / sizeof QUORA[0]; i++) {
         const quorum_case *q = &QUORA[i];
-        orr_memory memory = memory_of(q->members, q->base);
+        orr_membership memory = memory_of(q->members, q->base);
         memory.lost = memory.anew = q->lost;
         const orr_quorum got = quorum_of(&memory, q->gone, q->here);
         if (got.enough != q->enough || got.all != q->all || got.told != q->told)
@@ -116,7 +116,7 @@ static void test_no_two_quorums_without_memory(void **state)
                         names[k][i] =
                             (char)(((k == 0 ? one : other) >> i & 1 ? 'a' : 'A') + (int)i);
                 for (uint32_t k = 0; k < 2; k++) {
-                    orr_memory memory = memory_of(&"fedcba"[6 - n], &"fedcba"[6 - n]);
+                    orr_membership memory = memory_of(&"fedcba"[6 - n], &"fedcba"[6 - n]);
                     memory.lost = memory.anew = true;
                     enough[k] = quorum_of(&memory, "", names[k]).enough;
                 }
@@ -127,7 +127,7 @@ static void test_no_two_quorums_without_memory(void **state)
 static void test_gone_is_not_dead(void **state)
 {
     (void)state;
-    orr_memory memory = memory_of("ab", "abc");
+    orr_membership memory = memory_of("ab", "abc");
     const orr_member_id now = id_of('b', 1), later = id_of('b', 2);
     orr_memory_gone(&memory, &now);
     assert_true(memory.gone[0][1] && memory.gone[1][1]);
@@ -138,7 +138,7 @@ static void test_gone_is_not_dead(void **state)
     assert_true(memory.gone[0][1] && memory.dead[0][1] && memory.gone[1][1] && memory.dead[1][1]);
     assert_false(memory.gone[0][0] || memory.gone[1][2]);
     const orr_member_id stranger = id_of('x', 1);
-    const orr_memory before = memory;
+    const orr_membership before = memory;
     orr_memory_gone(&memory, &stranger);
     orr_memory_arrived(&memory, &stranger);
     assert_memory_equal(&memory, &before, sizeof memory);
@@ -147,7 +147,7 @@ static void test_gone_is_not_dead(void **state)
 static void test_who_left_is_not_waited_for(void **state)
 {
     (void)state;
-    orr_memory memory = memory_of("abc", "abc");
+    orr_membership memory = memory_of("abc", "abc");
     const orr_member_id c = id_of('c', 1), b = id_of('b', 1);
     orr_memory_gone(&memory, &c);
     orr_memory_left(&memory, &b);
@@ -173,7 +173,7 @@ static orr_epoch epoch_of(uint64_t epoch, uint64_t step, const char *names)
 static void test_the_base_follows_commits(void **state)
 {
     (void)state;
-    orr_memory memory = {.anew = true};
+    orr_membership memory = {.anew = true};
     orr_epoch first = epoch_of(1, 0, "abc"), second = epoch_of(2, 0, "ab"),
               third = epoch_of(3, 0, "a");
     orr_memory_formed(&memory, &first);
@@ -198,7 +198,7 @@ static void test_the_base_follows_commits(void **state)
 static void test_who_died_before_the_commit_stays_gone(void **state)
 {
     (void)state;
-    orr_memory memory = {.anew = true};
+    orr_membership memory = {.anew = true};
     orr_epoch first = epoch_of(1, 0, "abc");
     const orr_member_id c = id_of('c', 1);
     orr_memory_formed(&memory, &first);
@@ -213,15 +213,15 @@ static void test_who_died_before_the_commit_stays_gone(void **state)
 static void test_members_know_better_than_a_record(void **state)
 {
     (void)state;
-    orr_memory memory = memory_of("abc", "abc");
+    orr_membership memory = memory_of("abc", "abc");
     memory.anew = true;
-    orr_report report = {.id = id_of('a', 1),
+    orr_member_report report = {.id = id_of('a', 1),
                          .epoch = 7,
                          .members = roll_of("ad"),
                          .base = roll_of("acd"),
                          .known = 9,
                          .known_epoch = 6};
-    const orr_candidate one = {.report = &report};
+    const orr_epoch_candidate one = {.report = &report};
     const orr_member_id b = id_of('b', 1);
     orr_memory_gone(&memory, &b);
     orr_memory_refresh(&memory, &one, 1);
@@ -243,13 +243,13 @@ static void test_members_know_better_than_a_record(void **state)
 static void test_but_not_than_one_that_has_committed(void **state)
 {
     (void)state;
-    orr_memory memory = memory_of("abc", "abc");
-    orr_report report = {.id = id_of('x', 1),
+    orr_membership memory = memory_of("abc", "abc");
+    orr_member_report report = {.id = id_of('x', 1),
                          .epoch = 7,
                          .members = roll_of("xy"),
                          .base = roll_of("xy"),
                          .known = 9};
-    const orr_candidate one = {.report = &report};
+    const orr_epoch_candidate one = {.report = &report};
     orr_memory_refresh(&memory, &one, 1);
     assert_int_equal(memory.record.epoch, 7);
     assert_int_equal(memory.record.members.n, 3);

@@ -48,7 +48,7 @@ static any_message example(any_kind kind, uint32_t n)
     switch (kind) {
     case ANY_HELLO:
         m.hello = (orr_hello){.fingerprint = 11, .ranks = 2, .addresses = TWO_RANKS};
-        m.hello.report = (orr_report){.id = id_of(3),
+        m.hello.report = (orr_member_report){.id = id_of(3),
                                       .step = 41,
                                       .data = data_of(n),
                                       .known = 42,
@@ -91,7 +91,7 @@ static any_message example(any_kind kind, uint32_t n)
         m.heartbeat = (orr_heartbeat){1, 2, UINT64_MAX, 4, 5};
         break;
     case ANY_READY:
-        m.ready = (orr_ready){.digest = UINT64_C(0xfedcba9876543210), .whole = true};
+        m.ready = (orr_ready_message){.digest = UINT64_C(0xfedcba9876543210), .whole = true};
         break;
     case ANY_FAULT:
         m.fault.about = UINT32_MAX;
@@ -130,7 +130,7 @@ static void same_addresses(const orr_addresses *a, const orr_addresses *b)
 
 static void same_hello(const orr_hello *a, const orr_hello *b)
 {
-    const orr_report *r = &a->report, *s = &b->report;
+    const orr_member_report *r = &a->report, *s = &b->report;
     assert_int_equal(a->fingerprint, b->fingerprint);
     assert_int_equal(a->rank, b->rank);
     assert_int_equal(a->ranks, b->ranks);
@@ -214,7 +214,7 @@ static void test_written_and_read_back(void **state)
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
             const any_message m = example((any_kind)kind, counts[i]);
             any_message back;
-            orr_bytes payload = {0};
+            orr_message_bytes payload = {0};
             bool reads;
             assert_true(any_write(&payload, &m));
             assert_true(any_read(m.kind, payload.at, payload.n, &back));
@@ -229,7 +229,7 @@ static void test_appended_to_what_is_there(void **state)
 {
     (void)state;
     const any_message m = example(ANY_READY, 1);
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     any_message back;
     assert_true(any_write(&payload, &m));
     const size_t one = payload.n;
@@ -258,7 +258,7 @@ static void test_truncated(void **state)
     bool reads;
     for (int kind = 0; kind < ANY_KINDS; kind++) {
         const any_message m = example((any_kind)kind, 3);
-        orr_bytes payload = {0};
+        orr_message_bytes payload = {0};
         assert_true(any_write(&payload, &m));
         for (size_t n = 0; n < payload.n; n++) {
             assert_true(holds_exact(m.kind, payload.at, n, &reads));
@@ -277,7 +277,7 @@ static void test_every_bit_flipped(void **state)
     (void)state;
     for (int kind = 0; kind < ANY_KINDS; kind++) {
         const any_message m = example((any_kind)kind, 2);
-        orr_bytes payload = {0};
+        orr_message_bytes payload = {0};
         uint32_t refused = 0;
         assert_true(any_write(&payload, &m));
         for (size_t bit = 0; bit < 8 * payload.n; bit++) {
@@ -294,7 +294,7 @@ static void test_every_bit_flipped(void **state)
 }
 
 /* A payload of numbers, each eight bytes. */
-static void number(orr_bytes *to, uint64_t x)
+static void number(orr_message_bytes *to, uint64_t x)
 {
     for (int i = 0; i < 8; i++)
         assert_true(orr_array_push(to, (uint8_t)(x >> 8 * i)));
@@ -304,7 +304,7 @@ static void test_65_members(void **state)
 {
     (void)state;
     for (uint32_t n = ORR_TEAM_REPLICAS; n <= ORR_TEAM_REPLICAS + 1; n++) {
-        orr_bytes commit = {0}, record = {0};
+        orr_message_bytes commit = {0}, record = {0};
         any_message back;
         number(&commit, n);
         for (uint32_t i = 0; i < n; i++) {
@@ -332,7 +332,7 @@ static void test_65_members(void **state)
 static bool reads_back(const any_message *m)
 {
     any_message back;
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     assert_true(any_write(&payload, m));
     const bool reads = any_read(m->kind, payload.at, payload.n, &back);
     orr_array_done(&payload);
@@ -379,9 +379,9 @@ static void test_epochs_that_cannot_be(void **state)
 {
     (void)state;
     any_message m = example(ANY_EPOCH, 3), back;
-    orr_bytes payload = {0};
+    orr_message_bytes payload = {0};
     assert_true(any_write(&payload, &m));
-    orr_frame frame = {.epoch = 0, .step = 41, .bytes = (uint32_t)payload.n};
+    orr_net_frame frame = {.epoch = 0, .step = 41, .bytes = (uint32_t)payload.n};
     assert_false(orr_read_epoch(&frame, payload.at, &back.epoch)); /* epochs are counted from 1 */
     frame.epoch = 1;
     assert_true(orr_read_epoch(&frame, payload.at, &back.epoch));
@@ -438,7 +438,7 @@ static void test_another_version(void **state)
     for (size_t i = 0; i < 2; i++) {
         const any_message m = example(kinds[i], 1);
         any_message back;
-        orr_bytes payload = {0};
+        orr_message_bytes payload = {0};
         assert_true(any_write(&payload, &m));
         payload.at[0] = ORR_TEAM_VERSION + 1;
         assert_false(any_read(kinds[i], payload.at, payload.n, &back));
@@ -478,7 +478,7 @@ static void test_out_of_memory(void **state)
         bool ok = false;
         uint64_t nth = 1;
         for (; !ok && nth < 100; nth++) {
-            orr_bytes payload = {0};
+            orr_message_bytes payload = {0};
             orr_alloc_fail_from(nth);
             ok = any_write(&payload, &m);
             orr_alloc_fail_from(0);

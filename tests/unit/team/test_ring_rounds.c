@@ -30,7 +30,7 @@ static void post(bench *b)
 
 static void credit(bench *b, uint32_t partition, uint32_t taken)
 {
-    const orr_frame frame = {.kind = ORR_RING_CREDIT,
+    const orr_net_frame frame = {.kind = ORR_RING_CREDIT,
                              .lane = ORR_RING_LEFTWARD,
                              .epoch = 5,
                              .step = 3,
@@ -65,9 +65,9 @@ static void end(bench *b)
 }
 
 /* What the left neighbour sends in this turn of a partition. */
-static orr_frame turn_of(uint32_t partition, uint32_t turn)
+static orr_net_frame turn_of(uint32_t partition, uint32_t turn)
 {
-    return (orr_frame){.kind = ORR_RING_CHUNK,
+    return (orr_net_frame){.kind = ORR_RING_CHUNK,
                        .epoch = 5,
                        .step = 3,
                        .partition = partition,
@@ -83,7 +83,7 @@ static void give(bench *b, uint32_t partition, uint32_t turn)
     float numbers[16];
     for (int i = 0; i < 16; i++)
         numbers[i] = 1000;
-    const orr_frame frame = turn_of(partition, turn);
+    const orr_net_frame frame = turn_of(partition, turn);
     hand_give(&b->hand, LEFT, &frame, numbers);
 }
 
@@ -119,7 +119,7 @@ static void a_ring_of_two(void **state)
 }
 
 /* A frame that cannot be is never placed or taken, and ends the attempt. */
-static void hostile(uint32_t turns, orr_conn conn, const orr_frame *frame)
+static void hostile(uint32_t turns, orr_conn conn, const orr_net_frame *frame)
 {
     bench b;
     float before[NUMBERS];
@@ -146,7 +146,7 @@ static void hostile(uint32_t turns, orr_conn conn, const orr_frame *frame)
 
 #define HOSTILE(turns, conn, ...)                                                                  \
     do {                                                                                           \
-        orr_frame x = turn_of(0, turns);                                                           \
+        orr_net_frame x = turn_of(0, turns);                                                           \
         __VA_ARGS__;                                                                               \
         hostile((turns), (conn), &x);                                                              \
     } while (0)
@@ -185,7 +185,7 @@ static void chunks_that_cannot_be(void **state)
 static void credits_that_cannot_be(void **state)
 {
     (void)state;
-    const orr_frame good = {.kind = ORR_RING_CREDIT,
+    const orr_net_frame good = {.kind = ORR_RING_CREDIT,
                             .lane = ORR_RING_LEFTWARD,
                             .epoch = 5,
                             .step = 3,
@@ -218,7 +218,7 @@ static void frames_of_other_times_are_dropped(void **state)
     (void)state;
     bench b;
     begin(&b);
-    orr_frame frame = turn_of(0, 0);
+    orr_net_frame frame = turn_of(0, 0);
     frame.epoch = 4;
     assert_ptr_equal(hand_give(&b.hand, LEFT, &frame, NULL), NULL);
     frame.epoch = 6;
@@ -269,7 +269,7 @@ static void no_more_than_a_window_is_under_way(void **state)
     credit(&b, 16, 0);
     assert_int_equal(hand_count(&b.hand, RIGHT, ORR_RING_CHUNK), 4);
     for (uint32_t taken = 1; taken < 4; taken++) {
-        orr_frame frame = turn_of(taken - 1, 0);
+        orr_net_frame frame = turn_of(taken - 1, 0);
         frame.bytes = 8;
         hand_give(&b.hand, LEFT, &frame, NULL);
         assert_int_equal(hand_count(&b.hand, RIGHT, ORR_RING_CHUNK), 4 + taken - 1);
@@ -290,7 +290,7 @@ static void credits_are_given_by_the_half_window(void **state)
     assert_int_equal(hand_count(&b.hand, LEFT, ORR_RING_CREDIT), 1);
     assert_int_equal(b.hand.sent[b.hand.n_sent - 1].frame.partition, 8);
     for (uint32_t i = 0; i < 8; i++) {
-        orr_frame frame = turn_of(i, 0);
+        orr_net_frame frame = turn_of(i, 0);
         frame.bytes = 8;
         hand_give(&b.hand, LEFT, &frame, NULL);
     }
@@ -312,7 +312,7 @@ static void strangers(void **state)
     hand_hello(hand, 105, 5, 99, 0);
     for (orr_conn conn = 101; conn <= 105; conn++)
         assert_true(hand_is_closed(hand, conn));
-    const orr_frame chunk = turn_of(0, 0);
+    const orr_net_frame chunk = turn_of(0, 0);
     hand->user->accepted(hand->user->ctx, 106);
     assert_ptr_equal(hand_give(hand, 106, &chunk, NULL), NULL);
     assert_true(hand_is_closed(hand, 106));
@@ -379,7 +379,7 @@ static void places(void **state)
         orr_alloc_count();
         credit(&b, 1, 0);
         for (uint32_t turn = 0; turn < 2; turn++) {
-            orr_frame frame = turn_of(0, turn);
+            orr_net_frame frame = turn_of(0, turn);
             frame.bytes = sizeof theirs;
             char *place = hand.user->place(ring, LEFT, &frame);
             assert_non_null(place);

@@ -16,9 +16,9 @@
  * is written "4 after 5: a=15 b=16 c~"           contributors with their slots, ~ heals "4 after 5
  * carries 9 {15,16}: a b~" of the sums with digest 9 */
 typedef struct situation {
-    orr_memory memory;
-    orr_report reports[ORR_TEAM_REPLICAS + 1];
-    orr_candidate candidates[ORR_TEAM_REPLICAS + 1];
+    orr_membership memory;
+    orr_member_report reports[ORR_TEAM_REPLICAS + 1];
+    orr_epoch_candidate candidates[ORR_TEAM_REPLICAS + 1];
     uint32_t n;
     orr_epoch epoch;
     char why[ORR_TEAM_WHY], text[400];
@@ -62,11 +62,11 @@ static void begin_anew(situation *s, const char *names, bool lost)
 }
 
 /* A member of the last epoch, as it stands after step 5. */
-static orr_report *comes(situation *s, char name)
+static orr_member_report *comes(situation *s, char name)
 {
-    orr_report *r = &s->reports[s->n];
+    orr_member_report *r = &s->reports[s->n];
     const orr_roll *members = &s->memory.record.members;
-    *r = (orr_report){.id = id_of(name, 1),
+    *r = (orr_member_report){.id = id_of(name, 1),
                       .step = STEP,
                       .known = STEP,
                       .known_epoch = LAST,
@@ -82,7 +82,7 @@ static orr_report *comes(situation *s, char name)
 }
 
 /* It has the sums of step 6, of a's, b's and c's data. */
-static orr_report *prepared(orr_report *r, uint64_t digest)
+static orr_member_report *prepared(orr_member_report *r, uint64_t digest)
 {
     r->prepared = true;
     r->digest = digest;
@@ -93,16 +93,16 @@ static orr_report *prepared(orr_report *r, uint64_t digest)
 }
 
 /* Without a state: it heals. */
-static orr_report *heals(orr_report *r)
+static orr_member_report *heals(orr_member_report *r)
 {
     r->step = r->slot = ORR_TEAM_NEVER;
     return r;
 }
 
 /* As of a checkpoint: it was in no epoch. */
-static orr_report *fresh(orr_report *r, uint64_t step, uint64_t life)
+static orr_member_report *fresh(orr_member_report *r, uint64_t step, uint64_t life)
 {
-    *r = (orr_report){.id = r->id,
+    *r = (orr_member_report){.id = r->id,
                       .step = step,
                       .known = step,
                       .slot = ORR_TEAM_NEVER,
@@ -140,7 +140,7 @@ static void decides(situation *s, const char *expected)
 {
     orr_memory_refresh(&s->memory, s->candidates, s->n);
     for (uint32_t turn = 0; turn < s->n; turn++) {
-        const orr_candidate first = s->candidates[0];
+        const orr_epoch_candidate first = s->candidates[0];
         if (orr_roster_decide(&s->memory, s->candidates, s->n, &s->epoch, s->why))
             describe(s);
         else
@@ -187,7 +187,7 @@ static void test_the_smallest_that_came_back_is_given_first(void **state)
     (void)state;
     begin(&s, "abc");
     for (int i = 0; i < 3; i++) {
-        orr_report *r = comes(&s, "abc"[i]);
+        orr_member_report *r = comes(&s, "abc"[i]);
         r->data = (orr_team_data){.next = 15, .returned = {4, 9}, .n = 2, .epoch = LAST};
         r->slot = ORR_TEAM_NEVER;
     }
@@ -339,7 +339,7 @@ static void test_what_is_carried_is_carried_on(void **state)
 {
     (void)state;
     begin(&s, "abc");
-    orr_report *r = prepared(comes(&s, 'a'), SUMS);
+    orr_member_report *r = prepared(comes(&s, 'a'), SUMS);
     r->carried = true;
     comes(&s, 'b');
     decides(&s, "4 after 5 carries 9 {15,16,17}: a b~");
@@ -352,7 +352,7 @@ static void test_behind_only_sums_of_the_committing_epoch_count(void **state)
 {
     (void)state;
     begin(&s, "abc");
-    orr_report *r = prepared(comes(&s, 'a'), SUMS);
+    orr_member_report *r = prepared(comes(&s, 'a'), SUMS);
     r->step = r->known = STEP - 1;
     r->data.epoch = 2;
     decides(&s, "4 after 4 carries 9 {15,16,17}: a");
@@ -364,7 +364,7 @@ static void test_behind_by_two_steps_it_halts(void **state)
 {
     (void)state;
     begin(&s, "abc");
-    orr_report *r = prepared(comes(&s, 'a'), SUMS);
+    orr_member_report *r = prepared(comes(&s, 'a'), SUMS);
     r->step = r->known = STEP - 2;
     halts(&s, "is not here");
 }
@@ -401,7 +401,7 @@ static void test_who_is_prepared_for_what_was_committed_contributes(void **state
     (void)state;
     begin(&s, "ab");
     comes(&s, 'a');
-    orr_report *r = prepared(comes(&s, 'b'), SUMS);
+    orr_member_report *r = prepared(comes(&s, 'b'), SUMS);
     r->step = r->known = STEP - 1;
     r->data.epoch = 2;
     decides(&s, "4 after 5: a=15 b=16");
@@ -433,7 +433,7 @@ static void test_a_first_epoch(void **state)
 {
     (void)state;
     memset(&s, 0, sizeof s);
-    s.memory = (orr_memory){.lost = true, .anew = true};
+    s.memory = (orr_membership){.lost = true, .anew = true};
     for (int i = 2; i >= 0; i--)
         fresh(comes(&s, "abc"[i]), 0, 1);
     decides(&s, "1 after 0: a=0 b=1 c=2");

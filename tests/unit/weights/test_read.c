@@ -129,7 +129,7 @@ static void tables_are_read(void **state)
 
 static const void *row_at(const orr_rows *rows, int64_t i)
 {
-    const orr_row_piece *p = rows->pieces;
+    const orr_row_piece *p = rows->segments;
     while (i >= p->first + p->count)
         p++;
     return (const char *)p->data + (i - p->first) * rows->row_bytes;
@@ -146,7 +146,7 @@ static void must_agree(const opened *o, const orr_weight_key *key, const orr_typ
     float *row = orr_arena_array(o->arena, float, (size_t)rows.columns);
     const int64_t n = orr_type_elements(type) / rows.columns;
     const int64_t width = type->dim[type->rank - 1];
-    const orr_row_piece *last = &rows.pieces[rows.n_pieces - 1];
+    const orr_row_piece *last = &rows.segments[rows.n_segments - 1];
     assert_int_equal(last->first + last->count, n);
     assert_int_equal(rows.row_bytes,
                      orr_row_format_bytes((orr_row_format)rows.format, rows.columns));
@@ -213,13 +213,13 @@ static void weights_stay_in_the_file(void **state)
     orr_rows rows;
     assert_int_equal(orr_weights_rows(o.weights, o.model, &key, o.arena, &rows, NULL), ORR_OK);
     assert_int_equal(rows.format, ORR_ROWS_BF16);
-    assert_int_equal(rows.n_pieces, 6);
-    assert_ptr_equal(rows.pieces[0].data, q->data);
-    assert_ptr_equal(rows.pieces[3].data, (const char *)q->data + 32 * 128);
-    assert_int_equal(rows.pieces[3].first, 64);
+    assert_int_equal(rows.n_segments, 6);
+    assert_ptr_equal(rows.segments[0].data, q->data);
+    assert_ptr_equal(rows.segments[3].data, (const char *)q->data + 32 * 128);
+    assert_int_equal(rows.segments[3].first, 64);
     assert_int_equal(orr_weights_rows(o.weights, o.model, &up, o.arena, &rows, NULL), ORR_OK);
-    assert_true(rows.n_pieces <= 2);
-    assert_ptr_equal(rows.pieces[0].data, gate->data);
+    assert_true(rows.n_segments <= 2);
+    assert_ptr_equal(rows.segments[0].data, gate->data);
     close_it(&o);
 }
 

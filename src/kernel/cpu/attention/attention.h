@@ -5,11 +5,11 @@
 #include "kernel/cpu/attention/blocks.h"
 
 /* Attention that writes its probabilities: see attention_plain.c. */
-orr_status orr_attention_plain(const orr_heads *h, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_attention_plain(const orr_attention_problem *h, orr_error *err) ORR_MUST_CHECK;
 
 /* Products of a block of rows with the keys [key, key + n), (n, lanes); `q` from
  * orr_heads_read_lanes(), `packed`: ORR_HEAD_ROOM. */
-void orr_attention_scores(const orr_heads *h, const orr_head_block *b, const float *q, int64_t key,
+void orr_attention_scores(const orr_attention_problem *h, const orr_head_block *b, const float *q, int64_t key,
                           int64_t n, float *packed, float *ret);
 
 /* Numbers of row i of a block from `key` on in a tensor (B, H, S, Skv). */
@@ -19,7 +19,7 @@ typedef struct orr_pair_row {
     int64_t stride; /* bytes from one key to the next    */
     int64_t index;  /* row-major, of the first           */
 } orr_pair_row;
-orr_pair_row orr_pair_row_of(const orr_heads *h, const orr_head_block *b, const orr_operand *pairs,
+orr_pair_row orr_pair_row_of(const orr_attention_problem *h, const orr_head_block *b, const orr_operand *pairs,
                              int64_t i, int64_t key);
 
 /* Dropout of attention draws number i, row-major in (B, H, S, Skv), so: kept with the probability 1

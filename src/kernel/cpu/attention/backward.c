@@ -20,7 +20,7 @@
 enum { PIECES = 16 };
 
 typedef struct backward {
-    const orr_heads *h;
+    const orr_attention_problem *h;
     orr_head_rows dy, y, dq, dk, dv;
     const orr_operand *logsumexp;                 /* with flash    */
     const orr_operand *probability, *mask, *left; /* without       */
@@ -37,13 +37,13 @@ typedef struct room {
     float minus[ORR_LANES], delta[ORR_LANES];
 } room;
 
-static void multiply(const orr_heads *h, const orr_product *p)
+static void multiply(const orr_attention_problem *h, const orr_block_product *p)
 {
     (h->pairs ? h->lanes->pair_product : h->lanes->product)(p);
 }
 
 /* Rows of whole vectors, zeros behind; pairs are of two rows. */
-static void read_rows(const orr_heads *h, const orr_head_rows *of, const orr_head_block *b,
+static void read_rows(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b,
                       int64_t wide, float *keys, float *to)
 {
     float *rows = h->pairs ? keys : to;
@@ -56,7 +56,7 @@ static void read_rows(const orr_heads *h, const orr_head_rows *of, const orr_hea
 /* delta = sum of dy y, by lanes; of what the probabilities are, the exponent. */
 static void read_kept(const backward *w, const orr_head_block *b, room *r)
 {
-    const orr_heads *h = w->h;
+    const orr_attention_problem *h = w->h;
     orr_heads_read_lanes(h, &w->dy, b, false, r->keys, r->dq);
     orr_heads_read_lanes(h, &w->y, b, false, r->keys, r->dy);
     memset(r->delta, 0, sizeof r->delta);
@@ -77,13 +77,13 @@ static void read_kept(const backward *w, const orr_head_block *b, room *r)
 /* Gradients of the probabilities, dy v', (n, lanes). */
 static void make_slopes(const backward *w, const orr_head_block *b, int64_t key, int64_t n, room *r)
 {
-    const orr_heads *h = w->h;
+    const orr_attention_problem *h = w->h;
     const int64_t columns = h->pairs ? (h->value_width + 1) / 2 : h->value_width;
     if (h->pairs)
         orr_keys_pairs_along(&h->v, b->sample, b->group, key, n, r->keys);
     else
         orr_keys_read(&h->v, b->sample, b->group, key, n, r->keys, columns);
-    multiply(h, &(orr_product){.a = r->keys,
+    multiply(h, &(orr_block_product){.a = r->keys,
                                .a_row = columns,
                                .a_step = 1,
                                .b = r->dy,
@@ -96,7 +96,7 @@ static void make_slopes(const backward *w, const orr_head_block *b, int64_t key,
 }
 
 /* Numbers of all rows from `key` on, with lanes. */
-static void read_pairs(const orr_heads *h, const orr_head_block *b, const orr_operand *of,
+static void read_pairs(const orr_attention_problem *h, const orr_head_block *b, const orr_operand *of,
                        int64_t key, int64_t n, float *rows, float *to)
 {
     memset(rows, 0, (size_t)(n * b->lanes) * sizeof(float));
@@ -111,7 +111,7 @@ static void read_pairs(const orr_heads *h, const orr_head_block *b, const orr_op
 static void read_weights(const backward *w, const orr_head_block *b, int64_t key, int64_t n,
                          room *r)
 {
-    const orr_heads *h = w->h;
+    const orr_attention_problem *h = w->h;
     make_slopes(w, b, key, n, r);
     if (w->mask != NULL) {
         const float grown = (float)(1 / (1 - h->call->args->value));
@@ -124,7 +124,7 @@ static void read_weights(const backward *w, const orr_head_block *b, int64_t key
 
 static void add_deltas(const backward *w, const orr_head_block *b, room *r)
 {
-    const orr_heads *h = w->h;
+    const orr_attention_problem *h = w->h;
     memset(r->delta, 0, sizeof r->delta);
     for (int64_t key = b->begin; key < b->end; key += h->block) {
         const int64_t n = b->end - key < h->block ? b->end - key : h->block;
@@ -138,7 +138,7 @@ static void add_deltas(const backward *w, const orr_head_block *b, room *r)
 static void make_weights(const backward *w, const orr_head_block *b, int64_t key, int64_t n,
                          room *r)
 {
-    const orr_heads *h = w->h;
+    const orr_attention_problem *h = w->h;
     if (w->probability != NULL) {
         read_weights(w, b, key, n, r);
         return;
@@ -146,14 +146,14 @@ static void make_weights(const backward *w, const orr_head_block *b, int64_t key
     make_slopes(w, b, key, n, r);
     orr_attention_scores(h, b, r->q, key, n, r->keys, r->weight);
     orr_heads_hide(h, b, key, n, r->weight, -INFINITY);
-    h->lanes->weigh(r->weight, n, b->lanes, h->scale * 1.44269504f, r->minus);
+    h->lanes->exp2_scaled(r->weight, n, b->lanes, h->scale * 1.44269504f, r->minus);
 }
 
 /* sums (n, wide) += x' rows, x (n, lanes) */
-static void add_to_keys(const orr_heads *h, const orr_head_block *b, const float *x, int64_t n,
+static void add_to_keys(const orr_attention_problem *h, const orr_head_block *b, const float *x, int64_t n,
                         const float *rows, float *sums, int64_t row, int64_t wide, float *pairs)
 {
-    orr_product p = {.a = x,
+    orr_block_product p = {.a = x,
                      .a_row = b->lanes,
                      .a_step = 1,
                      .b = rows,
@@ -174,10 +174,10 @@ static void add_to_keys(const orr_heads *h, const orr_head_block *b, const float
 }
 
 /* dq += k' ds */
-static void add_to_queries(const orr_heads *h, const orr_head_block *b, int64_t key, int64_t n,
+static void add_to_queries(const orr_attention_problem *h, const orr_head_block *b, int64_t key, int64_t n,
                            room *r)
 {
-    orr_product p = {.a = r->keys,
+    orr_block_product p = {.a = r->keys,
                      .a_row = 1,
                      .a_step = h->width,
                      .b = r->slope,
@@ -202,7 +202,7 @@ static void add_to_queries(const orr_heads *h, const orr_head_block *b, int64_t 
 static void use_keys(const backward *w, const orr_head_block *b, int64_t key, int64_t n,
                      float *sums, room *r)
 {
-    const orr_heads *h = w->h;
+    const orr_attention_problem *h = w->h;
     const int64_t wide = w->wide_k + w->wide_v;
     make_weights(w, b, key, n, r);
     h->lanes->slope(r->slope, r->weight, n, b->lanes, h->scale, r->delta);
@@ -216,7 +216,7 @@ static void use_keys(const backward *w, const orr_head_block *b, int64_t key, in
 
 static void use_block(const backward *w, const orr_head_block *b, float *sums, room *r)
 {
-    const orr_heads *h = w->h;
+    const orr_attention_problem *h = w->h;
     if (w->probability == NULL)
         read_kept(w, b, r);
     orr_heads_read_lanes(h, &h->q, b, h->pairs, r->keys, r->q);
@@ -236,7 +236,7 @@ static void run_piece(void *ctx, size_t i, int thread)
 {
     (void)thread;
     const backward *w = ctx;
-    const orr_heads *h = w->h;
+    const orr_attention_problem *h = w->h;
     const int64_t place = (int64_t)i / w->parts, part = (int64_t)i % w->parts;
     const int64_t numbers = h->keys * (w->wide_k + w->wide_v);
     float *sums = w->sums + (int64_t)i * numbers;
@@ -253,7 +253,7 @@ static void run_merge(void *ctx, size_t i, int thread)
 {
     (void)thread;
     const backward *w = ctx;
-    const orr_heads *h = w->h;
+    const orr_attention_problem *h = w->h;
     const int64_t blocks = (h->keys + ORR_LANES - 1) / ORR_LANES, wide = w->wide_k + w->wide_v;
     const int64_t place = (int64_t)i / blocks, key = (int64_t)i % blocks * ORR_LANES;
     const int64_t n = h->keys - key < ORR_LANES ? h->keys - key : ORR_LANES;
@@ -268,7 +268,7 @@ static void run_merge(void *ctx, size_t i, int thread)
     orr_keys_write(&w->dv, sample, group, key, n, sums + w->wide_k, wide);
 }
 
-static int64_t parts_of(const orr_heads *h)
+static int64_t parts_of(const orr_attention_problem *h)
 {
     const int64_t places = h->batch * h->groups;
     const int64_t wanted = places > 0 ? (PIECES + places - 1) / places : 1;
@@ -282,7 +282,7 @@ static int64_t whole_vectors(int64_t width)
 
 static size_t backward_workspace(const orr_kernel_call *call)
 {
-    orr_heads h;
+    orr_attention_problem h;
     orr_kernel_call shapes = *call;
     shapes.first = NULL;
     if (orr_heads_of(&shapes, 1, &h, NULL) != ORR_OK)
@@ -293,7 +293,7 @@ static size_t backward_workspace(const orr_kernel_call *call)
 
 static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
 {
-    orr_heads h;
+    orr_attention_problem h;
     ORR_TRY(orr_heads_of(call, 1, &h, err));
     const bool flash = call->args->flash, drops = !flash && call->args->value > 0;
     backward w = {.h = &h,

@@ -29,12 +29,12 @@ static bool is_bf16_row(const orr_head_rows *rows)
     return rows->dtype == ORR_DTYPE_BF16 && rows->column == 2;
 }
 
-int64_t orr_heads_first(const orr_heads *h, int64_t sample)
+int64_t orr_heads_first(const orr_attention_problem *h, int64_t sample)
 {
     return h->call->first != NULL ? h->call->first[sample] : h->call->args->offset;
 }
 
-int64_t orr_heads_keys(const orr_heads *h, int64_t sample)
+int64_t orr_heads_keys(const orr_attention_problem *h, int64_t sample)
 {
     if (h->call->first == NULL)
         return h->keys;
@@ -43,7 +43,7 @@ int64_t orr_heads_keys(const orr_heads *h, int64_t sample)
     return begin > 0 ? within(keys, h->keys) : keys;
 }
 
-static orr_status check(const orr_heads *h, orr_error *err)
+static orr_status check(const orr_attention_problem *h, orr_error *err)
 {
     if (h->width > ORR_HEAD_WIDTH || h->value_width > ORR_HEAD_WIDTH)
         return orr_fail(err, ORR_UNSUPPORTED, "attention: heads of %lld columns, more than %d",
@@ -60,10 +60,10 @@ static orr_status check(const orr_heads *h, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_heads_of(const orr_kernel_call *call, uint32_t first, orr_heads *ret, orr_error *err)
+orr_status orr_heads_of(const orr_kernel_call *call, uint32_t first, orr_attention_problem *ret, orr_error *err)
 {
     const orr_operand *q = &call->in[first], *k = q + 1, *v = q + 2;
-    orr_heads h = {
+    orr_attention_problem h = {
         .call = call,
         .lanes = orr_lanes_now(),
         .q = orr_head_rows_of(q),
@@ -91,7 +91,7 @@ orr_status orr_heads_of(const orr_kernel_call *call, uint32_t first, orr_heads *
 }
 
 /* The keys that a token of the sample sees. */
-static void seen(const orr_heads *h, int64_t sample, int64_t token, int64_t *least, int64_t *last)
+static void seen(const orr_attention_problem *h, int64_t sample, int64_t token, int64_t *least, int64_t *last)
 {
     const orr_op_args *args = h->call->args;
     const int64_t keys = orr_heads_keys(h, sample);
@@ -102,7 +102,7 @@ static void seen(const orr_heads *h, int64_t sample, int64_t token, int64_t *lea
         *least = within(position / args->window * args->window - args->begin, *last);
 }
 
-orr_head_block orr_heads_block(const orr_heads *h, int64_t sample, int64_t group, int64_t number)
+orr_head_block orr_heads_block(const orr_attention_problem *h, int64_t sample, int64_t group, int64_t number)
 {
     const int64_t row = number * h->block, left = h->rows - row;
     orr_head_block b = {.sample = sample, .group = group, .row = row, .begin = INT64_MAX};
@@ -119,7 +119,7 @@ orr_head_block orr_heads_block(const orr_heads *h, int64_t sample, int64_t group
     return b;
 }
 
-void orr_heads_hide(const orr_heads *h, const orr_head_block *b, int64_t key, int64_t n,
+void orr_heads_hide(const orr_attention_problem *h, const orr_head_block *b, int64_t key, int64_t n,
                     float *score, float hidden)
 {
     int32_t least[ORR_LANES], last[ORR_LANES];
@@ -130,24 +130,24 @@ void orr_heads_hide(const orr_heads *h, const orr_head_block *b, int64_t key, in
         whole = whole && least[i] == 0 && last[i] == n;
     }
     if (!whole)
-        h->lanes->hide(score, n, b->lanes, least, last, hidden);
+        h->lanes->mask_scores(score, n, b->lanes, least, last, hidden);
 }
 
-static char *row_of(const orr_heads *h, const orr_head_rows *of, const orr_head_block *b, int64_t i)
+static char *row_of(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b, int64_t i)
 {
     const int64_t r = b->row + i;
     return of->data + b->sample * of->sample + r / h->share * of->token +
            (b->group * h->share + r % h->share) * of->head;
 }
 
-void orr_heads_read(const orr_heads *h, const orr_head_rows *of, const orr_head_block *b, float *to,
+void orr_heads_read(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b, float *to,
                     int64_t to_row)
 {
     for (int64_t i = 0; i < b->n; i++)
         orr_strided_read(of->dtype, row_of(h, of, b, i), of->column, of->width, to + i * to_row);
 }
 
-void orr_heads_write(const orr_heads *h, const orr_head_rows *of, const orr_head_block *b,
+void orr_heads_write(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b,
                      const float *from, int64_t from_row)
 {
     for (int64_t i = 0; of->data != NULL && i < b->n; i++)
@@ -163,7 +163,7 @@ static void copy_pairs(const char *from, int64_t width, float *to)
     memcpy(to, from, (size_t)width * 2);
 }
 
-void orr_heads_read_lanes(const orr_heads *h, const orr_head_rows *of, const orr_head_block *b,
+void orr_heads_read_lanes(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b,
                           bool pairs, float *room, float *to)
 {
     const int64_t columns = pairs ? (of->width + 1) / 2 : of->width;

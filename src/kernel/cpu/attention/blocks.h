@@ -20,7 +20,7 @@ typedef struct orr_head_rows {
 /* Of an operand (B, S, H, W). */
 orr_head_rows orr_head_rows_of(const orr_operand *operand);
 
-typedef struct orr_heads {
+typedef struct orr_attention_problem {
     const orr_kernel_call *call;
     const orr_lanes *lanes;
     orr_head_rows q, k, v;
@@ -30,19 +30,19 @@ typedef struct orr_heads {
     int64_t blocks; /* of rows */
     float scale;    /* 1 / sqrt(D) */
     bool pairs;     /* of bf16, as they are in memory */
-} orr_heads;
+} orr_attention_problem;
 enum {
     ORR_HEAD_ROOM = 64 * 256, /* numbers of a block of rows in scratch */
     ORR_HEAD_WIDTH = 1024     /* the widest: blocks of 16              */
 };
 /* q, k, v are inputs `first` and the two after it. INVALID: a sample has more keys than there is
  * room; UNSUPPORTED: heads wider than ORR_HEAD_WIDTH. */
-orr_status orr_heads_of(const orr_kernel_call *call, uint32_t first, orr_heads *ret,
+orr_status orr_heads_of(const orr_kernel_call *call, uint32_t first, orr_attention_problem *ret,
                         orr_error *err) ORR_MUST_CHECK;
 
 /* Position of the sample's first query, and how many keys it has. */
-int64_t orr_heads_first(const orr_heads *h, int64_t sample);
-int64_t orr_heads_keys(const orr_heads *h, int64_t sample);
+int64_t orr_heads_first(const orr_attention_problem *h, int64_t sample);
+int64_t orr_heads_keys(const orr_attention_problem *h, int64_t sample);
 
 /* A block of `n` rows from `row` on; lanes: n rounded up to a whole vector; rows beyond n see what
  * the first one sees. The keys that any row sees lie in [begin, end). */
@@ -50,18 +50,18 @@ typedef struct orr_head_block {
     int64_t sample, group, row, n, lanes, begin, end;
     int64_t least[ORR_LANES], last[ORR_LANES]; /* keys that a lane sees: [least, last) */
 } orr_head_block;
-orr_head_block orr_heads_block(const orr_heads *h, int64_t sample, int64_t group, int64_t number);
+orr_head_block orr_heads_block(const orr_attention_problem *h, int64_t sample, int64_t group, int64_t number);
 /* The keys [key, key + n) of `score` that a lane does not see become `hidden`. */
-void orr_heads_hide(const orr_heads *h, const orr_head_block *b, int64_t key, int64_t n,
+void orr_heads_hide(const orr_attention_problem *h, const orr_head_block *b, int64_t key, int64_t n,
                     float *score, float hidden);
 
 /* Rows of a block, in fp32, `to_row` apart, and back. */
-void orr_heads_read(const orr_heads *h, const orr_head_rows *of, const orr_head_block *b, float *to,
+void orr_heads_read(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b, float *to,
                     int64_t to_row);
-void orr_heads_write(const orr_heads *h, const orr_head_rows *of, const orr_head_block *b,
+void orr_heads_write(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b,
                      const float *from, int64_t from_row);
 /* The same with lanes: (W, lanes); of pairs ((W + 1) / 2, lanes). `room`: ORR_HEAD_ROOM numbers. */
-void orr_heads_read_lanes(const orr_heads *h, const orr_head_rows *of, const orr_head_block *b,
+void orr_heads_read_lanes(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b,
                           bool pairs, float *room, float *to);
 
 /* Tokens [token, token + n) of a head of keys, in fp32, `to_row` apart, and back. */

@@ -19,7 +19,7 @@ enum {
 static const float LOWEST = -1e30f;
 
 typedef struct flash {
-    const orr_heads *h;
+    const orr_attention_problem *h;
     orr_head_rows y;
     const orr_operand *logsumexp;
     int64_t parts, part_keys;
@@ -33,7 +33,7 @@ typedef struct room {
     float most[ORR_LANES], sum[ORR_LANES], factor[ORR_LANES];
 } room;
 
-void orr_attention_scores(const orr_heads *h, const orr_head_block *b, const float *q, int64_t key,
+void orr_attention_scores(const orr_attention_problem *h, const orr_head_block *b, const float *q, int64_t key,
                           int64_t n, float *packed, float *ret)
 {
     const int64_t columns = h->pairs ? (h->width + 1) / 2 : h->width;
@@ -41,7 +41,7 @@ void orr_attention_scores(const orr_heads *h, const orr_head_block *b, const flo
         orr_keys_pairs_along(&h->k, b->sample, b->group, key, n, packed);
     else
         orr_keys_read(&h->k, b->sample, b->group, key, n, packed, columns);
-    const orr_product p = {.a = packed,
+    const orr_block_product p = {.a = packed,
                            .a_row = columns,
                            .a_step = 1,
                            .b = q,
@@ -55,9 +55,9 @@ void orr_attention_scores(const orr_heads *h, const orr_head_block *b, const flo
 }
 
 /* o += values' weights */
-static void add_values(const orr_heads *h, const orr_head_block *b, int64_t key, int64_t n, room *r)
+static void add_values(const orr_attention_problem *h, const orr_head_block *b, int64_t key, int64_t n, room *r)
 {
-    orr_product p = {.a = r->keys,
+    orr_block_product p = {.a = r->keys,
                      .a_row = 1,
                      .a_step = h->value_width,
                      .b_row = b->lanes,
@@ -80,7 +80,7 @@ static void add_values(const orr_heads *h, const orr_head_block *b, int64_t key,
     }
 }
 
-static void go_over_keys(const orr_heads *h, const orr_head_block *b, int64_t begin, int64_t end,
+static void go_over_keys(const orr_attention_problem *h, const orr_head_block *b, int64_t begin, int64_t end,
                          room *r)
 {
     for (int64_t i = 0; i < b->lanes; i++) {
@@ -101,7 +101,7 @@ static void go_over_keys(const orr_heads *h, const orr_head_block *b, int64_t be
                                      .scale = h->scale * 1.44269504f,
                                      .keys = n,
                                      .lanes = b->lanes};
-        if (h->lanes->soften(&soft))
+        if (h->lanes->online_softmax(&soft))
             h->lanes->scale(r->o, h->value_width, b->lanes, r->factor);
         add_values(h, b, key, n, r);
     }
@@ -109,7 +109,7 @@ static void go_over_keys(const orr_heads *h, const orr_head_block *b, int64_t be
 
 static void write_logsumexp(const flash *f, const orr_head_block *b, const room *r)
 {
-    const orr_heads *h = f->h;
+    const orr_attention_problem *h = f->h;
     const int64_t *stride = f->logsumexp->stride;
     float *to = f->logsumexp->data;
     for (int64_t i = 0; to != NULL && i < b->n; i++) {
@@ -122,7 +122,7 @@ static void write_logsumexp(const flash *f, const orr_head_block *b, const room 
 /* y = o / sum; of those that see no key zeros. */
 static void finish(const flash *f, const orr_head_block *b, room *r)
 {
-    const orr_heads *h = f->h;
+    const orr_attention_problem *h = f->h;
     write_logsumexp(f, b, r);
     for (int64_t i = 0; i < b->lanes; i++)
         r->factor[i] = r->sum[i] == 0 ? 0 : 1 / r->sum[i];
@@ -132,7 +132,7 @@ static void finish(const flash *f, const orr_head_block *b, room *r)
 }
 
 /* Late blocks of queries see most keys where there is a mask: they are first. */
-static orr_head_block block_of(const orr_heads *h, int64_t i)
+static orr_head_block block_of(const orr_attention_problem *h, int64_t i)
 {
     const int64_t both = h->batch * h->groups, place = i % both;
     return orr_heads_block(h, place / h->groups, place % h->groups, h->blocks - 1 - i / both);
@@ -148,7 +148,7 @@ static void run_block(void *ctx, size_t i, int thread)
     finish(f, &b, &r);
 }
 
-static int64_t kept_numbers(const orr_heads *h)
+static int64_t kept_numbers(const orr_attention_problem *h)
 {
     return (h->value_width + 2) * h->block;
 }
@@ -157,7 +157,7 @@ static void run_part(void *ctx, size_t i, int thread)
 {
     (void)thread;
     const flash *f = ctx;
-    const orr_heads *h = f->h;
+    const orr_attention_problem *h = f->h;
     const orr_head_block b = block_of(h, (int64_t)i / f->parts);
     const int64_t from = b.begin + (int64_t)i % f->parts * f->part_keys, to = from + f->part_keys;
     room r;
@@ -168,7 +168,7 @@ static void run_part(void *ctx, size_t i, int thread)
     memcpy(kept + 2 * h->block, r.o, sizeof(float) * (size_t)(b.lanes * h->value_width));
 }
 
-static void merge_part(const orr_heads *h, const orr_head_block *b, const float *kept, room *r)
+static void merge_part(const orr_attention_problem *h, const orr_head_block *b, const float *kept, room *r)
 {
     float other[ORR_LANES];
     for (int64_t i = 0; i < b->lanes; i++) {
@@ -198,7 +198,7 @@ static void run_merge(void *ctx, size_t i, int thread)
 }
 
 /* No more for fewer keys. */
-static int64_t parts_of(const orr_heads *h, int64_t keys)
+static int64_t parts_of(const orr_attention_problem *h, int64_t keys)
 {
     const int64_t pieces = h->batch * h->groups * h->blocks;
     const int64_t wanted = pieces > 0 && pieces < PIECES / 2 ? PIECES / pieces : 1;
@@ -208,7 +208,7 @@ static int64_t parts_of(const orr_heads *h, int64_t keys)
 
 static size_t attention_workspace(const orr_kernel_call *call)
 {
-    orr_heads h;
+    orr_attention_problem h;
     orr_kernel_call shapes = *call;
     shapes.first = NULL;
     if (!call->args->flash || orr_heads_of(&shapes, 0, &h, NULL) != ORR_OK ||
@@ -220,7 +220,7 @@ static size_t attention_workspace(const orr_kernel_call *call)
 
 static orr_status attention_run(const orr_kernel_call *call, orr_error *err)
 {
-    orr_heads h;
+    orr_attention_problem h;
     ORR_TRY(orr_heads_of(call, 0, &h, err));
     if (!call->args->flash)
         return orr_attention_plain(&h, err);

@@ -40,7 +40,7 @@ static orr_status cache_run(const orr_kernel_call *call, orr_error *err)
 const orr_kernel_seat orr_cpu_CACHE = {.run = cache_run};
 
 typedef struct tuning {
-    orr_walk walk; /* a row for each token and head */
+    orr_tensor_iter walk; /* a row for each token and head */
     const orr_kernel_call *call;
     int64_t tokens, heads, columns;
 } tuning;

@@ -12,7 +12,7 @@
  * and multiplied with the values as they were written. Scores of a block of queries are made twice:
  * for their sums, and for the probabilities. */
 typedef struct plain {
-    const orr_heads *h;
+    const orr_attention_problem *h;
     orr_head_rows y;
     const orr_operand *probability, *mask, *left; /* mask, left: NULL without dropout */
 } plain;
@@ -33,7 +33,7 @@ bool orr_attention_keeps(uint64_t seed, int64_t i, double dropped)
     return (double)drawn[i % 4] >= dropped * 4294967296.0;
 }
 
-orr_pair_row orr_pair_row_of(const orr_heads *h, const orr_head_block *b, const orr_operand *pairs,
+orr_pair_row orr_pair_row_of(const orr_attention_problem *h, const orr_head_block *b, const orr_operand *pairs,
                              int64_t i, int64_t key)
 {
     const orr_dtype dtype = (orr_dtype)pairs->type.dtype;
@@ -62,7 +62,7 @@ static void write_rounded(const orr_pair_row *to, int64_t n, float *values)
 static void drop_out(const plain *p, const orr_head_block *b, int64_t i, int64_t key, int64_t n,
                      float *row)
 {
-    const orr_heads *h = p->h;
+    const orr_attention_problem *h = p->h;
     const double dropped = h->call->args->value;
     const orr_pair_row mask = orr_pair_row_of(h, b, p->mask, i, key),
                        left = orr_pair_row_of(h, b, p->left, i, key);
@@ -76,7 +76,7 @@ static void drop_out(const plain *p, const orr_head_block *b, int64_t i, int64_t
     write_rounded(&left, n, row);
 }
 
-static void add_up(const orr_heads *h, const orr_head_block *b, room *r)
+static void add_up(const orr_attention_problem *h, const orr_head_block *b, room *r)
 {
     for (int64_t i = 0; i < b->lanes; i++) {
         r->most[i] = -1e30f;
@@ -86,7 +86,7 @@ static void add_up(const orr_heads *h, const orr_head_block *b, room *r)
         const int64_t n = b->end - key < h->block ? b->end - key : h->block;
         orr_attention_scores(h, b, r->q, key, n, r->keys, r->score);
         orr_heads_hide(h, b, key, n, r->score, -INFINITY);
-        (void)h->lanes->soften(&(orr_soft_block){.score = r->score,
+        (void)h->lanes->online_softmax(&(orr_soft_block){.score = r->score,
                                                  .most = r->most,
                                                  .sum = r->sum,
                                                  .factor = r->factor,
@@ -100,7 +100,7 @@ static void add_up(const orr_heads *h, const orr_head_block *b, room *r)
 }
 
 /* Probabilities of the keys [key, key + n) into row, (lanes, n); what is not seen: zeros. */
-static void make_rows(const orr_heads *h, const orr_head_block *b, int64_t key, int64_t n, room *r)
+static void make_rows(const orr_attention_problem *h, const orr_head_block *b, int64_t key, int64_t n, room *r)
 {
     if (key + n <= b->begin || key >= b->end) {
         memset(r->row, 0, (size_t)(n * b->lanes) * sizeof(float));
@@ -108,13 +108,13 @@ static void make_rows(const orr_heads *h, const orr_head_block *b, int64_t key, 
     }
     orr_attention_scores(h, b, r->q, key, n, r->keys, r->score);
     orr_heads_hide(h, b, key, n, r->score, -INFINITY);
-    h->lanes->weigh(r->score, n, b->lanes, h->scale * 1.44269504f, r->factor);
+    h->lanes->exp2_scaled(r->score, n, b->lanes, h->scale * 1.44269504f, r->factor);
     h->lanes->transpose(r->score, b->lanes, n, b->lanes, r->row, n);
 }
 
 static void use_keys(const plain *p, const orr_head_block *b, int64_t key, int64_t n, room *r)
 {
-    const orr_heads *h = p->h;
+    const orr_attention_problem *h = p->h;
     make_rows(h, b, key, n, r);
     for (int64_t i = 0; i < b->n; i++) {
         const orr_pair_row to = orr_pair_row_of(h, b, p->probability, i, key);
@@ -124,7 +124,7 @@ static void use_keys(const plain *p, const orr_head_block *b, int64_t key, int64
     }
     h->lanes->transpose(r->row, n, b->lanes, n, r->score, b->lanes);
     orr_keys_read(&h->v, b->sample, b->group, key, n, r->keys, h->value_width);
-    h->lanes->product(&(orr_product){.a = r->keys,
+    h->lanes->product(&(orr_block_product){.a = r->keys,
                                      .a_row = 1,
                                      .a_step = h->value_width,
                                      .b = r->score,
@@ -141,7 +141,7 @@ static void run_block(void *ctx, size_t i, int thread)
 {
     (void)thread;
     const plain *p = ctx;
-    const orr_heads *h = p->h;
+    const orr_attention_problem *h = p->h;
     const int64_t both = h->batch * h->groups, place = (int64_t)i % both;
     const orr_head_block b =
         orr_heads_block(h, place / h->groups, place % h->groups, (int64_t)i / both);
@@ -155,7 +155,7 @@ static void run_block(void *ctx, size_t i, int thread)
     orr_heads_write(h, &p->y, &b, r.keys, h->value_width);
 }
 
-orr_status orr_attention_plain(const orr_heads *h, orr_error *err)
+orr_status orr_attention_plain(const orr_attention_problem *h, orr_error *err)
 {
     (void)err;
     const orr_kernel_call *call = h->call;

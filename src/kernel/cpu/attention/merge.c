@@ -9,7 +9,7 @@
 enum { COLUMNS = 1024 };
 
 typedef struct merge {
-    orr_walk y, l; /* parts: first, second, merged; of l a row is one number */
+    orr_tensor_iter y, l; /* parts: first, second, merged; of l a row is one number */
     int64_t columns;
 } merge;
 

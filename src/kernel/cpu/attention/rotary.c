@@ -10,7 +10,7 @@
 enum { PAIRS = ORR_CHUNK / 2 }; /* turned at once */
 
 typedef struct rotary {
-    orr_walk walk; /* tokens, heads, columns */
+    orr_tensor_iter walk; /* tokens, heads, columns */
     const int64_t *first;
     int64_t offset, tokens, heads, pairs;
     int64_t side;      /* patches in a row of a picture, or 0 */

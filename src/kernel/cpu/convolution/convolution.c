@@ -136,7 +136,7 @@ static void convolve_block(const forward *f, int64_t block, float *room)
     for (int64_t tap = 0; tap < c->taps; tap += ORR_DEPTH) {
         const int64_t taps = c->taps - tap < ORR_DEPTH ? c->taps - tap : ORR_DEPTH;
         orr_convolution_gather(c, sample, first, n, tap, taps, met);
-        c->lanes->product(&(orr_product){.a = f->filters + tap,
+        c->lanes->product(&(orr_block_product){.a = f->filters + tap,
                                          .a_row = c->taps,
                                          .a_step = 1,
                                          .b = met,

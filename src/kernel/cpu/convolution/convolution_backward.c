@@ -85,7 +85,7 @@ static void input_block(const input *f, int64_t block, float *room)
         for (int64_t k = 0; k < c->filters; k += ORR_DEPTH) {
             const int64_t planes = c->filters - k < ORR_DEPTH ? c->filters - k : ORR_DEPTH;
             gather(c, sample, first, n, place, k, planes, met);
-            c->lanes->product(&(orr_product){.a = f->filters + place * c->channels * c->filters + k,
+            c->lanes->product(&(orr_block_product){.a = f->filters + place * c->channels * c->filters + k,
                                              .a_row = c->filters,
                                              .a_step = 1,
                                              .b = met,
@@ -160,7 +160,7 @@ static void add_pixels(const orr_convolution *c, int64_t sample, int64_t first, 
     memset(met + taps * BLOCK, 0, (size_t)((BLOCK - taps) * BLOCK) * sizeof *met);
     c->lanes->transpose(met, BLOCK, BLOCK, BLOCK, across, BLOCK);
     orr_planes_read(c->y, sample, k, filters, first, n, dy);
-    c->lanes->product(&(orr_product){.a = dy,
+    c->lanes->product(&(orr_block_product){.a = dy,
                                      .a_row = BLOCK,
                                      .a_step = 1,
                                      .b = across,

@@ -6,12 +6,12 @@
 /* Activations, and gated units, whose gate and up are two tensors or the halves of the rows of one.
  */
 
-static void unary_body(const void *ctx, const orr_span *span)
+static void unary_body(const void *ctx, const orr_element_span *span)
 {
     orr_row_unary *const *function = ctx;
     (*function)(span->in[0], span->n, span->out[0]);
 }
-static void binary_body(const void *ctx, const orr_span *span)
+static void binary_body(const void *ctx, const orr_element_span *span)
 {
     orr_row_binary *const *function = ctx;
     (*function)(span->in[0], span->in[1], span->n, span->out[0]);
@@ -26,7 +26,7 @@ static orr_status activation_run(const orr_kernel_call *call, orr_error *err)
                               : call->op == ORR_OP_RELU ? math->relu
                               : call->op == ORR_OP_SILU ? math->silu
                                                         : math->sigmoid;
-    orr_walk walk = orr_walk_over(&call->in[0].type);
+    orr_tensor_iter walk = orr_walk_over(&call->in[0].type);
     orr_walk_add(&walk, &call->in[0]);
     orr_walk_add(&walk, &call->out[0]);
     orr_each(&walk, 1, call->accumulate, unary_body, &function, call->workers);
@@ -47,7 +47,7 @@ static orr_status slope_run(const orr_kernel_call *call, orr_error *err)
                                : call->args->op == ORR_OP_RELU ? math->relu_slope
                                : call->args->op == ORR_OP_SILU ? math->silu_slope
                                                                : math->sigmoid_slope;
-    orr_walk walk = orr_walk_over(&call->in[0].type);
+    orr_tensor_iter walk = orr_walk_over(&call->in[0].type);
     orr_walk_add(&walk, &call->in[0]);
     orr_walk_add(&walk, &call->in[1]);
     orr_walk_add(&walk, &call->out[0]);
@@ -70,7 +70,7 @@ static orr_operand half_of(const orr_operand *whole, int64_t columns, bool secon
 }
 
 /* Gate and up, where they are; `first`: of the operands of which there are `n`. */
-static void add_gates(orr_walk *walk, const orr_operand *first, uint32_t n, int64_t columns)
+static void add_gates(orr_tensor_iter *walk, const orr_operand *first, uint32_t n, int64_t columns)
 {
     for (uint32_t k = 0; k < 2; k++) {
         const orr_operand part = n > 1 ? first[k] : half_of(first, columns, k == 1);
@@ -83,14 +83,14 @@ static orr_status swiglu_run(const orr_kernel_call *call, orr_error *err)
     (void)err;
     const orr_type *y = &call->out[0].type;
     orr_row_binary *function = orr_row_math_now()->swiglu;
-    orr_walk walk = orr_walk_over(y);
+    orr_tensor_iter walk = orr_walk_over(y);
     add_gates(&walk, &call->in[0], call->n_in, y->dim[y->rank - 1]);
     orr_walk_add(&walk, &call->out[0]);
     orr_each(&walk, 2, call->accumulate, binary_body, &function, call->workers);
     return ORR_OK;
 }
 
-static void swiglu_back_body(const void *ctx, const orr_span *span)
+static void swiglu_back_body(const void *ctx, const orr_element_span *span)
 {
     (void)ctx;
     orr_row_math_now()->swiglu_gradient(span->in[0], span->in[1], span->in[2], span->n,
@@ -102,7 +102,7 @@ static orr_status swiglu_back_run(const orr_kernel_call *call, orr_error *err)
     (void)err;
     const orr_type *dy = &call->in[0].type;
     const int64_t columns = dy->dim[dy->rank - 1];
-    orr_walk walk = orr_walk_over(dy);
+    orr_tensor_iter walk = orr_walk_over(dy);
     orr_walk_add(&walk, &call->in[0]);
     add_gates(&walk, &call->in[1], call->n_in - 1, columns);
     add_gates(&walk, &call->out[0], call->n_in - 1, columns);

@@ -6,12 +6,12 @@
 /* Arithmetic on elements. A bias, and what is repeated along a dim, is an operand whose stride
  * there is 0. */
 
-static void add_body(const void *ctx, const orr_span *span)
+static void add_body(const void *ctx, const orr_element_span *span)
 {
     (void)ctx;
     orr_row_math_now()->add(span->in[0], span->in[1], span->n, span->out[0]);
 }
-static void mul_body(const void *ctx, const orr_span *span)
+static void mul_body(const void *ctx, const orr_element_span *span)
 {
     (void)ctx;
     orr_row_math_now()->mul(span->in[0], span->in[1], span->n, span->out[0]);
@@ -20,7 +20,7 @@ static void mul_body(const void *ctx, const orr_span *span)
 static orr_status binary_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
-    orr_walk walk = orr_walk_over(&call->out[0].type);
+    orr_tensor_iter walk = orr_walk_over(&call->out[0].type);
     orr_walk_add(&walk, &call->in[0]);
     orr_walk_add(&walk, &call->in[1]);
     orr_walk_add(&walk, &call->out[0]);
@@ -33,7 +33,7 @@ const orr_kernel_seat orr_cpu_ADD = {.run = binary_run, .accumulates = true};
 const orr_kernel_seat orr_cpu_MUL = {.run = binary_run, .accumulates = true};
 const orr_kernel_seat orr_cpu_BIAS = {.run = binary_run, .accumulates = true};
 
-static void scale_body(const void *ctx, const orr_span *span)
+static void scale_body(const void *ctx, const orr_element_span *span)
 {
     const float *factor = ctx;
     orr_row_math_now()->scale(span->in[0], *factor, span->n, span->out[0]);
@@ -43,7 +43,7 @@ static orr_status scale_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
     const float factor = (float)call->args->value;
-    orr_walk walk = orr_walk_over(&call->in[0].type);
+    orr_tensor_iter walk = orr_walk_over(&call->in[0].type);
     orr_walk_add(&walk, &call->in[0]);
     orr_walk_add(&walk, &call->out[0]);
     orr_each(&walk, 1, call->accumulate, scale_body, &factor, call->workers);
@@ -52,7 +52,7 @@ static orr_status scale_run(const orr_kernel_call *call, orr_error *err)
 
 const orr_kernel_seat orr_cpu_SCALE = {.run = scale_run, .accumulates = true};
 
-static void fill_body(const void *ctx, const orr_span *span)
+static void fill_body(const void *ctx, const orr_element_span *span)
 {
     const float *value = ctx;
     orr_row_math_now()->fill(*value, span->n, span->out[0]);
@@ -62,7 +62,7 @@ static orr_status fill_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
     const float value = (float)call->args->value;
-    orr_walk walk = orr_walk_over(&call->out[0].type);
+    orr_tensor_iter walk = orr_walk_over(&call->out[0].type);
     orr_walk_add(&walk, &call->out[0]);
     orr_each(&walk, 0, call->accumulate, fill_body, &value, call->workers);
     return ORR_OK;

@@ -7,7 +7,7 @@
 
 /* Binary cross entropy of logits: few numbers, one for each sample. */
 
-static void loss_body(const void *ctx, const orr_span *span)
+static void loss_body(const void *ctx, const orr_element_span *span)
 {
     (void)ctx;
     for (int64_t i = 0; i < span->n; i++) {
@@ -16,7 +16,7 @@ static void loss_body(const void *ctx, const orr_span *span)
     }
 }
 
-static void gradient_body(const void *ctx, const orr_span *span)
+static void gradient_body(const void *ctx, const orr_element_span *span)
 {
     (void)ctx;
     for (int64_t i = 0; i < span->n; i++)
@@ -26,7 +26,7 @@ static void gradient_body(const void *ctx, const orr_span *span)
 static orr_status bce_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
-    orr_walk walk = orr_walk_over(&call->in[0].type);
+    orr_tensor_iter walk = orr_walk_over(&call->in[0].type);
     for (uint32_t k = 0; k < call->n_in; k++)
         orr_walk_add(&walk, &call->in[k]);
     orr_walk_add(&walk, &call->out[0]);

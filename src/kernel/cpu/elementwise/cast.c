@@ -45,7 +45,7 @@ static void put_integer(uint8_t dtype, int64_t value, char *at)
 
 static void cast_integers(void *ctx, int64_t begin, int64_t end)
 {
-    const orr_walk *walk = ctx;
+    const orr_tensor_iter *walk = ctx;
     orr_cursor cursor;
     orr_walk_to(walk, begin, &cursor);
     for (int64_t i = begin; i < end; i++, orr_walk_next(walk, &cursor)) {
@@ -60,7 +60,7 @@ static void cast_integers(void *ctx, int64_t begin, int64_t end)
 }
 
 /* To an integer: the fraction is cut off. */
-static void cut_body(const void *ctx, const orr_span *span)
+static void cut_body(const void *ctx, const orr_element_span *span)
 {
     (void)ctx;
     for (int64_t i = 0; i < span->n; i++)
@@ -70,7 +70,7 @@ static void cut_body(const void *ctx, const orr_span *span)
 static orr_status cast_run(const orr_kernel_call *call, orr_error *err)
 {
     const orr_operand *x = &call->in[0], *y = &call->out[0];
-    orr_walk walk = orr_walk_over(&x->type);
+    orr_tensor_iter walk = orr_walk_over(&x->type);
     if (y->data == NULL)
         return ORR_OK;
     orr_walk_add(&walk, x);

@@ -9,7 +9,7 @@
  * largest so far and the sum of exponentials below it; the backward pass makes exp(logit - lse)
  * anew. A target that is not in this slice of the vocabulary, or in none, picks nothing. */
 typedef struct cross_entropy {
-    orr_walk walk;
+    orr_tensor_iter walk;
     orr_indices targets;
     uint32_t loss, lse, lses, pick, sum; /* parts; logits are 0 */
     int64_t begin, columns, rows;
@@ -49,7 +49,7 @@ static double lse_of_row(const cross_entropy *c, const orr_cursor *cursor)
 /* Over the slices' lses of a row. */
 static double lse_of_slices(const cross_entropy *c, int64_t row)
 {
-    orr_walk walk = orr_walk_over(&c->gathered->type);
+    orr_tensor_iter walk = orr_walk_over(&c->gathered->type);
     orr_cursor cursor;
     double most = -INFINITY, sum = 0;
     orr_walk_add(&walk, c->gathered);

@@ -27,13 +27,13 @@ static void apply(const float *x, const float *mask, float factor, int64_t n, fl
     math->scale(y, factor, n, y);
 }
 
-static void draw_body(const void *ctx, const orr_span *span)
+static void draw_body(const void *ctx, const orr_element_span *span)
 {
     const dropout *d = ctx;
     draw_mask(d, span->index, span->n, span->out[1]);
     apply(span->in[0], span->out[1], d->factor, span->n, span->out[0]);
 }
-static void apply_body(const void *ctx, const orr_span *span)
+static void apply_body(const void *ctx, const orr_element_span *span)
 {
     const dropout *d = ctx;
     apply(span->in[0], span->in[1], d->factor, span->n, span->out[0]);
@@ -47,7 +47,7 @@ static orr_status dropout_run(const orr_kernel_call *call, orr_error *err)
                        .least = (uint32_t)(drop * 0x1p32),
                        .factor = (float)(1 / (1 - drop))};
     const bool given = call->n_in == 2;
-    orr_walk walk = orr_walk_over(&call->in[0].type);
+    orr_tensor_iter walk = orr_walk_over(&call->in[0].type);
     for (uint32_t k = 0; k < call->n_in; k++)
         orr_walk_add(&walk, &call->in[k]);
     orr_walk_add(&walk, &call->out[0]);

@@ -8,7 +8,7 @@
 /* Forward norms, a row at a time: while it lies in the first cache it is read again for what the
  * first look has told. Sums of chunks are added up in double precision. */
 typedef struct norms {
-    orr_walk walk;
+    orr_tensor_iter walk;
     uint32_t w, b, y, m, r; /* parts; x is 0 */
     double epsilon;
 } norms;

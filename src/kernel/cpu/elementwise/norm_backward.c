@@ -13,7 +13,7 @@ enum { PARTS_MAX = 32, ROWS_LEAST = 16, DY = 0, X = 1 };
 enum { CHUNK = 4 * ORR_CHUNK }; /* rows are longer than other chunks: read once if they fit */
 
 typedef struct norm_back {
-    orr_walk walk;
+    orr_tensor_iter walk;
     uint32_t m, r, w, dx; /* parts of the walk */
     bool centred, weighed;
     float *sums; /* shape (parts, columns); NULL: dw is not wanted */
@@ -101,7 +101,7 @@ static void add_parts(void *ctx, int64_t begin, int64_t end)
     float *sum = b->sums + begin;
     float old[ORR_CHUNK];
     const orr_cursor start = {.at = {0}};
-    orr_walk walk = orr_walk_over(&b->dw->type);
+    orr_tensor_iter walk = orr_walk_over(&b->dw->type);
     orr_walk_add(&walk, b->dw);
     for (int64_t p = 1; p < b->parts; p++)
         orr_row_math_now()->add(sum, sum + p * b->columns, end - begin, sum);

@@ -17,7 +17,7 @@ static orr_status check_update(const orr_kernel_call *call, const char *name, or
 
 /* A state is read as an input and written as an output; both are the same bytes, and in fp32 the
  * same pointer. */
-static void carry(const orr_span *span, uint32_t in, uint32_t out)
+static void carry(const orr_element_span *span, uint32_t in, uint32_t out)
 {
     if (span->out[out] != span->in[in])
         memcpy(span->out[out], span->in[in], (size_t)span->n * sizeof(float));
@@ -26,7 +26,7 @@ static void carry(const orr_span *span, uint32_t in, uint32_t out)
 /* p = p (1 - rate decay) - rate m^ / (sqrt(v^) + epsilon), with m^ = m / (1 - beta1^t), v^ = v / (1
  * - beta2^t): Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, the decay times the rate. */
 enum { PARAM, GRAD, MEAN, SQUARE };
-static void adamw_body(const void *ctx, const orr_span *span)
+static void adamw_body(const void *ctx, const orr_element_span *span)
 {
     carry(span, PARAM, 0);
     carry(span, MEAN, 1);
@@ -34,7 +34,7 @@ static void adamw_body(const void *ctx, const orr_span *span)
     orr_row_math_now()->adamw(ctx, span->in[GRAD], span->n, span->out[0], span->out[1],
                               span->out[2]);
 }
-static void adamw_copy_body(const void *ctx, const orr_span *span)
+static void adamw_copy_body(const void *ctx, const orr_element_span *span)
 {
     adamw_body(ctx, span);
     memcpy(span->out[3], span->out[0], (size_t)span->n * sizeof(float));
@@ -54,7 +54,7 @@ static orr_status adamw_run(const orr_kernel_call *call, orr_error *err)
         .root = (float)(1 / sqrt(1 - pow(u->beta2, step))),
         .epsilon = (float)u->epsilon,
     };
-    orr_walk walk = orr_walk_over(&call->in[0].type);
+    orr_tensor_iter walk = orr_walk_over(&call->in[0].type);
     for (uint32_t k = PARAM; k <= SQUARE; k++)
         orr_walk_add(&walk, &call->in[k]);
     for (uint32_t k = PARAM; k < call->n_in; k++)
@@ -68,14 +68,14 @@ static orr_status adamw_run(const orr_kernel_call *call, orr_error *err)
 const orr_kernel_seat orr_cpu_ADAMW = {.run = adamw_run};
 
 /* v = momentum v + g + decay p; p = p - rate v; without a state, v is that sum alone. */
-static void sgd_body(const void *ctx, const orr_span *span)
+static void sgd_body(const void *ctx, const orr_element_span *span)
 {
     const orr_update *u = ctx;
     carry(span, PARAM, 0);
     orr_row_math_now()->sgd(span->in[GRAD], (float)u->gradient_scale, (float)u->decay, 0,
                             (float)u->rate, span->n, span->out[0], NULL);
 }
-static void sgd_momentum_body(const void *ctx, const orr_span *span)
+static void sgd_momentum_body(const void *ctx, const orr_element_span *span)
 {
     const orr_update *u = ctx;
     carry(span, PARAM, 0);
@@ -89,7 +89,7 @@ static orr_status sgd_run(const orr_kernel_call *call, orr_error *err)
 {
     ORR_TRY(check_update(call, "sgd", err));
     const bool momentum = call->n_in > 2;
-    orr_walk walk = orr_walk_over(&call->in[0].type);
+    orr_tensor_iter walk = orr_walk_over(&call->in[0].type);
     for (uint32_t k = 0; k < call->n_in; k++)
         orr_walk_add(&walk, &call->in[k]);
     orr_walk_add(&walk, &call->in[PARAM]);

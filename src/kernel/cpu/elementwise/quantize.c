@@ -20,7 +20,7 @@ static float largest_of(uint8_t dtype)
 
 typedef struct quantizing {
     const orr_operand *x, *q, *scale; /* x: what is wide */
-    orr_walk walk;                    /* rows of x */
+    orr_tensor_iter walk;                    /* rows of x */
     int64_t columns, block, blocks;   /* blocks: of a row */
     float whole;                      /* the scale of all; 0: blocks have theirs */
     float *sizes;                     /* largest of each piece */

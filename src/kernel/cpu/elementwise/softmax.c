@@ -8,7 +8,7 @@
 /* Softmax of rows. Exponentials are written once, then divided by their sum; what a mask hides is
  * 0. A row that sees nothing is all 0. */
 typedef struct softmax {
-    orr_walk walk; /* not merged: rows count queries */
+    orr_tensor_iter walk; /* not merged: rows count queries */
     const orr_op_args *args;
     const int64_t *first;
     int64_t columns, queries, samples_rows; /* rows of a sample */

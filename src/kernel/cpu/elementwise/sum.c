@@ -55,12 +55,12 @@ static summing shape_of(const orr_kernel_call *call)
 }
 
 /* A row of x as a walk of one part. */
-static orr_walk row_of(const summing *s, int64_t kept, int64_t summed)
+static orr_tensor_iter row_of(const summing *s, int64_t kept, int64_t summed)
 {
     const int64_t bytes = (int64_t)orr_dtype_bytes((orr_dtype)s->x->type.dtype);
     const int64_t at = offset_of(s->n_kept, s->kept_dim, s->kept_stride, kept) +
                        offset_of(s->n_summed, s->summed_dim, s->summed_stride, summed);
-    return (orr_walk){.rank = 1,
+    return (orr_tensor_iter){.rank = 1,
                       .dim = {s->along > s->columns ? s->along : s->columns},
                       .n = 1,
                       .part = {{.data = (char *)s->x->data + at * bytes,
@@ -76,7 +76,7 @@ static void sum_columns(const summing *s, int64_t kept, int64_t part, int64_t fr
     float *sum = s->sums + (part * s->kept + kept) * s->columns + from;
     memset(sum, 0, (size_t)n * sizeof *sum);
     for (int64_t i = s->summed * part / s->parts; i < s->summed * (part + 1) / s->parts; i++) {
-        const orr_walk row = row_of(s, kept, i);
+        const orr_tensor_iter row = row_of(s, kept, i);
         for (int64_t at = 0, some; at < n; at += some) {
             some = n - at < ORR_CHUNK ? n - at : ORR_CHUNK;
             orr_row_math_now()->add(
@@ -91,7 +91,7 @@ static void sum_rows(const summing *s, int64_t kept, int64_t part)
     const orr_cursor start = {.at = {0}};
     double sum = 0;
     for (int64_t i = s->summed * part / s->parts; i < s->summed * (part + 1) / s->parts; i++) {
-        const orr_walk row = row_of(s, kept, i);
+        const orr_tensor_iter row = row_of(s, kept, i);
         for (int64_t from = 0, n; from < s->along; from += n) {
             n = s->along - from < ORR_CHUNK ? s->along - from : ORR_CHUNK;
             sum +=
@@ -128,7 +128,7 @@ static orr_status sum_run(const orr_kernel_call *call, orr_error *err)
                    call->workers);
     for (int64_t p = 1; p < s.parts; p++)
         orr_row_math_now()->add(s.sums, s.sums + p * made, made, s.sums);
-    orr_walk walk = orr_walk_over(&s.y->type);
+    orr_tensor_iter walk = orr_walk_over(&s.y->type);
     orr_operand sums = {.type = s.y->type, .data = s.sums};
     sums.type.dtype = ORR_DTYPE_FP32;
     orr_operand_contiguous(&sums.type, sums.stride);

@@ -19,17 +19,17 @@ static int format_of(orr_dtype dtype)
     }
 }
 
-orr_status orr_table_of(const orr_operand *operand, const char *op, orr_table *ret, orr_error *err)
+orr_status orr_table_of(const orr_operand *operand, const char *op, orr_embedding_table *ret, orr_error *err)
 {
     const orr_dtype dtype = (orr_dtype)operand->type.dtype;
-    *ret = (orr_table){
+    *ret = (orr_embedding_table){
         .base = operand->data, .rows = operand->type.dim[0], .columns = operand->type.dim[1]};
     if (operand->rows != NULL) {
-        const orr_rows *pieces = operand->rows;
-        ret->base = pieces->n_pieces == 1 ? (char *)pieces->pieces[0].data : NULL;
-        ret->pieces = pieces;
-        ret->row_bytes = pieces->row_bytes;
-        ret->format = (orr_row_format)pieces->format;
+        const orr_rows *segments = operand->rows;
+        ret->base = segments->n_segments == 1 ? (char *)segments->segments[0].data : NULL;
+        ret->segments = segments;
+        ret->row_bytes = segments->row_bytes;
+        ret->format = (orr_row_format)segments->format;
         return ORR_OK;
     }
     const int format = format_of(dtype);
@@ -104,7 +104,7 @@ orr_status orr_stray_check(const orr_stray *stray, const orr_indices *ids, int64
                     (long long)rows);
 }
 
-void orr_table_rows(const orr_table *table, const orr_indices *ids, int64_t from, int64_t n,
+void orr_table_rows(const orr_embedding_table *table, const orr_indices *ids, int64_t from, int64_t n,
                     orr_stray *stray, const char **ret)
 {
     const int64_t *wide = (const int64_t *)ids->of->data + from;
@@ -116,7 +116,7 @@ void orr_table_rows(const orr_table *table, const orr_indices *ids, int64_t from
             id = 0;
         }
         ret[i] = table->base != NULL ? table->base + id * table->row_bytes
-                                     : orr_row_at(table->pieces, id);
+                                     : orr_row_at(table->segments, id);
     }
 }
 

@@ -10,14 +10,14 @@
  * and sums of rows that lie anywhere. */
 
 /* A table (R, D) in one of orr_row_format. */
-typedef struct orr_table {
-    char *base; /* row 0; NULL: in pieces */
-    const orr_rows *pieces;
+typedef struct orr_embedding_table {
+    char *base; /* row 0; NULL: in segments */
+    const orr_rows *segments;
     int64_t rows, columns, row_bytes;
     orr_row_format format;
-} orr_table;
+} orr_embedding_table;
 /* UNSUPPORTED: a dtype that is no format of rows, or gaps between columns. */
-orr_status orr_table_of(const orr_operand *operand, const char *op, orr_table *ret,
+orr_status orr_table_of(const orr_operand *operand, const char *op, orr_embedding_table *ret,
                         orr_error *err) ORR_MUST_CHECK;
 
 /* Ids in the order of bags: those of bag b begin at its offset, or are `each`. */
@@ -43,7 +43,7 @@ orr_status orr_stray_check(const orr_stray *stray, const orr_indices *ids, int64
                            const char *op, orr_error *err) ORR_MUST_CHECK;
 
 /* Where the rows of ids [from, from + n) are; those of strays: row 0. */
-void orr_table_rows(const orr_table *table, const orr_indices *ids, int64_t from, int64_t n,
+void orr_table_rows(const orr_embedding_table *table, const orr_indices *ids, int64_t from, int64_t n,
                     orr_stray *stray, const char **ret);
 
 /* sum[j] += numbers of n rows, one after another. `more`: addresses behind the n that are fetched

@@ -10,8 +10,8 @@
 /* A row of a table for each id. Of a slice of the vocabulary (args.count) ids elsewhere give zeros;
  * of all of it they are an error. The table is a tensor, or rows of any format. */
 typedef struct lookup {
-    orr_walk y;              /* rows of y */
-    orr_walk table;          /* rows of the tensor */
+    orr_tensor_iter y;              /* rows of y */
+    orr_tensor_iter table;          /* rows of the tensor */
     const orr_rows *rows_of; /* or what it is otherwise */
     orr_indices ids;
     int64_t begin, rows, columns;
@@ -91,7 +91,7 @@ const orr_kernel_seat orr_cpu_EMBEDDING = {.run = embedding_run};
 /* Ids are sorted; then each row of the table adds up its gradients in their order, in fp32, and is
  * written once. Those of other slices are passed over. */
 typedef struct scatter {
-    orr_walk grad, table;
+    orr_tensor_iter grad, table;
     orr_indices ids;
     const uint32_t *order; /* of ids */
     int64_t begin, rows, columns;

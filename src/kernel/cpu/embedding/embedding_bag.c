@@ -9,11 +9,11 @@
 enum { AHEAD_ROOM = 512, COLUMNS = 1024 };
 
 typedef struct lookup {
-    orr_table table;
+    orr_embedding_table table;
     orr_bags bags;
     orr_stray stray;
     orr_rows_sum *sum;
-    orr_walk y;
+    orr_tensor_iter y;
 } lookup;
 
 /* Addresses of the rows of a piece of bags, some at a time. */

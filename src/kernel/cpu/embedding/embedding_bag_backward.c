@@ -15,7 +15,7 @@ enum { COLUMNS = 1024 };
 
 typedef struct spread {
     orr_bags bags;
-    orr_walk dy, rows;
+    orr_tensor_iter dy, rows;
     int64_t columns, row_bytes;
 } spread;
 
@@ -43,7 +43,7 @@ static void write_rows(const spread *s, int64_t begin, int64_t end, const float 
     if (begin >= end)
         return;
     orr_walk_to(&s->rows, begin, &cursor);
-    const orr_part *part = &s->rows.part[0];
+    const orr_tensor_iter_part *part = &s->rows.part[0];
     const orr_dtype dtype = (orr_dtype)part->dtype;
     char *to = part->data + cursor.offset[0];
     orr_strided_write(dtype, values, s->columns, orr_number_bytes(dtype), row);

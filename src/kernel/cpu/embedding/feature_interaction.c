@@ -53,7 +53,7 @@ static void multiply_pairs(const void *ctx, int64_t begin, int64_t end, float *r
     const interaction *a = ctx;
     float *x = room, *across = x + a->wide_f * a->wide_d, *all = across + a->wide_f * a->wide_d;
     const orr_dtype dtype = (orr_dtype)a->pairs->type.dtype;
-    const orr_product p = {.a = x,
+    const orr_block_product p = {.a = x,
                            .a_row = a->wide_d,
                            .a_step = 1,
                            .b = across,
@@ -77,7 +77,7 @@ static void multiply_gradients(const void *ctx, int64_t begin, int64_t end, floa
 {
     const interaction *a = ctx;
     float *x = room, *dx = x + a->wide_f * a->wide_d, *all = dx + a->wide_f * a->wide_d;
-    const orr_product p = {.a = all,
+    const orr_block_product p = {.a = all,
                            .a_row = a->wide_f,
                            .a_step = 1,
                            .b = x,

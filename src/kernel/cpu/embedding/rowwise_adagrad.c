@@ -19,7 +19,7 @@ enum { COLUMNS = 1024, PART = 256, AHEAD = 16 };
 
 typedef struct adagrad {
     orr_sparse sparse;
-    orr_table table, gradient; /* rows of the gradient: a table that is read by number */
+    orr_embedding_table table, gradient; /* rows of the gradient: a table that is read by number */
     int64_t each;              /* lookups of a row of the gradient                     */
     float *state;
     int64_t state_step;
@@ -112,7 +112,7 @@ static void update_range(void *ctx, size_t range, int thread)
 
 static orr_status check(const orr_kernel_call *call, const adagrad *a, int64_t ids, orr_error *err)
 {
-    if (a->table.columns > COLUMNS || a->table.pieces != NULL || a->gradient.pieces != NULL ||
+    if (a->table.columns > COLUMNS || a->table.segments != NULL || a->gradient.segments != NULL ||
         call->in[2].type.dtype != ORR_DTYPE_FP32)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "rowwise_adagrad: a table of numbers of up to %d columns and a state in "

@@ -55,7 +55,7 @@ static int64_t k_blocks_of(const cut *c, int64_t k)
     return k == 0 ? 1 : pieces_of(k, c->tiler->k_block);
 }
 
-static bool computes_in_bf16(const orr_product *p)
+static bool computes_in_bf16(const orr_gemm_problem *p)
 {
     const bool wide_rows = p->b.rows != NULL && (p->b.rows->format == ORR_ROWS_FP32 ||
                                                  p->b.rows->format == ORR_ROWS_FP16);
@@ -63,7 +63,7 @@ static bool computes_in_bf16(const orr_product *p)
 }
 
 /* Sums are made in place where they are fp32 side by side. */
-static bool sums_in_place(const orr_product *p)
+static bool sums_in_place(const orr_gemm_problem *p)
 {
     return p->c_dtype == ORR_DTYPE_FP32 && p->c_stride_n == 1;
 }
@@ -87,7 +87,7 @@ static size_t panels_bytes(const cut *c, int64_t n, int width)
 /* Blocks of one product, where one operand is packed for all. */
 static void cut_one(cut *c)
 {
-    const orr_product *p = &c->products->like;
+    const orr_gemm_problem *p = &c->products->like;
     const int rows = c->tiler->rows, columns = c->tiler->columns;
     const int64_t column_bytes = p->k * (4 / c->tiler->per_unit);
     const int64_t whole = SHARED_BYTES / (column_bytes > 0 ? column_bytes : 1);
@@ -104,7 +104,7 @@ static void cut_one(cut *c)
 
 static cut cut_of(const orr_products *products)
 {
-    const orr_product *p = &products->like;
+    const orr_gemm_problem *p = &products->like;
     cut c = {.products = products, .tiler = orr_tiler_of(computes_in_bf16(p))};
     const int rows = c.tiler->rows, columns = c.tiler->columns;
     c.k_blocks = k_blocks_of(&c, p->k);
@@ -145,7 +145,7 @@ static char *shared_panels(const cut *c, int64_t kb, int64_t i, int width, int64
 }
 
 typedef struct block {
-    orr_product p;
+    orr_gemm_problem p;
     int64_t m0, n_m, n0, n_n; /* rows and columns of c */
     char *a, *b, *scratch;
     float *sums;
@@ -175,13 +175,13 @@ static void multiply_panels(const cut *c, const block *b, const char *a_panels,
         }
 }
 
-static char *c_at(const orr_product *p, int64_t m, int64_t n)
+static char *c_at(const orr_gemm_problem *p, int64_t m, int64_t n)
 {
     const int64_t bytes = (int64_t)orr_dtype_bytes((orr_dtype)p->c_dtype);
     return (char *)p->c + (m * p->c_stride_m + n * p->c_stride_n) * bytes;
 }
 
-void orr_product_put(const orr_product *p, int64_t m, int64_t n0, int64_t n, float *sums)
+void orr_product_put(const orr_gemm_problem *p, int64_t m, int64_t n0, int64_t n, float *sums)
 {
     enum { RUN = 256 };
     float old[RUN];
@@ -248,7 +248,7 @@ typedef struct grid {
 
 static grid grid_of(const cut *c)
 {
-    const orr_product *p = &c->products->like;
+    const orr_gemm_problem *p = &c->products->like;
     grid g = {.m = c->shared == SHARE_A ? c->span_n : p->m,
               .n = c->shared == SHARE_B ? c->span_n : p->n};
     g.m_blocks = pieces_of(g.m, c->m_block);
@@ -291,7 +291,7 @@ static void pack_piece(void *ctx, size_t piece, int thread)
 {
     const cut *c = ctx;
     const orr_tiler *t = c->tiler;
-    orr_product p = c->products->like;
+    orr_gemm_problem p = c->products->like;
     if (c->products->at != NULL)
         c->products->at(c->products->ctx, 0, &p);
     const int width = c->shared == SHARE_A ? t->rows : t->columns;
@@ -321,7 +321,7 @@ static void run_span(cut *c, orr_workers *workers)
 void orr_gemm(const orr_products *products, void *workspace, orr_workers *workers)
 {
     cut c = cut_of(products);
-    const orr_product *p = &products->like;
+    const orr_gemm_problem *p = &products->like;
     if (p->m == 0 || p->n == 0)
         return;
     c.shared_at = workspace;

@@ -24,7 +24,7 @@ typedef struct orr_matrix {
     int64_t first_row; /* of rows: where i is 0 */
 } orr_matrix;
 
-typedef struct orr_product {
+typedef struct orr_gemm_problem {
     int64_t m, n, k;
     orr_matrix a, b;
     uint8_t c_dtype;
@@ -32,10 +32,10 @@ typedef struct orr_product {
     void *c;
     int64_t c_stride_m, c_stride_n;
     int64_t first_m; /* of a product among many: its first row in the column of all */
-} orr_product;
+} orr_gemm_problem;
 /* Sums (n) go to row m of c from column n0 on, added to what is there where that is asked for;
  * `sums` is changed. */
-void orr_product_put(const orr_product *p, int64_t m, int64_t n0, int64_t n, float *sums);
+void orr_product_put(const orr_gemm_problem *p, int64_t m, int64_t n0, int64_t n, float *sums);
 
 /* What a level of the CPU brings. Units: numbers of K that lie side by side, 1 fp32 or 2 bf16,
  * always 32 bits. Packed panels: (units of K, rows of the panel), zeros where there is no number.
@@ -82,11 +82,11 @@ void orr_pack(const orr_tiler *tiler, const orr_matrix *from, int width, int64_t
 /* Many products of the same shape (m and k: the largest of them); at(ctx, i, p) fills in what
  * differs for number i: places, and m or k where it is less. */
 typedef struct orr_products {
-    orr_product like;
+    orr_gemm_problem like;
     int64_t count;
     bool column; /* rows of all a are rows of like.a; then at() says which is the first of a product
                   */
-    void (*at)(const void *ctx, int64_t i, orr_product *p);
+    void (*at)(const void *ctx, int64_t i, orr_gemm_problem *p);
     const void *ctx;
 } orr_products;
 /* Results do not depend on the number of workers. */

@@ -56,7 +56,7 @@ static const void *further(const orr_operand *operand, int64_t i)
     return orr_element_at((orr_dtype)operand->type.dtype, operand->data, i * operand->stride[0]);
 }
 
-static void at_expert(const void *ctx, int64_t e, orr_product *p)
+static void at_expert(const void *ctx, int64_t e, orr_gemm_problem *p)
 {
     const grouped *g = ctx;
     const orr_kernel_call *call = g->call;
@@ -72,7 +72,7 @@ static void at_expert(const void *ctx, int64_t e, orr_product *p)
         p->b.data = further(w, e);
 }
 
-static void at_gradient(const void *ctx, int64_t e, orr_product *p)
+static void at_gradient(const void *ctx, int64_t e, orr_gemm_problem *p)
 {
     const grouped *g = ctx;
     const orr_kernel_call *call = g->call;

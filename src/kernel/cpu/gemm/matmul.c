@@ -51,7 +51,7 @@ orr_status orr_matmul_check_rows(const orr_operand *w, int64_t rows, int64_t col
     const orr_rows *r = w->rows;
     if (r == NULL)
         return ORR_OK;
-    const orr_row_piece *last = &r->pieces[r->n_pieces - 1];
+    const orr_row_piece *last = &r->segments[r->n_segments - 1];
     if (r->columns != columns || last->first + last->count != rows)
         return orr_fail(err, ORR_INVALID,
                         "matmul: weights of %lld rows of %lld numbers, where the product takes "
@@ -106,7 +106,7 @@ static const void *moved(const orr_operand *operand, const void *data, int64_t i
     return orr_element_at((orr_dtype)operand->type.dtype, data, offset_of(operand, i));
 }
 
-static void at(const void *ctx, int64_t i, orr_product *p)
+static void at(const void *ctx, int64_t i, orr_gemm_problem *p)
 {
     const batch *b = ctx;
     if (b->dims == 0)

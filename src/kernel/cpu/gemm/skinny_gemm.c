@@ -34,7 +34,7 @@ static orr_row_format format_of(const orr_matrix *b)
 
 bool orr_few_applies(const orr_products *products)
 {
-    const orr_product *p = &products->like;
+    const orr_gemm_problem *p = &products->like;
     const bool rows = p->b.rows != NULL || (p->b.stride_k == 1 && p->b.dtype != ORR_DTYPE_FP64);
     return products->column && rows && p->k > 0 &&
            p->m <= (products->count > 1
@@ -49,7 +49,7 @@ static size_t aligned(size_t bytes)
 
 static few few_of(const orr_products *products)
 {
-    const orr_product *p = &products->like;
+    const orr_gemm_problem *p = &products->like;
     few f = {.products = products, .format = format_of(&p->b)};
     f.dots = orr_dots_of(f.format, (orr_dtype)p->a.dtype);
     f.row_bytes = orr_row_format_bytes(f.format, p->k);
@@ -100,7 +100,7 @@ static int rows_at(const orr_matrix *b, int64_t i, int64_t end, const void **ret
 }
 
 /* Rows n0 .. n0 + n - 1 by up to 8 tokens. */
-static void make_sums(const few *f, const orr_product *p, int64_t n0, int64_t n, const char *tokens,
+static void make_sums(const few *f, const orr_gemm_problem *p, int64_t n0, int64_t n, const char *tokens,
                       int n_tokens, float sums[ORR_DOTS_TOKENS][PIECE_ROWS])
 {
     const void *rows[ORR_DOTS_ROWS];
@@ -116,7 +116,7 @@ static void make_piece(void *ctx, size_t piece, int thread)
     const orr_products *products = f->products;
     const int64_t n0 = (int64_t)piece % f->blocks * f->block;
     float sums[ORR_DOTS_TOKENS][PIECE_ROWS];
-    orr_product p = products->like;
+    orr_gemm_problem p = products->like;
     if (products->at != NULL)
         products->at(products->ctx, (int64_t)piece / f->blocks, &p);
     const int64_t n = p.n - n0 < f->block ? p.n - n0 : f->block;

@@ -84,7 +84,7 @@ static orr_status routes_of(const orr_kernel_call *call, const char *name, route
 
 typedef struct moving {
     routes by;
-    orr_walk tokens, sorted, scores; /* a row for each token; sorted row; scores of a token */
+    orr_tensor_iter tokens, sorted, scores; /* a row for each token; sorted row; scores of a token */
     bool scored, products, accumulate;
     int64_t columns;
 } moving;

@@ -9,7 +9,7 @@
 /* The choice of experts, token by token; of equal ones, that of the smaller number.
  * src/op/families/routing.c says what they are chosen by, and what scores are. */
 typedef struct router {
-    orr_walk walk; /* tokens; logits are part 0 */
+    orr_tensor_iter walk; /* tokens; logits are part 0 */
     const orr_op_args *args;
     uint32_t bias, scores, indices, made; /* parts; bias NONE: none */
     int64_t experts;
@@ -115,7 +115,7 @@ static int64_t index_at(const router *r, const orr_cursor *cursor, int64_t i)
 }
 static void put_index(const router *r, const orr_cursor *cursor, int64_t i, int64_t index)
 {
-    const orr_part *part = &r->walk.part[r->indices];
+    const orr_tensor_iter_part *part = &r->walk.part[r->indices];
     const int32_t narrow = (int32_t)index;
     if (part->data != NULL)
         memcpy(part->data + cursor->offset[r->indices] + i * part->stride[r->walk.rank - 1],
@@ -196,7 +196,7 @@ static void route_piece(void *ctx, size_t piece, int thread)
 }
 
 /* A part whose last dim is the chosen ones, not the experts. */
-static uint32_t add_chosen(orr_walk *walk, const orr_operand *operand)
+static uint32_t add_chosen(orr_tensor_iter *walk, const orr_operand *operand)
 {
     orr_operand seen = *operand;
     const uint32_t part = orr_walk_add(walk, &seen);

@@ -9,7 +9,7 @@ static orr_status splice_run(const orr_kernel_call *call, orr_error *err)
     const orr_operand *x = &call->in[0], *pictures = &call->in[2], *y = &call->out[0];
     const orr_indices ids = orr_indices_of(&call->in[1]);
     const int64_t columns = x->type.rank > 0 ? x->type.dim[x->type.rank - 1] : 0;
-    orr_walk walk = orr_walk_over(&y->type);
+    orr_tensor_iter walk = orr_walk_over(&y->type);
     int64_t next = 0;
     if (x->data != y->data)
         orr_copy_operand(x, y, call->workers);
@@ -20,7 +20,7 @@ static orr_status splice_run(const orr_kernel_call *call, orr_error *err)
             continue;
         if (next == pictures->type.dim[0])
             return orr_fail(err, ORR_INVALID,
-                            "splice: more than %lld tokens ask for a picture's row",
+                            "masked_scatter: more than %lld tokens ask for a picture's row",
                             (long long)next);
         orr_walk_to(&walk, i, &cursor);
         const orr_type row = {.dtype = x->type.dtype, .rank = 1, .dim = {columns}};

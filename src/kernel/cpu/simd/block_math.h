@@ -16,13 +16,13 @@ enum {
 
 /* c[r][lane] (+)= sum over k of a[r * a_row + k * a_step] b[k][lane].
  * As pairs: every number of a and b is two of bf16, whose products are added. */
-typedef struct orr_product {
+typedef struct orr_block_product {
     const float *a, *b;
     float *c;
     int64_t a_row, a_step, b_row, c_row; /* elements from one to the next */
     int64_t rows, depth, lanes;
     bool add;
-} orr_product;
+} orr_block_product;
 
 /* Scores (keys, lanes) that one block of keys gives, and what softmax keeps of those before. */
 typedef struct orr_soft_block {
@@ -34,21 +34,21 @@ typedef struct orr_soft_block {
 } orr_soft_block;
 
 typedef struct orr_lanes {
-    void (*product)(const orr_product *p);
-    void (*pair_product)(const orr_product *p); /* NULL: not at this level */
+    void (*product)(const orr_block_product *p);
+    void (*pair_product)(const orr_block_product *p); /* NULL: not at this level */
     /* to[j][i] = from[i][j], i < rows, j < columns */
     void (*transpose)(const float *from, int64_t from_row, int64_t rows, int64_t columns, float *to,
                       int64_t to_row);
     /* Key j is seen by lanes whose least[lane] <= j < end[lane]; the others' scores become
      * `hidden`. */
-    void (*hide)(float *score, int64_t keys, int64_t lanes, const int32_t *least,
+    void (*mask_scores)(float *score, int64_t keys, int64_t lanes, const int32_t *least,
                  const int32_t *end, float hidden);
     /* One step of an online softmax. False: all factors are 1. */
-    bool (*soften)(const orr_soft_block *block);
+    bool (*online_softmax)(const orr_soft_block *block);
     /* x[r][lane] *= factor[lane] */
     void (*scale)(float *x, int64_t rows, int64_t lanes, const float *factor);
     /* score = 2^(score * scale - minus[lane]) */
-    void (*weigh)(float *score, int64_t keys, int64_t lanes, float scale, const float *minus);
+    void (*exp2_scaled)(float *score, int64_t keys, int64_t lanes, float scale, const float *minus);
     /* slope = weight (slope - minus[lane]) scale */
     void (*slope)(float *slope, const float *weight, int64_t keys, int64_t lanes, float scale,
                   const float *minus);

@@ -16,10 +16,10 @@
 const orr_lanes orr_lanes_avx2 = {
     .product = product_avx2,
     .transpose = transpose_avx2,
-    .hide = hide_avx2,
-    .soften = soften_avx2,
+    .mask_scores = mask_scores_avx2,
+    .online_softmax = online_softmax_avx2,
     .scale = scale_avx2,
-    .weigh = weigh_avx2,
+    .exp2_scaled = exp2_scaled_avx2,
     .slope = slope_avx2,
 };
 #endif

@@ -21,10 +21,10 @@
 const orr_lanes orr_lanes_avx512 = {
     .product = product_avx512,
     .transpose = transpose_avx512,
-    .hide = hide_avx512,
-    .soften = soften_avx512,
+    .mask_scores = mask_scores_avx512,
+    .online_softmax = online_softmax_avx512,
     .scale = scale_avx512,
-    .weigh = weigh_avx512,
+    .exp2_scaled = exp2_scaled_avx512,
     .slope = slope_avx512,
 };
 #endif

@@ -122,7 +122,7 @@ LEVEL static void AT(transpose)(const float *from, int64_t from_row, int64_t row
         }
 }
 
-LEVEL static void AT(hide)(float *score, int64_t keys, int64_t lanes, const int32_t *least,
+LEVEL static void AT(mask_scores)(float *score, int64_t keys, int64_t lanes, const int32_t *least,
                            const int32_t *end, float hidden)
 {
     for (int64_t lane = 0; lane < lanes; lane += NUMBERS) {
@@ -135,7 +135,7 @@ LEVEL static void AT(hide)(float *score, int64_t keys, int64_t lanes, const int3
     }
 }
 
-LEVEL static bool AT(soften)(const orr_soft_block *b)
+LEVEL static bool AT(online_softmax)(const orr_soft_block *b)
 {
     I moved = {0};
     for (int64_t lane = 0; lane < b->lanes; lane += NUMBERS) {
@@ -171,7 +171,7 @@ LEVEL static void AT(scale)(float *x, int64_t rows, int64_t lanes, const float *
             AT(put)(x + r * lanes + lane, AT(get)(x + r * lanes + lane) * AT(get)(factor + lane));
 }
 
-LEVEL static void AT(weigh)(float *score, int64_t keys, int64_t lanes, float scale,
+LEVEL static void AT(exp2_scaled)(float *score, int64_t keys, int64_t lanes, float scale,
                             const float *minus)
 {
     for (int64_t j = 0; j < keys; j++)

@@ -15,9 +15,9 @@
 const orr_lanes orr_lanes_plain = {
     .product = product_plain,
     .transpose = transpose_plain,
-    .hide = hide_plain,
-    .soften = soften_plain,
+    .mask_scores = mask_scores_plain,
+    .online_softmax = online_softmax_plain,
     .scale = scale_plain,
-    .weigh = weigh_plain,
+    .exp2_scaled = exp2_scaled_plain,
     .slope = slope_plain,
 };

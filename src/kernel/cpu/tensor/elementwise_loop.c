@@ -6,7 +6,7 @@
 
 /* Chunks of elements, one after another: all of a row, or as much of it as buffers hold. */
 typedef struct each {
-    orr_walk *walk;
+    orr_tensor_iter *walk;
     uint32_t n_in;
     bool accumulate;
     orr_each_body *body;
@@ -20,9 +20,9 @@ enum { BUFFERS = ORR_PARTS };
 static void run_span(const each *e, const orr_cursor *cursor, int64_t row, int64_t from,
                      float (*buffers)[ORR_CHUNK])
 {
-    const orr_walk *walk = e->walk;
+    const orr_tensor_iter *walk = e->walk;
     const int64_t columns = orr_walk_columns(walk), left = columns - from;
-    orr_span span = {.n = left < ORR_CHUNK ? left : ORR_CHUNK, .index = row * columns + from};
+    orr_element_span span = {.n = left < ORR_CHUNK ? left : ORR_CHUNK, .index = row * columns + from};
     const float *old = NULL;
     for (uint32_t p = 0; p < e->n_in; p++)
         span.in[p] = orr_walk_read(walk, p, cursor, from, span.n, buffers[p]);
@@ -56,14 +56,14 @@ static void run_chunks(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-void orr_each_same(const void *ctx, const orr_span *span)
+void orr_each_same(const void *ctx, const orr_element_span *span)
 {
     (void)ctx;
     if (span->in[0] != span->out[0])
         memcpy(span->out[0], span->in[0], (size_t)span->n * sizeof(float));
 }
 
-void orr_each(orr_walk *walk, uint32_t n_in, bool accumulate, orr_each_body *body, const void *ctx,
+void orr_each(orr_tensor_iter *walk, uint32_t n_in, bool accumulate, orr_each_body *body, const void *ctx,
               orr_workers *workers)
 {
     orr_walk_merge(walk, 0);

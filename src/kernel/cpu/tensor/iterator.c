@@ -3,9 +3,9 @@
 
 #include "kernel/format/dtype_convert.h"
 
-orr_walk orr_walk_over(const orr_type *dims)
+orr_tensor_iter orr_walk_over(const orr_type *dims)
 {
-    orr_walk walk = {.rank = dims->rank};
+    orr_tensor_iter walk = {.rank = dims->rank};
     for (uint32_t d = 0; d < dims->rank; d++)
         walk.dim[d] = dims->dim[d];
     if (walk.rank == 0)
@@ -13,15 +13,15 @@ orr_walk orr_walk_over(const orr_type *dims)
     return walk;
 }
 
-static orr_part part_of(const orr_operand *operand)
+static orr_tensor_iter_part part_of(const orr_operand *operand)
 {
-    return (orr_part){.data = operand->data, .dtype = operand->type.dtype};
+    return (orr_tensor_iter_part){.data = operand->data, .dtype = operand->type.dtype};
 }
 
-uint32_t orr_walk_add(orr_walk *walk, const orr_operand *operand)
+uint32_t orr_walk_add(orr_tensor_iter *walk, const orr_operand *operand)
 {
     const orr_type *type = &operand->type;
-    orr_part part = part_of(operand);
+    orr_tensor_iter_part part = part_of(operand);
     const int64_t bytes = orr_number_bytes((orr_dtype)type->dtype);
     const uint32_t lead = walk->rank - (type->rank < walk->rank ? type->rank : walk->rank);
     for (uint32_t d = lead; d < walk->rank && type->rank > 0; d++)
@@ -30,9 +30,9 @@ uint32_t orr_walk_add(orr_walk *walk, const orr_operand *operand)
     return walk->n++;
 }
 
-uint32_t orr_walk_add_each_row(orr_walk *walk, const orr_operand *operand)
+uint32_t orr_walk_add_each_row(orr_tensor_iter *walk, const orr_operand *operand)
 {
-    orr_part part = part_of(operand);
+    orr_tensor_iter_part part = part_of(operand);
     const int64_t bytes = orr_number_bytes((orr_dtype)operand->type.dtype);
     for (uint32_t d = 0; d + 1 < walk->rank && d < operand->type.rank; d++)
         part.stride[d] = operand->stride[d] * bytes;
@@ -41,7 +41,7 @@ uint32_t orr_walk_add_each_row(orr_walk *walk, const orr_operand *operand)
 }
 
 /* Is dim d + 1 of all parts what lies between two indices of dim d? */
-static bool is_one(const orr_walk *walk, uint32_t d)
+static bool is_one(const orr_tensor_iter *walk, uint32_t d)
 {
     for (uint32_t p = 0; p < walk->n; p++)
         if (walk->part[p].stride[d] != walk->part[p].stride[d + 1] * walk->dim[d + 1])
@@ -49,7 +49,7 @@ static bool is_one(const orr_walk *walk, uint32_t d)
     return true;
 }
 
-static void take_out(orr_walk *walk, uint32_t d)
+static void take_out(orr_tensor_iter *walk, uint32_t d)
 {
     walk->rank--;
     for (uint32_t e = d; e < walk->rank; e++) {
@@ -59,7 +59,7 @@ static void take_out(orr_walk *walk, uint32_t d)
     }
 }
 
-void orr_walk_merge(orr_walk *walk, uint32_t apart)
+void orr_walk_merge(orr_tensor_iter *walk, uint32_t apart)
 {
     for (uint32_t d = walk->rank; d-- > 0;)
         if (walk->dim[d] == 1 && d + apart < walk->rank && walk->rank > 1)
@@ -71,7 +71,7 @@ void orr_walk_merge(orr_walk *walk, uint32_t apart)
         }
 }
 
-int64_t orr_walk_rows(const orr_walk *walk)
+int64_t orr_walk_rows(const orr_tensor_iter *walk)
 {
     int64_t rows = 1;
     for (uint32_t d = 0; d + 1 < walk->rank; d++)
@@ -79,7 +79,7 @@ int64_t orr_walk_rows(const orr_walk *walk)
     return rows;
 }
 
-void orr_walk_to(const orr_walk *walk, int64_t row, orr_cursor *cursor)
+void orr_walk_to(const orr_tensor_iter *walk, int64_t row, orr_cursor *cursor)
 {
     *cursor = (orr_cursor){.at = {0}};
     for (uint32_t d = walk->rank - 1; d-- > 0; row /= walk->dim[d]) {
@@ -89,7 +89,7 @@ void orr_walk_to(const orr_walk *walk, int64_t row, orr_cursor *cursor)
     }
 }
 
-void orr_walk_next(const orr_walk *walk, orr_cursor *cursor)
+void orr_walk_next(const orr_tensor_iter *walk, orr_cursor *cursor)
 {
     for (uint32_t d = walk->rank - 1; d-- > 0;) {
         const bool over = ++cursor->at[d] == walk->dim[d];
@@ -103,20 +103,20 @@ void orr_walk_next(const orr_walk *walk, orr_cursor *cursor)
     }
 }
 
-static char *place(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, int64_t from)
+static char *place(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, int64_t from)
 {
-    const orr_part *part = &walk->part[p];
+    const orr_tensor_iter_part *part = &walk->part[p];
     return part->data + cursor->offset[p] + from * part->stride[walk->rank - 1];
 }
 
-static bool is_dense(const orr_walk *walk, uint32_t p)
+static bool is_dense(const orr_tensor_iter *walk, uint32_t p)
 {
-    const orr_part *part = &walk->part[p];
+    const orr_tensor_iter_part *part = &walk->part[p];
     return part->data != NULL && part->dtype == ORR_DTYPE_FP32 &&
            part->stride[walk->rank - 1] == (int64_t)sizeof(float);
 }
 
-const float *orr_walk_read(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+const float *orr_walk_read(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
                            int64_t n, float *buffer)
 {
     const char *at = place(walk, p, cursor, from);
@@ -127,13 +127,13 @@ const float *orr_walk_read(const orr_walk *walk, uint32_t p, const orr_cursor *c
     return buffer;
 }
 
-float *orr_walk_room(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+float *orr_walk_room(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
                      float *buffer)
 {
     return is_dense(walk, p) ? (float *)place(walk, p, cursor, from) : buffer;
 }
 
-void orr_walk_write(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+void orr_walk_write(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
                     int64_t n, const float *values)
 {
     if (walk->part[p].data == NULL)
@@ -144,17 +144,17 @@ void orr_walk_write(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, 
                           walk->part[p].stride[walk->rank - 1], at);
 }
 
-float orr_walk_read_one(const orr_walk *walk, uint32_t p, const orr_cursor *cursor)
+float orr_walk_read_one(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor)
 {
-    const orr_part *part = &walk->part[p];
+    const orr_tensor_iter_part *part = &walk->part[p];
     float value;
     orr_strided_read((orr_dtype)part->dtype, part->data + cursor->offset[p], 0, 1, &value);
     return value;
 }
 
-void orr_walk_write_one(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, float value)
+void orr_walk_write_one(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, float value)
 {
-    const orr_part *part = &walk->part[p];
+    const orr_tensor_iter_part *part = &walk->part[p];
     if (part->data != NULL)
         orr_strided_write((orr_dtype)part->dtype, &value, 1, 0, part->data + cursor->offset[p]);
 }
@@ -171,7 +171,7 @@ static int64_t index_of(orr_dtype dtype, const char *at)
     return narrow;
 }
 
-int64_t orr_walk_read_index(const orr_walk *walk, uint32_t p, const orr_cursor *cursor)
+int64_t orr_walk_read_index(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor)
 {
     return index_of((orr_dtype)walk->part[p].dtype, walk->part[p].data + cursor->offset[p]);
 }

@@ -13,53 +13,53 @@
  * A walk is several tensors seen as rows of the same columns. Its parts are added, then it is
  * merged: dims that all parts see as one become one. */
 enum { ORR_PARTS = 8, ORR_CHUNK = 1024 };
-typedef struct orr_part {
+typedef struct orr_tensor_iter_part {
     char *data; /* NULL: an output that no one wants                           */
     uint8_t dtype;
     int64_t stride[ORR_TYPE_DIMS]; /* bytes from one index of a dim to the next; 0: all the same  */
-} orr_part;
-typedef struct orr_walk {
+} orr_tensor_iter_part;
+typedef struct orr_tensor_iter {
     uint32_t rank; /* at least 1; the last dim is the columns                     */
     int64_t dim[ORR_TYPE_DIMS];
     uint32_t n;
-    orr_part part[ORR_PARTS];
-} orr_walk;
+    orr_tensor_iter_part part[ORR_PARTS];
+} orr_tensor_iter;
 
-orr_walk orr_walk_over(const orr_type *dims);
+orr_tensor_iter orr_walk_over(const orr_type *dims);
 /* An operand whose dims are those of the walk, or its last ones, or 1 where they differ. Returns
  * its number. */
-uint32_t orr_walk_add(orr_walk *walk, const orr_operand *operand);
+uint32_t orr_walk_add(orr_tensor_iter *walk, const orr_operand *operand);
 /* One that has a number for each row: all dims of the walk but the last. */
-uint32_t orr_walk_add_each_row(orr_walk *walk, const orr_operand *operand);
+uint32_t orr_walk_add_each_row(orr_tensor_iter *walk, const orr_operand *operand);
 /* `apart`: so many of the last dims stay as they are. */
-void orr_walk_merge(orr_walk *walk, uint32_t apart);
+void orr_walk_merge(orr_tensor_iter *walk, uint32_t apart);
 
-static inline int64_t orr_walk_columns(const orr_walk *walk)
+static inline int64_t orr_walk_columns(const orr_tensor_iter *walk)
 {
     return walk->dim[walk->rank - 1];
 }
-int64_t orr_walk_rows(const orr_walk *walk);
+int64_t orr_walk_rows(const orr_tensor_iter *walk);
 
 /* A row of it: byte offsets of all parts. */
 typedef struct orr_cursor {
     int64_t at[ORR_TYPE_DIMS], offset[ORR_PARTS];
 } orr_cursor;
-void orr_walk_to(const orr_walk *walk, int64_t row, orr_cursor *cursor);
-void orr_walk_next(const orr_walk *walk, orr_cursor *cursor);
+void orr_walk_to(const orr_tensor_iter *walk, int64_t row, orr_cursor *cursor);
+void orr_walk_next(const orr_tensor_iter *walk, orr_cursor *cursor);
 
 /* `n` numbers of the cursor's row of part p, from column `from` on: in place, or in `buffer`. */
-const float *orr_walk_read(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+const float *orr_walk_read(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
                            int64_t n, float *buffer);
 /* Where to write them: then orr_walk_write() what stands there. */
-float *orr_walk_room(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+float *orr_walk_room(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
                      float *buffer);
-void orr_walk_write(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+void orr_walk_write(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
                     int64_t n, const float *values);
 /* The number of the row in a part that has one for each. */
-float orr_walk_read_one(const orr_walk *walk, uint32_t p, const orr_cursor *cursor);
-void orr_walk_write_one(const orr_walk *walk, uint32_t p, const orr_cursor *cursor, float value);
+float orr_walk_read_one(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor);
+void orr_walk_write_one(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, float value);
 /* The same of indices: INT32 or INT64. */
-int64_t orr_walk_read_index(const orr_walk *walk, uint32_t p, const orr_cursor *cursor);
+int64_t orr_walk_read_index(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor);
 /* A tensor of INT32 or INT64, by row-major index. */
 typedef struct orr_indices {
     const orr_operand *of;
@@ -70,18 +70,18 @@ orr_indices orr_indices_of(const orr_operand *operand);
 int64_t orr_index_at(const orr_indices *indices, int64_t i);
 
 /* Kernels on elements. Of a span of up to ORR_CHUNK elements, outputs may be where inputs are. */
-typedef struct orr_span {
+typedef struct orr_element_span {
     const float *in[ORR_PARTS];
     float *out[ORR_PARTS];
     int64_t n, index; /* index: of the first element, row-major */
-} orr_span;
-typedef void orr_each_body(const void *ctx, const orr_span *span);
+} orr_element_span;
+typedef void orr_each_body(const void *ctx, const orr_element_span *span);
 /* The first `n_in` parts of the walk are inputs, the others outputs. */
-void orr_each(orr_walk *walk, uint32_t n_in, bool accumulate, orr_each_body *body, const void *ctx,
+void orr_each(orr_tensor_iter *walk, uint32_t n_in, bool accumulate, orr_each_body *body, const void *ctx,
               orr_workers *workers);
 
 /* Output 0 is input 0. */
-void orr_each_same(const void *ctx, const orr_span *span);
+void orr_each_same(const void *ctx, const orr_element_span *span);
 
 /* Pieces of up to `each` of `n`, and the pieces' ends: body(ctx, begin, end), for every piece.
  * Pieces do not depend on the number of threads. */

@@ -12,7 +12,7 @@
 enum { TILE = 64, BESIDE = 8, FROM = 0, TO = 1 };
 
 typedef struct copying {
-    orr_walk walk;
+    orr_tensor_iter walk;
     int64_t bytes;                    /* of an element */
     int64_t wide;                     /* of rows: bytes of a piece of a row */
     int64_t chunks;                   /* of a row */
@@ -109,7 +109,7 @@ static void copy_tiles(void *ctx, int64_t begin, int64_t end)
  */
 static void find_high(copying *c)
 {
-    orr_walk *walk = &c->walk;
+    orr_tensor_iter *walk = &c->walk;
     c->high = 1;
     c->high_from = c->high_to = 0;
     for (uint32_t d = 0; d + 1 < walk->rank; d++) {

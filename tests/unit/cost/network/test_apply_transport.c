@@ -14,7 +14,7 @@
 #include "base/philox.h"
 #include "cost/network/rdma_transport.h"
 
-/* A cluster of hosts, racks and buildings; the wire is that of the buildings. */
+/* A cluster of hosts, racks and buildings; the transport is that of the buildings. */
 typedef struct site_lab {
     orr_level   levels[3];
     orr_device  device;
@@ -34,13 +34,13 @@ static orr_level a_level(uint32_t size, uint32_t devices, double bytes_per_s, do
                        .oversubscription = fact(oversubscription)};
 }
 
-static void set_up(site_lab *lab, const orr_wire *wire)
+static void set_up(site_lab *lab, const orr_wire *transport)
 {
     memset(lab, 0, sizeof *lab);
     lab->levels[0] = a_level(8, 8, 450e9, 1e3, 1);
     lab->levels[1] = a_level(16, 128, 50e9, 10e3, 1);
     lab->levels[2] = a_level(4, 512, 50e9, 500e3, 2.8);
-    lab->levels[2].wire = wire;
+    lab->levels[2].transport = transport;
     lab->device.memory_bytes_per_s = lab->device.achievable_memory_bytes_per_s = fact(3e12);
     lab->cluster = (orr_cluster){.name = "lab", .device = &lab->device, .n_devices = 512,
                                  .n_levels = 3, .levels = lab->levels};
@@ -91,10 +91,10 @@ static void unknown_without_a_wire_is_identity(void **state)
 static void a_levels_own_wire_counts(void **state)
 {
     (void)state;
-    const orr_wire wire = {.balance = ORR_BALANCE_ECMP, .paths = 16, .failed = 1};
+    const orr_wire transport = {.balance = ORR_BALANCE_ECMP, .paths = 16, .failed = 1};
     site_lab with, without;
     orr_network a, b;
-    set_up(&with, &wire);
+    set_up(&with, &transport);
     set_up(&without, NULL);
     orr_network_of_cluster(&with.cluster, &a);
     orr_network_of_cluster(&without.cluster, &b);
@@ -107,25 +107,25 @@ static void a_levels_own_wire_counts(void **state)
 static void the_share_is_that_of_the_formula(void **state)
 {
     (void)state;
-    const orr_wire wire = {.balance = ORR_BALANCE_QP, .queue_pairs = 4, .paths = 16, .failed = 1};
+    const orr_wire transport = {.balance = ORR_BALANCE_QP, .queue_pairs = 4, .paths = 16, .failed = 1};
     const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
                                   .round_trip_ns = 1e6, .devices = 128};
     site_lab lab;
     orr_network network;
-    set_up(&lab, &wire);
+    set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &network);
     assert_true(fabs(network.levels[2].bytes_per_s[ORR_PROTOCOL_MID] -
-                     50e9 * orr_wire_effect_of(&wire, &place).frac) < 1);
+                     50e9 * orr_wire_effect_of(&transport, &place).frac) < 1);
 }
 
 static void the_last_call_counts(void **state)
 {
     (void)state;
-    const orr_wire wire = {.balance = ORR_BALANCE_ECMP, .paths = 16,
+    const orr_wire transport = {.balance = ORR_BALANCE_ECMP, .paths = 16,
                            .buffers = ORR_BUFFERS_SHALLOW};
     site_lab lab;
     orr_network once, twice, own;
-    set_up(&lab, &wire);
+    set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &own);
     once = twice = own;
     orr_network_apply_wire(&once, &lab.cluster, ORR_WIRE_QP16);
@@ -137,7 +137,7 @@ static void the_last_call_counts(void **state)
     assert_true(same_constants(&twice, &own));
 }
 
-/* Without a wire a setting assumes one, but not for the links of a host; and takes it off again. */
+/* Without a transport a setting assumes one, but not for the links of a host; and takes it off again. */
 static void settings_without_a_wire(void **state)
 {
     (void)state;
@@ -166,18 +166,18 @@ static void settings_without_a_wire(void **state)
     assert_true(set.levels[2].bytes_per_s[0] == 0.95 * bare.levels[2].bytes_per_s[0]);
 }
 
-/* 128 devices over 76 paths, of which the wire says no more: one queue pair loses what 16 gain. */
+/* 128 devices over 76 paths, of which the transport says no more: one queue pair loses what 16 gain. */
 static void settings_on_paths_without_a_balance(void **state)
 {
     (void)state;
-    const orr_wire wire = {.paths = 76, .failed = 2};
+    const orr_wire transport = {.paths = 76, .failed = 2};
     const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
                                   .round_trip_ns = 1e6, .devices = 128};
-    const orr_wire single = orr_wire_set(&wire, ORR_WIRE_SINGLE, &place),
-                   many = orr_wire_set(&wire, ORR_WIRE_QP16, &place);
+    const orr_wire single = orr_wire_set(&transport, ORR_WIRE_SINGLE, &place),
+                   many = orr_wire_set(&transport, ORR_WIRE_QP16, &place);
     site_lab lab;
     orr_network own, set;
-    set_up(&lab, &wire);
+    set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &own);
     assert_true(fabs(own.levels[2].bytes_per_s[0] - 50e9 * 74 / 76) < 1);
     set = own;
@@ -194,12 +194,12 @@ static void settings_on_paths_without_a_balance(void **state)
 static void a_window_starves_a_long_level(void **state)
 {
     (void)state;
-    orr_wire wire = {.queue_pairs = 1, .outstanding = 5, .segment_bytes = 1e6};
+    orr_wire transport = {.queue_pairs = 1, .outstanding = 5, .segment_bytes = 1e6};
     site_lab lab;
     orr_network starved, filled;
-    set_up(&lab, &wire);
+    set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &starved);
-    wire.outstanding = 50;
+    transport.outstanding = 50;
     orr_network_of_cluster(&lab.cluster, &filled);
     const orr_span two = {.n_ranks = 2, .n_levels = 3, .width = {1, 1, 2}, .top = 2, .even = true};
     const int64_t bytes = 1000 * 1000 * 1000;
@@ -227,11 +227,11 @@ static void a_window_starves_a_long_level(void **state)
 static void queues_are_waited_for_once(void **state)
 {
     (void)state;
-    const orr_wire wire = {.buffers = ORR_BUFFERS_DEEP};
+    const orr_wire transport = {.buffers = ORR_BUFFERS_DEEP};
     const orr_span two = {.n_ranks = 2, .n_levels = 3, .width = {1, 1, 2}, .top = 2, .even = true};
     site_lab lab;
     orr_network plain, sprayed, bounded;
-    set_up(&lab, &wire);
+    set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &plain);
     sprayed = bounded = plain;
     orr_network_apply_wire(&sprayed, &lab.cluster, ORR_WIRE_SPRAY);
@@ -267,12 +267,12 @@ static orr_span random_span(orr_random *random)
 static void prices_with_wires(void **state)
 {
     (void)state;
-    const orr_wire wire = {.balance = ORR_BALANCE_ECMP, .buffers = ORR_BUFFERS_DEEP, .paths = 16,
+    const orr_wire transport = {.balance = ORR_BALANCE_ECMP, .buffers = ORR_BUFFERS_DEEP, .paths = 16,
                            .failed = 1, .queue_pairs = 2, .outstanding = 8,
                            .segment_bytes = 1 << 19, .loss_frac = 1e-6};
     site_lab with, without;
     orr_network bare, own;
-    set_up(&with, &wire);
+    set_up(&with, &transport);
     set_up(&without, NULL);
     orr_network_of_cluster(&without.cluster, &bare);
     orr_network_of_cluster(&with.cluster, &own);
@@ -298,16 +298,16 @@ static void prices_with_wires(void **state)
     }
 }
 
-/* With a calibration, too: what a level reaches is what the wire leaves of it. */
+/* With a calibration, too: what a level reaches is what the transport leaves of it. */
 static void rates_know_the_wire(void **state)
 {
     (void)state;
-    const orr_wire wire = {.balance = ORR_BALANCE_ECMP, .paths = 16};
+    const orr_wire transport = {.balance = ORR_BALANCE_ECMP, .paths = 16};
     const orr_calibration calibration = {.name = "x", .memory = 0.5, .scale_up = 0.8,
                                          .scale_out = 0.8};
     site_lab with, without;
     orr_rates_of_job a, b;
-    set_up(&with, &wire);
+    set_up(&with, &transport);
     set_up(&without, NULL);
     orr_rates_open(&with.cluster, &calibration, ORR_ALGORITHM_AUTO, &a);
     orr_rates_open(&without.cluster, &calibration, ORR_ALGORITHM_AUTO, &b);

@@ -22,10 +22,10 @@ static orr_wire_place a_place(double devices)
                             .devices = devices};
 }
 
-static double frac_of(const orr_wire *wire, double devices)
+static double frac_of(const orr_wire *transport, double devices)
 {
     const orr_wire_place place = a_place(devices);
-    return orr_wire_effect_of(wire, &place).frac;
+    return orr_wire_effect_of(transport, &place).frac;
 }
 
 /* Exact by counting all ways to throw n balls into 2 bins: sum of max(k, n - k) C(n, k) / 2^n. */
@@ -73,8 +73,8 @@ static void balance_in_order(void **state)
     const orr_wire_place place = a_place(1000);
     double last = 0;
     for (size_t i = 0; i < sizeof WORST_FIRST; i++) {
-        const orr_wire wire = orr_wire_set(NULL, WORST_FIRST[i], &place);
-        const double frac = orr_wire_effect_of(&wire, &place).frac;
+        const orr_wire transport = orr_wire_set(NULL, WORST_FIRST[i], &place);
+        const double frac = orr_wire_effect_of(&transport, &place).frac;
         assert_true(frac > last && frac <= 1);
         last = frac;
     }
@@ -99,12 +99,12 @@ static void central_engineering_loses_under_failures(void **state)
 static void failed_paths_are_gone(void **state)
 {
     (void)state;
-    orr_wire wire = {.paths = 76, .failed = 1};
-    assert_true(near_to(frac_of(&wire, 1000), 75.0 / 76, 1e-12));
-    wire.failed = 76;
-    assert_true(near_to(frac_of(&wire, 1000), 1.0 / 76, 1e-12));
-    wire.failed = 1000;
-    assert_true(near_to(frac_of(&wire, 1000), 1.0 / 76, 1e-12));
+    orr_wire transport = {.paths = 76, .failed = 1};
+    assert_true(near_to(frac_of(&transport, 1000), 75.0 / 76, 1e-12));
+    transport.failed = 76;
+    assert_true(near_to(frac_of(&transport, 1000), 1.0 / 76, 1e-12));
+    transport.failed = 1000;
+    assert_true(near_to(frac_of(&transport, 1000), 1.0 / 76, 1e-12));
 }
 
 /* 50 MB fill 400 Gbit/s for 1 ms; a chunk of 128 KB alone on its way for 150 us. */
@@ -113,18 +113,18 @@ static void windows(void **state)
     (void)state;
     orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 1, .round_trip_ns = 1e6,
                             .devices = 1};
-    orr_wire wire = {.queue_pairs = 1, .outstanding = 50, .segment_bytes = 1e6};
-    orr_wire_effect effect = orr_wire_effect_of(&wire, &place);
+    orr_wire transport = {.queue_pairs = 1, .outstanding = 50, .segment_bytes = 1e6};
+    orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
     assert_true(near_to(effect.window_bytes_per_s, 50e9, 1e-12));
     assert_true(orr_wire_message_frac(&effect, &place, 1e12) > 0.999);
-    wire.outstanding = 5;
-    effect = orr_wire_effect_of(&wire, &place);
+    transport.outstanding = 5;
+    effect = orr_wire_effect_of(&transport, &place);
     assert_true(near_to(orr_wire_message_frac(&effect, &place, 1e12), 0.1, 1e-9));
     /* what is in one window does not wait for its acknowledgement, but for its way */
     assert_true(near_to(orr_wire_message_frac(&effect, &place, 2.5e6), 50e3 / 550e3, 1e-9));
     place.round_trip_ns = 150e3;
-    wire = (orr_wire){.queue_pairs = 1, .outstanding = 1, .segment_bytes = 128e3};
-    effect = orr_wire_effect_of(&wire, &place);
+    transport = (orr_wire){.queue_pairs = 1, .outstanding = 1, .segment_bytes = 128e3};
+    effect = orr_wire_effect_of(&transport, &place);
     assert_true(near_to(effect.window_bytes_per_s, 0.853e9, 1e-3));
 }
 
@@ -135,9 +135,9 @@ static void a_bounded_window_holds_the_round_trip(void **state)
         const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
                                       .round_trip_ns = round_trip_ns, .devices = 100};
         const orr_wire deep = {.buffers = ORR_BUFFERS_DEEP};
-        const orr_wire wire = orr_wire_set(&deep, ORR_WIRE_BOUNDED, &place);
-        const orr_wire_effect effect = orr_wire_effect_of(&wire, &place);
-        assert_true(wire.segment_bytes >= 1 << 16 && wire.segment_bytes <= 1 << 20);
+        const orr_wire transport = orr_wire_set(&deep, ORR_WIRE_BOUNDED, &place);
+        const orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
+        assert_true(transport.segment_bytes >= 1 << 16 && transport.segment_bytes <= 1 << 20);
         assert_true(effect.window_bytes_per_s >= 50e9 / 2.8 * (1 - 1e-9));
         assert_true(effect.queue_ns <= (round_trip_ns > 6e4 ? 1 : 59e3)); /* 1 MiB of it */
         assert_true(effect.window_bytes <= fmax(1 << 20, 18 * round_trip_ns));
@@ -148,25 +148,25 @@ static void queues_stand_where_the_fabric_is_slower(void **state)
 {
     (void)state;
     orr_wire_place place = a_place(128);
-    orr_wire wire = {.queue_pairs = 16, .outstanding = 128, .segment_bytes = 1 << 20,
+    orr_wire transport = {.queue_pairs = 16, .outstanding = 128, .segment_bytes = 1 << 20,
                      .buffers = ORR_BUFFERS_DEEP};
-    assert_true(orr_wire_effect_of(&wire, &place).queue_ns == 0);
+    assert_true(orr_wire_effect_of(&transport, &place).queue_ns == 0);
     place.oversubscription = 2.8;
-    assert_true(orr_wire_effect_of(&wire, &place).queue_ns == 4e6);
-    wire.buffers = ORR_BUFFERS_SHALLOW;
-    assert_true(orr_wire_effect_of(&wire, &place).queue_ns == 40e3);
-    assert_true(orr_wire_effect_of(&wire, &place).frac == 1); /* who pauses is not said */
-    wire.congestion = ORR_CONGESTION_NONE;
-    assert_true(orr_wire_effect_of(&wire, &place).frac == 0.9);
-    wire.congestion = ORR_CONGESTION_DCQCN;
-    assert_true(orr_wire_effect_of(&wire, &place).queue_ns == 10e3);
-    assert_true(orr_wire_effect_of(&wire, &place).frac == 0.95);
-    wire.congestion = ORR_CONGESTION_CREDITS;
-    assert_true(orr_wire_effect_of(&wire, &place).queue_ns == 0);
-    assert_true(orr_wire_effect_of(&wire, &place).frac == 1);
-    wire = (orr_wire){.buffers = ORR_BUFFERS_DEEP};
-    wire = orr_wire_set(&wire, ORR_WIRE_BOUNDED, &place);
-    assert_true(orr_wire_effect_of(&wire, &place).queue_ns < 100e3);
+    assert_true(orr_wire_effect_of(&transport, &place).queue_ns == 4e6);
+    transport.buffers = ORR_BUFFERS_SHALLOW;
+    assert_true(orr_wire_effect_of(&transport, &place).queue_ns == 40e3);
+    assert_true(orr_wire_effect_of(&transport, &place).frac == 1); /* who pauses is not said */
+    transport.congestion = ORR_CONGESTION_NONE;
+    assert_true(orr_wire_effect_of(&transport, &place).frac == 0.9);
+    transport.congestion = ORR_CONGESTION_DCQCN;
+    assert_true(orr_wire_effect_of(&transport, &place).queue_ns == 10e3);
+    assert_true(orr_wire_effect_of(&transport, &place).frac == 0.95);
+    transport.congestion = ORR_CONGESTION_CREDITS;
+    assert_true(orr_wire_effect_of(&transport, &place).queue_ns == 0);
+    assert_true(orr_wire_effect_of(&transport, &place).frac == 1);
+    transport = (orr_wire){.buffers = ORR_BUFFERS_DEEP};
+    transport = orr_wire_set(&transport, ORR_WIRE_BOUNDED, &place);
+    assert_true(orr_wire_effect_of(&transport, &place).queue_ns < 100e3);
 }
 
 /* Packets of a window, one lost now and then: what is sent from then on is sent again. */
@@ -191,13 +191,13 @@ static void lost_packets_go_back_n(void **state)
         for (double loss = 1e-4; loss < 0.1; loss *= 10)
             assert_true(near_to(orr_wire_go_back_n(loss, n), gone_back(loss, n), 0.06));
     assert_true(orr_wire_go_back_n(0, 1e6) == 1 && orr_wire_go_back_n(1, 1e6) == 0);
-    orr_wire wire = {.loss_frac = 1};
-    assert_true(frac_of(&wire, 1) > 0);
-    wire.loss_frac = 1e-5;
-    const double short_way = frac_of(&wire, 1);
+    orr_wire transport = {.loss_frac = 1};
+    assert_true(frac_of(&transport, 1) > 0);
+    transport.loss_frac = 1e-5;
+    const double short_way = frac_of(&transport, 1);
     orr_wire_place place = a_place(1);
     place.round_trip_ns = 10e6;
-    assert_true(orr_wire_effect_of(&wire, &place).frac < 0.5 * short_way);
+    assert_true(orr_wire_effect_of(&transport, &place).frac < 0.5 * short_way);
 }
 
 static orr_wire random_wire(orr_random *random)
@@ -225,8 +225,8 @@ static void never_above_and_monotone(void **state)
                                       .oversubscription = 1 + 7 * orr_random_unit(&random),
                                       .round_trip_ns = pow(10, 7.5 * orr_random_unit(&random)),
                                       .devices = pow(10, 5 * orr_random_unit(&random))};
-        orr_wire wire = orr_wire_set(&level, (uint8_t)(seed % ORR_WIRES), &place);
-        const orr_wire_effect effect = orr_wire_effect_of(&wire, &place);
+        orr_wire transport = orr_wire_set(&level, (uint8_t)(seed % ORR_WIRES), &place);
+        const orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
         assert_true(effect.frac > 0 && effect.frac <= 1 && effect.queue_ns >= 0);
         double took_ns = 0, reached = 0;
         for (double bytes = 1; bytes < 1e12; bytes *= 7) {
@@ -236,11 +236,11 @@ static void never_above_and_monotone(void **state)
             reached = frac;
             took_ns = bytes / frac;
         }
-        wire.loss_frac += 1e-4;
-        assert_true(orr_wire_effect_of(&wire, &place).frac <= effect.frac);
-        wire.loss_frac -= 1e-4;
-        wire.failed++;
-        const orr_wire_effect worse = orr_wire_effect_of(&wire, &place);
+        transport.loss_frac += 1e-4;
+        assert_true(orr_wire_effect_of(&transport, &place).frac <= effect.frac);
+        transport.loss_frac -= 1e-4;
+        transport.failed++;
+        const orr_wire_effect worse = orr_wire_effect_of(&transport, &place);
         assert_true(worse.balance_frac * worse.failed_frac <=
                     effect.balance_frac * effect.failed_frac * (1 + 1e-6));
     }

@@ -10,7 +10,7 @@ static void the_gradient_goes_to_both_as_it_is(void **state)
                     b = NAMED(&t, INPUT, BF16, "b", 2, 16, 4, 8);
     const orr_value la = TRY_VALUE(&t, INPUT, FP32, 2, 4, 16),
                     lb = TRY_VALUE(&t, INPUT, FP32, 2, 4, 16);
-    TRY_OP(&t, MERGE, NULL, a, la, b, lb);
+    TRY_OP(&t, ATTENTION_MERGE, NULL, a, la, b, lb);
     TRY_OUT(&t, 0, BF16, 2, 16, 4, 8);
     TRY_OUT(&t, 1, FP32, 2, 4, 16);
     try_work(&t, 5 * 1024, 2 * 2048 + 2 * 512, 2048 + 512);
@@ -30,12 +30,12 @@ static void what_does_not_fit_is_named(void **state)
                     l = TRY_VALUE(&t, INPUT, FP32, 2, 4, 16),
                     turned = TRY_VALUE(&t, INPUT, FP32, 2, 16, 4);
     TRY_FAIL(
-        &t, MERGE, NULL,
-        "merge: y (2, 16, 4, 8), logsumexp (2, 16, 4), y2 (2, 16, 4, 8) and logsumexp2 (2, 16, "
+        &t, ATTENTION_MERGE, NULL,
+        "attention_merge: y (2, 16, 4, 8), logsumexp (2, 16, 4), y2 (2, 16, 4, 8) and logsumexp2 (2, 16, "
         "4): two outputs of attention and their logsumexps",
         y, turned, y, turned);
-    TRY_FAIL(&t, MERGE, NULL,
-             "merge: y (2, 4, 16), logsumexp (2, 4, 16), y2 (2, 4, 16) and logsumexp2 (2, 4, 16): "
+    TRY_FAIL(&t, ATTENTION_MERGE, NULL,
+             "attention_merge: y (2, 4, 16), logsumexp (2, 4, 16), y2 (2, 4, 16) and logsumexp2 (2, 4, 16): "
              "four dims are needed: batch, tokens, heads, columns",
              l, l, l, l);
     try_end(&t);
