@@ -34,7 +34,7 @@ static unsigned distance(const char *a, const char *b, unsigned limit)
     return rows[n % 3][m] < limit ? rows[n % 3][m] : limit;
 }
 
-const char *orr_closest(const char *word, const char *const *candidates, size_t n)
+const char *orr_closest_match(const char *word, const char *const *candidates, size_t n)
 {
     unsigned best = (unsigned)strlen(word) / 3 + 2;
     const char *closest = NULL;

@@ -5,6 +5,6 @@
 #include <stddef.h>
 
 /* The candidate closest to `word`, if one is close: "did you mean". NULL: none. Threads: any. */
-const char *orr_closest(const char *word, const char *const *candidates, size_t n);
+const char *orr_closest_match(const char *word, const char *const *candidates, size_t n);
 
 #endif /* ORR_BASE_CLOSEST_H */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const char *orr_path_last(const char *path, size_t *ret_len)
+const char *orr_path_basename(const char *path, size_t *ret_len)
 {
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/')

@@ -33,7 +33,7 @@ static int unknown_command(const char *name)
 
     for (size_t i = 0; i < orr_commands_n; i++)
         names[i] = orr_commands[i].name;
-    const char *close = orr_closest(name, names, orr_commands_n);
+    const char *close = orr_closest_match(name, names, orr_commands_n);
     if (close)
         fprintf(stderr, "orrery: no command '%s'; did you mean '%s'?\n", name, close);
     else

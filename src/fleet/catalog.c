@@ -170,7 +170,7 @@ static const char *closest(const void *entries, size_t n, const char *name)
     size_t k = 0;
     while (n-- > 0 && k < COUNT(names))
         names[k++] = named[n][0];
-    return orr_closest(name, names, k);
+    return orr_closest_match(name, names, k);
 }
 
 /* `like`, if it is said: an entry that stands before this one. */

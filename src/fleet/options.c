@@ -96,7 +96,7 @@ static orr_status fail_word(const char *word, orr_error *err)
     for (int i = 0; i < COUNTS; i++)
         all[n++] = COUNT_WORDS[i];
     all[n++] = "interval";
-    const char *close = orr_closest(word, all, n);
+    const char *close = orr_closest_match(word, all, n);
     return close != NULL
                ? orr_fail(err, ORR_INVALID, "no setting '%.80s'; did you mean '%s'?", word, close)
                : orr_fail(err, ORR_INVALID,

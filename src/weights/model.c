@@ -38,7 +38,7 @@ orr_status orr_model_of_weights(const orr_weights *weights, orr_arena *arena, co
     if (weights->gguf)
         return orr_gguf_model(weights, arena, ret, err);
     size_t chars;
-    const int folder = (int)(orr_path_last(weights->path, &chars) - weights->path);
+    const int folder = (int)(orr_path_basename(weights->path, &chars) - weights->path);
     const char *path = orr_arena_printf(arena, "%s%.*sconfig.json", folder == 0 ? "./" : "", folder,
                                         weights->path);
     if (path == NULL)

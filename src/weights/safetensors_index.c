@@ -120,7 +120,7 @@ orr_status orr_shards_read(const char *path, orr_weight_store *store, orr_error 
 {
     size_t chars;
     index_map x = {.folder = path, .tensors = orr_strtab_new(), .files = orr_strtab_new()};
-    x.folder_chars = (int)(orr_path_last(path, &chars) - path);
+    x.folder_chars = (int)(orr_path_basename(path, &chars) - path);
     orr_status status =
         x.tensors != NULL && x.files != NULL ? read_index(&x, path, err) : orr_fail_memory(err);
     if (status == ORR_OK)

@@ -165,7 +165,7 @@ static void write_map(const writer *w, orr_json_writer *json)
     for (uint32_t shard = 0; shard < w->n_shards; shard++) {
         size_t chars;
         const char *path = shard_path(w, shard);
-        const char *file = path != NULL ? orr_path_last(path, &chars) : "";
+        const char *file = path != NULL ? orr_path_basename(path, &chars) : "";
         for (uint32_t i = w->first[shard]; i < w->first[shard + 1]; i++) {
             orr_json_write_newline(json);
             orr_json_write_key(json, w->source->tensors[w->order[i]].name);

@@ -95,7 +95,7 @@ static orr_status unknown_option(const char *word, const orr_command *command, o
     for (size_t i = 0; i < orr_options_n && n < 128; i++)
         if (orr_option_applies(&orr_options[i], command))
             names[n++] = orr_options[i].name;
-    const char *close = strncmp(word, "--", 2) == 0 ? orr_closest(word + 2, names, n) : NULL;
+    const char *close = strncmp(word, "--", 2) == 0 ? orr_closest_match(word + 2, names, n) : NULL;
     return close ? orr_fail(err, ORR_INVALID, "no option %s; did you mean --%s?", word, close)
                  : orr_fail(err, ORR_INVALID, "no option %s here; see --help", word);
 }

@@ -47,7 +47,7 @@ static orr_status parse_kind(const char *text, hw_kind *ret, orr_error *err)
             return ORR_OK;
         }
     }
-    const char *close = orr_closest(text, KINDS, HW_KINDS);
+    const char *close = orr_closest_match(text, KINDS, HW_KINDS);
     return close != NULL
                ? orr_fail(err, ORR_INVALID, "--kind: no kind '%s'; did you mean %s?", text, close)
                : orr_fail(err, ORR_INVALID,
@@ -67,7 +67,7 @@ static orr_status fail_name(hw *h, const char *name, hw_kind first, hw_kind last
                 return orr_fail_memory(err);
             }
     }
-    const char *close = orr_closest(name, names.at, names.n);
+    const char *close = orr_closest_match(name, names.at, names.n);
     orr_array_done(&names);
     return close != NULL ? orr_fail(err, ORR_NOT_FOUND,
                                     "hw: nothing is called '%s'; did you mean "

@@ -225,7 +225,7 @@ static orr_status add_baseline(orr_explore_request *r, const char *item, size_t 
         }
     }
     memcpy(word, item, len < sizeof word ? len : sizeof word - 1);
-    const char *close = orr_closest(word, names, ORR_BASELINES);
+    const char *close = orr_closest_match(word, names, ORR_BASELINES);
     return close
                ? orr_fail(err, ORR_INVALID, "--baselines: no '%s'; did you mean %s?", word, close)
                : orr_fail(err, ORR_INVALID, "--baselines: no '%s'; all, or any of %s, %s, %s, ...",

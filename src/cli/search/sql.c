@@ -126,7 +126,7 @@ static void suggest(sql *q, const char *missing, const char *names_sql)
         n += names[n] != NULL;
     }
     orr_query_free(query);
-    const char *close = orr_closest(missing, names, n);
+    const char *close = orr_closest_match(missing, names, n);
     const size_t len = strlen(err->text);
     if (close != NULL)
         snprintf(err->text + len, sizeof err->text - len, "; did you mean '%s'?", close);

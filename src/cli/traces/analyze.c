@@ -49,7 +49,7 @@ static orr_status check_only(const char *list, orr_error *err)
         const size_t len = strcspn(at, ",");
         snprintf(word, sizeof word, "%.*s", (int)len, at);
         if (len && !orr_analysis_find(word)) {
-            const char *close = orr_closest(word, names, n);
+            const char *close = orr_closest_match(word, names, n);
             return close ? orr_fail(err, ORR_INVALID,
                                     "--only: no analysis '%s'; did you mean '%s'?", word, close)
                          : orr_fail(err, ORR_INVALID,
@@ -154,7 +154,7 @@ static orr_status run_all(orr_session *session, orr_condition *condition)
 static const char *page_title(const orr_session *session)
 {
     size_t len;
-    const char *last = orr_path_last(session->settings->args[0], &len);
+    const char *last = orr_path_basename(session->settings->args[0], &len);
     return orr_arena_strndup(session->arena, last, len);
 }
 

@@ -80,7 +80,7 @@ static orr_status fail_key(const orr_yaml *key, orr_error *err)
         names[n++] = FIELDS[i].name;
     for (size_t i = 0; i < N_LATER; i++)
         names[n++] = KNOWN_LATER[i].name;
-    const char *close = orr_closest(key->text, names, n);
+    const char *close = orr_closest_match(key->text, names, n);
     return close != NULL
                ? orr_yaml_fail(key, ORR_INVALID, err,
                                "a calibration has no '%.80s'; did you mean '%s'?", key->text, close)

@@ -77,7 +77,7 @@ orr_status orr_samples_take(orr_samples *samples, const orr_cost_sample *sample,
 orr_status orr_samples_source(orr_samples *samples, const char *path, orr_error *err)
 {
     size_t len;
-    const char *last = orr_path_last(path, &len);
+    const char *last = orr_path_basename(path, &len);
     const uint32_t id = orr_strtab_add(samples->names, last, len);
     if (id == UINT32_MAX || !orr_array_push(&samples->sources, orr_strtab_text(samples->names, id)))
         return orr_fail_memory(err);

@@ -72,7 +72,7 @@ static orr_status unknown_number(const char *name, orr_error *err)
     const char *names[ORR_PLAN_NUMBERS];
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
         names[i] = orr_plan_number_at(i)->name;
-    const char *near = orr_closest(name, names, ORR_PLAN_NUMBERS);
+    const char *near = orr_closest_match(name, names, ORR_PLAN_NUMBERS);
     return orr_fail(err, ORR_INVALID, "limit: a plan has no number '%s'%s%s%s", name,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
@@ -149,7 +149,7 @@ static orr_status unknown_exclusion(const char *word, orr_error *err)
         for (size_t v = 1; v < orr_plan_choice_at(c)->n && n < 256; v++)
             if (!is_general(orr_plan_choice_at(c)->words[v]))
                 names[n++] = orr_plan_choice_at(c)->words[v];
-    const char *near = orr_closest(word, names, n);
+    const char *near = orr_closest_match(word, names, n);
     return orr_fail(err, ORR_INVALID, "exclude: '%s' is no choice and no field of a plan%s%s%s",
                     word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
@@ -196,7 +196,7 @@ static orr_status one_of(const char *what, const char *word, const char *const *
     char all[256] = "";
     for (size_t i = 0, at = 0; i < n && at < sizeof all; i++)
         at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i > 0 ? ", " : "", names[i]);
-    const char *near = orr_closest(word, names, n);
+    const char *near = orr_closest_match(word, names, n);
     return orr_fail(err, ORR_INVALID, "%s: '%s' is none of %s%s%s%s", what, word, all,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

@@ -10,7 +10,7 @@ static orr_status fail_no_entry(const char *what, const char *name, const void *
     const char *const *names = orr_entry_names(entries, n, arena);
     if (names == NULL)
         return orr_fail_memory(err);
-    const char *close = orr_closest(name, names, n);
+    const char *close = orr_closest_match(name, names, n);
     return close != NULL ? orr_fail(err, ORR_NOT_FOUND, "no %s '%.80s'; did you mean '%s'?", what,
                                     name, close)
                          : orr_fail(err, ORR_NOT_FOUND,

@@ -21,7 +21,7 @@ orr_status orr_text_read(const orr_yaml *value, const char *key, const char **re
 orr_status orr_fail_unknown(const orr_yaml *at, const char *what, const char *word,
                             const char *const *candidates, size_t n, orr_error *err)
 {
-    const char *close = orr_closest(word, candidates, n);
+    const char *close = orr_closest_match(word, candidates, n);
     return close != NULL ? orr_yaml_fail(at, ORR_INVALID, err,
                                          "'%.80s' is no %s; did you mean '%s'?", word, what, close)
                          : orr_yaml_fail(at, ORR_INVALID, err, "'%.80s' is no %s", word, what);
@@ -42,7 +42,7 @@ static orr_status unknown_key(const orr_yaml *key, const char *what, const orr_f
     size_t n = 2;
     for (size_t i = 0; i < n_fields && i < MOST_FIELDS; i++)
         candidates[n++] = fields[i].key;
-    const char *close = orr_closest(key->text, candidates, n);
+    const char *close = orr_closest_match(key->text, candidates, n);
     return close != NULL
                ? orr_yaml_fail(key, ORR_INVALID, err, "%s has no '%.80s'; did you mean '%s'?", what,
                                key->text, close)

@@ -24,7 +24,7 @@ static const char *closest_to(const char *at, int len, const char *const *words,
 {
     char word[32];
     snprintf(word, sizeof word, "%.*s", len, at);
-    return orr_closest(word, words, n);
+    return orr_closest_match(word, words, n);
 }
 
 static orr_status unknown_field(const piece *p, orr_error *err)

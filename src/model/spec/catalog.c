@@ -64,7 +64,7 @@ static orr_status fail_no_model(const orr_model_shelf *registry, const char *nam
         return orr_fail_memory(err);
     for (size_t i = 0; i < registry->models.n; i++)
         names[i] = registry->models.at[i]->name;
-    const char *close = orr_closest(name, names, registry->models.n);
+    const char *close = orr_closest_match(name, names, registry->models.n);
     return close != NULL
                ? orr_fail(err, ORR_NOT_FOUND, "no model '%.80s'; did you mean '%s'?", name, close)
                : orr_fail(

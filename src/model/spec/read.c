@@ -23,7 +23,7 @@ static orr_status unknown_key(const orr_yaml *key, const char *what, const orr_s
     size_t n = 0;
     for (; n < n_fields && n < MOST_FIELDS; n++)
         candidates[n] = fields[n].key;
-    const char *close = orr_closest(key->text, candidates, n);
+    const char *close = orr_closest_match(key->text, candidates, n);
     return close != NULL
                ? orr_yaml_fail(key, ORR_INVALID, err, "%s has no '%.80s'; did you mean '%s'?", what,
                                key->text, close)

@@ -24,7 +24,7 @@ static void closest_words(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *closest = orr_closest(cases[i].word, words, sizeof words / sizeof *words);
+        const char *closest = orr_closest_match(cases[i].word, words, sizeof words / sizeof *words);
         if (cases[i].closest)
             assert_string_equal(closest, cases[i].closest);
         else
@@ -32,8 +32,8 @@ static void closest_words(void **state)
     }
     memset(long_word, 'a', sizeof long_word - 1);
     long_word[sizeof long_word - 1] = '\0';
-    assert_null(orr_closest(long_word, words, sizeof words / sizeof *words));
-    assert_null(orr_closest("info", NULL, 0));
+    assert_null(orr_closest_match(long_word, words, sizeof words / sizeof *words));
+    assert_null(orr_closest_match("info", NULL, 0));
 }
 
 int main(void)

@@ -20,7 +20,7 @@ static void test_last(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t len;
-        const char *last = orr_path_last(cases[i].path, &len);
+        const char *last = orr_path_basename(cases[i].path, &len);
         assert_int_equal(len, strlen(cases[i].last));
         assert_memory_equal(last, cases[i].last, len);
     }
