@@ -132,9 +132,9 @@ static bool run_size(rank *self, size_t bytes)
 /* Each tells the parent its address, and is told all of them. */
 static bool meet(rank *self, int parent)
 {
-    static char all[RANKS_MAX][ORR_NET_ADDRESS];
+    static char all[RANKS_MAX][ORR_NET_ADDRESS_BYTES];
     const char *addresses[RANKS_MAX];
-    char mine[ORR_NET_ADDRESS] = {0};
+    char mine[ORR_NET_ADDRESS_BYTES] = {0};
     const uint32_t n = self->choice->ranks;
     orr_error err = {0};
     snprintf(mine, sizeof mine, "%s", orr_ring_address(self->ring));
@@ -171,7 +171,7 @@ static void bind_to_core(const choice *c, uint32_t me)
 static bool run_rank(const choice *c, uint32_t me, int parent)
 {
     static rank self;
-    char where[ORR_NET_ADDRESS];
+    char where[ORR_NET_ADDRESS_BYTES];
     orr_error err = {0};
     self = (rank){.choice = c, .me = me, .in = numbers(me, true), .out = numbers(me, false)};
     bind_to_core(c, me);
@@ -202,7 +202,7 @@ static bool run_rank(const choice *c, uint32_t me, int parent)
 
 static bool gather(int sockets[RANKS_MAX], uint32_t n, size_t bytes)
 {
-    static char all[RANKS_MAX * ORR_NET_ADDRESS];
+    static char all[RANKS_MAX * ORR_NET_ADDRESS_BYTES];
     for (uint32_t i = 0; i < n; i++)
         if (recv(sockets[i], all + i * bytes, bytes, MSG_WAITALL) != (ssize_t)bytes)
             return false;
@@ -230,7 +230,7 @@ static int run(const choice *c)
         close(both[1]);
         sockets[i] = both[0];
     }
-    bad = !gather(sockets, c->ranks, ORR_NET_ADDRESS) || !gather(sockets, c->ranks, 1);
+    bad = !gather(sockets, c->ranks, ORR_NET_ADDRESS_BYTES) || !gather(sockets, c->ranks, 1);
     for (uint32_t i = 0; i < c->ranks; i++)
         close(sockets[i]);
     for (uint32_t i = 0; i < c->ranks; i++)

@@ -11,37 +11,37 @@ enum { PLACE = 1 << 16 };
 
 static void seal(uint8_t *bytes, size_t len)
 {
-    for (size_t at = 0; at + ORR_FRAME_BYTES <= len;) {
+    for (size_t at = 0; at + ORR_NET_FRAME_BYTES <= len;) {
         orr_net_frame frame;
         memcpy(&frame, bytes + at, sizeof frame);
-        const size_t left = len - at - ORR_FRAME_BYTES;
+        const size_t left = len - at - ORR_NET_FRAME_BYTES;
         frame.bytes %= 2 * PLACE;
         if (frame.bytes <= left)
             frame.payload_hash = 0;
         else if (frame.payload_hash == 0)
             frame.payload_hash = 1;
-        orr_frame_seal(&frame, bytes + at + ORR_FRAME_BYTES, false);
+        orr_net_frame_seal(&frame, bytes + at + ORR_NET_FRAME_BYTES, false);
         memcpy(bytes + at, &frame, sizeof frame);
-        at += ORR_FRAME_BYTES + frame.bytes;
+        at += ORR_NET_FRAME_BYTES + frame.bytes;
     }
 }
 
-static bool take_all(orr_frame_reader *reader, uint8_t *place)
+static bool take_all(orr_net_frame_reader *reader, uint8_t *place)
 {
     for (;;) {
-        switch (orr_frame_reader_next(reader, false)) {
-        case ORR_GOT_NOTHING:
+        switch (orr_net_frame_reader_next(reader, false)) {
+        case ORR_NET_FRAME_INCOMPLETE:
             return true;
-        case ORR_GOT_CORRUPT:
+        case ORR_NET_FRAME_CORRUPT:
             return false;
-        case ORR_GOT_HEADER:
-            FUZZ_CHECK(orr_frame_holds(&reader->frame));
-            FUZZ_CHECK(orr_frame_reader_place(
+        case ORR_NET_FRAME_HEADER:
+            FUZZ_CHECK(orr_net_frame_header_is_valid(&reader->frame));
+            FUZZ_CHECK(orr_net_frame_reader_place(
                 reader,
                 reader->frame.kind % 2 == 0 && reader->frame.bytes <= PLACE ? place : NULL));
             break;
-        case ORR_GOT_FRAME:
-            FUZZ_CHECK(reader->to == NULL || orr_frame_payload_holds(&reader->frame, reader->to));
+        case ORR_NET_FRAME_WHOLE:
+            FUZZ_CHECK(reader->to == NULL || orr_net_frame_payload_is_valid(&reader->frame, reader->to));
             break;
         }
     }
@@ -49,13 +49,13 @@ static bool take_all(orr_frame_reader *reader, uint8_t *place)
 
 static void read_all(const uint8_t *bytes, size_t len, uint64_t choice)
 {
-    orr_frame_reader *reader = orr_malloc_aligned(sizeof *reader);
+    orr_net_frame_reader *reader = orr_malloc_aligned(sizeof *reader);
     uint8_t *place = orr_malloc(PLACE);
     FUZZ_CHECK(reader != NULL && place != NULL);
     memset(reader, 0, sizeof *reader);
     for (size_t at = 0; at < len;) {
         struct iovec rest[2];
-        const int n = orr_frame_reader_rest(reader, rest);
+        const int n = orr_net_frame_reader_buffers(reader, rest);
         size_t took = 0, most = 1 + choice % 5000;
         choice = choice * 6364136223846793005u + 1442695040888963407u;
         for (int i = 0; i < n && at < len && took < most; i++) {
@@ -68,11 +68,11 @@ static void read_all(const uint8_t *bytes, size_t len, uint64_t choice)
                 break;
         }
         FUZZ_CHECK(took > 0);
-        orr_frame_reader_took(reader, took);
+        orr_net_frame_reader_advance(reader, took);
         if (!take_all(reader, place))
             break;
     }
-    orr_frame_reader_done(reader);
+    orr_net_frame_reader_done(reader);
     orr_free(reader);
     orr_free(place);
 }

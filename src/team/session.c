@@ -26,7 +26,7 @@ static orr_status settle_addresses(orr_team *t, orr_error *err)
         if (sscanf(colon + 1, "%5u", &port) != 1 || port == 0 || port > 65533)
             return orr_fail(err, ORR_INVALID, "\"%s\" is no address: HOST or HOST:PORT", address);
     }
-    if (host >= ORR_NET_ADDRESS / 2)
+    if (host >= ORR_NET_ADDRESS_BYTES / 2)
         return orr_fail(err, ORR_INVALID, "an address of %d characters", host);
     snprintf(t->where, sizeof t->where, "%.*s:%u%s", host, address, port, shm);
     snprintf(t->state_where, sizeof t->state_where, "%.*s:%u%s", host, address,

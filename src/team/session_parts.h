@@ -28,7 +28,7 @@ typedef orr_array(orr_team_command) orr_team_commands;
 
 struct orr_team {
     orr_team_options options;
-    char where[ORR_NET_ADDRESS], state_where[ORR_NET_ADDRESS], hub_where[ORR_NET_ADDRESS];
+    char where[ORR_NET_ADDRESS_BYTES], state_where[ORR_NET_ADDRESS_BYTES], hub_where[ORR_NET_ADDRESS_BYTES];
     orr_net *net, *state_net;
     orr_hub *hub;
     orr_team_member *member;

@@ -23,7 +23,7 @@ typedef struct rank {
     run *of;
     uint32_t replica, index, host;
     orr_net *net;
-    orr_net_user user;
+    orr_net_callbacks user;
     orr_team_member *member;
     model model;
     orr_team_turn turn, turns[TURNS];
@@ -141,7 +141,7 @@ static void start_rank(run *r, rank *k, const char *name, bool first)
 {
     orr_error err;
     k->net = orr_world_net(r->world, k->host);
-    k->user = (orr_net_user){.ctx = k, .woken = on_woken};
+    k->user = (orr_net_callbacks){.ctx = k, .woken = on_woken};
     k->doing = IDLE;
     k->n_turns = 0;
     k->fresh = first;

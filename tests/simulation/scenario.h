@@ -24,7 +24,7 @@ typedef struct rank {
     replica *of;
     uint32_t index, host;
     orr_net *net;
-    orr_net_user user; /* the owner's timer */
+    orr_net_callbacks user; /* the owner's timer */
     orr_team_member *member;
     model model;
     orr_team_turn turns[SCENARIO_TURNS]; /* its leader's, not done yet */

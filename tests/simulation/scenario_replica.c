@@ -361,7 +361,7 @@ static void start_rank(rank *k, const orr_team_data *data)
     orr_error err;
     orr_world_restart(d->world, k->host);
     k->net = orr_world_net(d->world, k->host);
-    k->user = (orr_net_user){.ctx = k, .woken = owner_woken};
+    k->user = (orr_net_callbacks){.ctx = k, .woken = owner_woken};
     k->n_turns = 0;
     k->doing = RANK_IDLE;
     k->part = oracle_no_part(0);

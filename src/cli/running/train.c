@@ -203,7 +203,7 @@ static bool is_told_by_another(const orr_settings *s)
     uint32_t rank, n;
     const bool may_meet = s->transport == NULL || strcmp(s->transport, "auto") == 0 ||
                           strcmp(s->transport, "mpi") == 0;
-    return may_meet && orr_ranks_started(&rank, &n) && rank > 0;
+    return may_meet && orr_launcher_ranks(&rank, &n) && rank > 0;
 }
 
 int orr_command_train(const orr_settings *asked)

@@ -79,7 +79,7 @@ static orr_status check_all(const orr_settings *s, orr_error *err)
     uint32_t rank, ranks;
     if (s->predict)
         return orr_fail(err, ORR_INVALID, "--predict: a team is not predicted");
-    if (orr_ranks_started(&rank, &ranks) && ranks > 1)
+    if (orr_launcher_ranks(&rank, &ranks) && ranks > 1)
         return orr_fail(err, ORR_INVALID,
                         "--replicas starts processes of its own: under a launcher, give each "
                         "replica --team and --replica");

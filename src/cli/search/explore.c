@@ -15,7 +15,7 @@
 static bool speaks(void)
 {
     uint32_t rank = 0, n = 1;
-    return !orr_ranks_started(&rank, &n) || rank == 0;
+    return !orr_launcher_ranks(&rank, &n) || rank == 0;
 }
 
 /* --- the search ------------------------------------------------------------------------------ */

@@ -204,10 +204,10 @@ int orr_command_sql(const orr_settings *settings)
     orr_status status = orr_session_init(&q.session, settings);
     orr_stop_watch();
     if (status == ORR_OK)
-        status = orr_database_open_to_read(settings->args[0], &q.db, &q.session.err);
+        status = orr_database_open_readonly(settings->args[0], &q.db, &q.session.err);
     if (status != ORR_OK)
         return fail(&q, status, false);
-    orr_database_set_stop(q.db, orr_stop_asked, NULL);
+    orr_database_set_cancel(q.db, orr_stop_asked, NULL);
     status = settings->n_args > 1 ? query_table(&q, settings->args[1], &table)
                                   : relations_table(&q, &table);
     if (status == ORR_OK)

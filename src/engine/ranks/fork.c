@@ -42,7 +42,7 @@ typedef struct ranks_job {
     int64_t  deadline_ns;
     orr_ranks_body *body;
     void    *ctx;
-    orr_shm *shm;        /* or else by TCP: */
+    orr_transport_shm *shm;        /* or else by TCP: */
     int     *listeners;  /* shape (n) */
     char   (*addresses)[ADDRESS_ROOM];
     const char **address_of;
@@ -63,7 +63,7 @@ static orr_status make_listeners(ranks_job *job, orr_error *err)
     for (uint32_t i = 0; i < job->n; i++) {
         job->address_of[i] = job->addresses[i];
         ORR_TRY(
-            orr_tcp_listen("127.0.0.1", &job->listeners[i], job->addresses[i], ADDRESS_ROOM, err));
+            orr_transport_tcp_listen("127.0.0.1", &job->listeners[i], job->addresses[i], ADDRESS_ROOM, err));
     }
     return ORR_OK;
 }
@@ -79,7 +79,7 @@ static orr_status prepare(ranks_job *job, bool tcp, orr_error *err)
     if (map == MAP_FAILED)
         return orr_fail(err, ORR_IO, "shared memory for %u ranks: %s", job->n, strerror(errno));
     job->ends = map;
-    return tcp ? make_listeners(job, err) : orr_shm_new(job->n, &job->shm, err);
+    return tcp ? make_listeners(job, err) : orr_transport_shm_new(job->n, &job->shm, err);
 }
 
 static void close_listeners(ranks_job *job, uint32_t but)
@@ -98,7 +98,7 @@ static void clean_up(ranks_job *job)
     orr_free(job->addresses);
     orr_free(job->address_of);
     orr_free(job->processes);
-    orr_shm_free(job->shm);
+    orr_transport_shm_free(job->shm);
     if (job->ends != NULL)
         munmap(job->ends, job->ends_bytes);
 }
@@ -120,9 +120,9 @@ static void be(ranks_job *job, uint32_t rank)
     orr_status status;
     close_listeners(job, rank);
     if (job->shm != NULL)
-        status = orr_shm_attach(job->shm, rank, job->deadline_ns, &transport, &error);
+        status = orr_transport_shm_attach(job->shm, rank, job->deadline_ns, &transport, &error);
     else
-        status = orr_tcp_connect(rank, job->n, job->listeners[rank], job->address_of,
+        status = orr_transport_tcp_connect(rank, job->n, job->listeners[rank], job->address_of,
                                  job->deadline_ns, &transport, &error);
     close_listeners(job, UINT32_MAX);
     if (status == ORR_OK)
@@ -162,7 +162,7 @@ static orr_status start(ranks_job *job, orr_error *err)
                             strerror(errno));
         job->processes[rank].pid = pid;
         if (job->shm != NULL)
-            orr_shm_expect(job->shm, rank, pid);
+            orr_transport_shm_set_pid(job->shm, rank, pid);
     }
     return ORR_OK;
 }

@@ -7,7 +7,7 @@ static orr_status run_mpi(uint32_t n, int64_t deadline_ns, orr_ranks_body *body,
                           orr_error *err)
 {
     orr_transport *transport = NULL;
-    ORR_TRY(orr_mpi_connect(deadline_ns, &transport, err));
+    ORR_TRY(orr_transport_mpi_connect(deadline_ns, &transport, err));
     orr_status status = ORR_OK;
     if (n != 0 && n != transport->ranks)
         status =
@@ -24,7 +24,7 @@ orr_status orr_ranks_run(uint32_t n, orr_ranks_kind kind, int64_t deadline_ns, o
                          void *ctx, orr_error *err)
 {
     uint32_t rank = 0, started = 0;
-    if (kind == ORR_RANKS_AUTO && orr_ranks_started(&rank, &started) && (started > 1 || n <= 1))
+    if (kind == ORR_RANKS_AUTO && orr_launcher_ranks(&rank, &started) && (started > 1 || n <= 1))
         kind = started > 1 ? ORR_RANKS_MPI : ORR_RANKS_SHM;
     if (kind == ORR_RANKS_MPI)
         return run_mpi(n, deadline_ns, body, ctx, err);

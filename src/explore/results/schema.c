@@ -294,7 +294,7 @@ static orr_status complete(orr_database *db, const orr_results_table *t, orr_are
             continue;
         sql = orr_arena_printf(arena, "ALTER TABLE main.%s ADD COLUMN \"%s\" %s", t->name,
                                t->columns[i].name, t->columns[i].type);
-        status = sql != NULL ? orr_database_run(db, sql, err) : orr_fail_memory(err);
+        status = sql != NULL ? orr_database_exec(db, sql, err) : orr_fail_memory(err);
     }
     return status;
 }

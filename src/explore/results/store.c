@@ -41,7 +41,7 @@ static orr_status move_all(orr_results *r, orr_error *err)
     ORR_TRY(orr_database_begin(r->db, err));
     orr_status status = ORR_OK;
     for (int i = 0; i < TABLES && status == ORR_OK; i++)
-        status = orr_database_run(r->db, r->move[i], err);
+        status = orr_database_exec(r->db, r->move[i], err);
     if (status == ORR_OK)
         return orr_database_commit(r->db, err);
     orr_database_roll_back(r->db);
@@ -52,7 +52,7 @@ static orr_status write_waiting(orr_results *r, int64_t patience_ns, orr_error *
 {
     if (!r->is_waiting)
         return ORR_OK;
-    orr_database_set_patience(r->db, patience_ns);
+    orr_database_set_busy_timeout(r->db, patience_ns);
     const orr_status status = move_all(r, err);
     if (status == ORR_OK)
         r->is_waiting = false;
@@ -118,7 +118,7 @@ static void stop_writer(orr_results *r)
 
 static orr_status open_file(orr_results *r, const char *path, orr_error *err)
 {
-    const orr_database_kind kind = {.application = ORR_RESULTS_APPLICATION,
+    const orr_database_schema kind = {.application = ORR_RESULTS_APPLICATION,
                                     .version = ORR_RESULTS_VERSION,
                                     .schema = orr_results_schema(r->arena)};
     const char *pending = orr_results_pending_schema(r->arena);
@@ -126,7 +126,7 @@ static orr_status open_file(orr_results *r, const char *path, orr_error *err)
         return orr_fail_memory(err);
     ORR_TRY(orr_database_open(path, &kind, &r->db, err));
     ORR_TRY(orr_results_complete(r->db, r->arena, err));
-    return orr_database_run(r->db, pending, err);
+    return orr_database_exec(r->db, pending, err);
 }
 
 static orr_status ready(orr_results *r, const char *sql, orr_query **ret, orr_error *err)
@@ -155,7 +155,7 @@ static orr_status last_search(orr_results *r, const char *question, int64_t *ret
     orr_query *query = NULL;
     bool row = false;
     ORR_TRY(orr_query_new(r->db, "SELECT max(search) FROM search WHERE question = ?", &query, err));
-    orr_query_set_text(query, 1, question);
+    orr_query_bind_text(query, 1, question);
     const orr_status status = orr_query_step(query, &row, err);
     if (status == ORR_OK)
         *ret = row ? orr_query_int(query, 0) : 0;
@@ -171,10 +171,10 @@ static orr_status begin_search(orr_results *r, const char *question, bool resume
     if (r->search > 0)
         return ORR_OK;
     ORR_TRY(orr_query_new(r->db, "INSERT INTO search(question) VALUES(?)", &query, err));
-    orr_query_set_text(query, 1, question);
+    orr_query_bind_text(query, 1, question);
     const orr_status status = orr_query_run(query, err);
     if (status == ORR_OK)
-        r->search = orr_database_last_row(r->db);
+        r->search = orr_database_last_insert_id(r->db);
     orr_query_free(query);
     return status;
 }
@@ -271,9 +271,9 @@ orr_status orr_results_note(orr_results *results, const char *name, const char *
 {
     pthread_mutex_lock(&results->lock);
     orr_query *query = results->insert[NOTE];
-    orr_query_set_int(query, 1, results->search);
-    orr_query_set_text(query, 2, name);
-    orr_query_set_text(query, 3, text);
+    orr_query_bind_int(query, 1, results->search);
+    orr_query_bind_text(query, 2, name);
+    orr_query_bind_text(query, 3, text);
     const orr_status status = add(results, query, err);
     pthread_mutex_unlock(&results->lock);
     return status;
@@ -317,8 +317,8 @@ orr_status orr_results_add_candidate(orr_results *results, const char *family, c
 static bool find(orr_results *r, orr_query *query, const char *key)
 {
     bool row = false;
-    orr_query_set_int(query, 1, r->search);
-    orr_query_set_text(query, 2, key);
+    orr_query_bind_int(query, 1, r->search);
+    orr_query_bind_text(query, 2, key);
     return orr_query_step(query, &row, NULL) == ORR_OK && row;
 }
 
@@ -381,7 +381,7 @@ orr_status orr_results_candidates(orr_results *results, orr_arena *arena, const 
     orr_explored *copy = NULL;
     ORR_TRY(orr_results_flush(results, err));
     pthread_mutex_lock(&results->lock);
-    orr_query_set_int(results->list, 1, results->search);
+    orr_query_bind_int(results->list, 1, results->search);
     orr_status status = read_candidates(results, arena, &all, err);
     orr_query_reset(results->list);
     pthread_mutex_unlock(&results->lock);

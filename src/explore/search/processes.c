@@ -29,9 +29,9 @@ orr_status orr_share_open(orr_processes **ret, orr_error *err)
 {
     uint32_t rank = 0, ranks = 1;
     orr_transport *transport = orr_transport_self();
-    const bool together = orr_ranks_started(&rank, &ranks) && ranks > 1;
+    const bool together = orr_launcher_ranks(&rank, &ranks) && ranks > 1;
     if (together)
-        ORR_TRY(orr_mpi_connect(0, &transport, err));
+        ORR_TRY(orr_transport_mpi_connect(0, &transport, err));
     const orr_status status = orr_share_over(transport, ret, err);
     if (status == ORR_OK)
         (*ret)->is_ours = together;

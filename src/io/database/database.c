@@ -85,12 +85,12 @@ static int on_busy(void *ctx, int waits)
     return 1;
 }
 
-void orr_database_set_patience(orr_database *db, int64_t patience_ns)
+void orr_database_set_busy_timeout(orr_database *db, int64_t patience_ns)
 {
     db->patience_ns = patience_ns;
 }
 
-void orr_database_set_stop(orr_database *db, bool (*stop)(void *ctx), void *ctx)
+void orr_database_set_cancel(orr_database *db, bool (*stop)(void *ctx), void *ctx)
 {
     db->stop = stop;
     db->stop_ctx = ctx;
@@ -99,7 +99,7 @@ void orr_database_set_stop(orr_database *db, bool (*stop)(void *ctx), void *ctx)
 
 /* --- statements without rows ----------------------------------------------------------------- */
 
-orr_status orr_database_run(orr_database *db, const char *sql, orr_error *err)
+orr_status orr_database_exec(orr_database *db, const char *sql, orr_error *err)
 {
     const int code = sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL);
     return code == SQLITE_OK ? ORR_OK : orr_database_fail(db, code, err);
@@ -107,12 +107,12 @@ orr_status orr_database_run(orr_database *db, const char *sql, orr_error *err)
 
 orr_status orr_database_begin(orr_database *db, orr_error *err)
 {
-    return orr_database_run(db, "BEGIN IMMEDIATE", err);
+    return orr_database_exec(db, "BEGIN IMMEDIATE", err);
 }
 
 orr_status orr_database_commit(orr_database *db, orr_error *err)
 {
-    const orr_status status = orr_database_run(db, "COMMIT", err);
+    const orr_status status = orr_database_exec(db, "COMMIT", err);
     if (status != ORR_OK)
         orr_database_roll_back(db);
     return status;
@@ -124,7 +124,7 @@ void orr_database_roll_back(orr_database *db)
         sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
 }
 
-int64_t orr_database_last_row(const orr_database *db)
+int64_t orr_database_last_insert_id(const orr_database *db)
 {
     return sqlite3_last_insert_rowid(db->sqlite);
 }
@@ -213,7 +213,7 @@ static orr_status ask_number(orr_database *db, const char *sql, int64_t *ret, or
 }
 
 /* *ret_empty: nothing is in it, and it is nobody's. */
-static orr_status identify(orr_database *db, const orr_database_kind *kind, bool *ret_empty,
+static orr_status identify(orr_database *db, const orr_database_schema *kind, bool *ret_empty,
                            orr_error *err)
 {
     int64_t application = 0, version = 0, tables = 0;
@@ -237,16 +237,16 @@ static orr_status identify(orr_database *db, const orr_database_kind *kind, bool
 static orr_status use_log(orr_database *db, orr_error *err)
 {
     for (int waits = 0;; waits++) {
-        const orr_status status = orr_database_run(db, "PRAGMA journal_mode=WAL", err);
+        const orr_status status = orr_database_exec(db, "PRAGMA journal_mode=WAL", err);
         if (status == ORR_OK)
-            return orr_database_run(db, "PRAGMA synchronous=NORMAL", err);
+            return orr_database_exec(db, "PRAGMA synchronous=NORMAL", err);
         const int code = sqlite3_errcode(db->sqlite) & 0xff;
         if ((code != SQLITE_BUSY && code != SQLITE_LOCKED) || !on_busy(db, waits))
             return status;
     }
 }
 
-static orr_status make_schema(orr_database *db, const orr_database_kind *kind, orr_error *err)
+static orr_status make_schema(orr_database *db, const orr_database_schema *kind, orr_error *err)
 {
     bool empty = false;
     ORR_TRY(orr_database_begin(db, err));
@@ -254,9 +254,9 @@ static orr_status make_schema(orr_database *db, const orr_database_kind *kind, o
     if (status == ORR_OK && empty) {
         char *mark = sqlite3_mprintf("PRAGMA application_id=%d; PRAGMA user_version=%d",
                                      (int)kind->application, (int)kind->version);
-        status = mark == NULL ? orr_fail_memory(err) : orr_database_run(db, kind->schema, err);
+        status = mark == NULL ? orr_fail_memory(err) : orr_database_exec(db, kind->schema, err);
         if (status == ORR_OK)
-            status = orr_database_run(db, mark, err);
+            status = orr_database_exec(db, mark, err);
         sqlite3_free(mark);
     }
     if (status == ORR_OK)
@@ -265,7 +265,7 @@ static orr_status make_schema(orr_database *db, const orr_database_kind *kind, o
     return status;
 }
 
-static orr_status open_to_write(orr_database *db, const orr_database_kind *kind, orr_error *err)
+static orr_status open_to_write(orr_database *db, const orr_database_schema *kind, orr_error *err)
 {
     bool empty = false;
     ORR_TRY(connect_as(db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, false, err));
@@ -280,7 +280,7 @@ static orr_status open_to_write(orr_database *db, const orr_database_kind *kind,
     return empty ? make_schema(db, kind, err) : ORR_OK;
 }
 
-orr_status orr_database_open(const char *path, const orr_database_kind *kind, orr_database **ret,
+orr_status orr_database_open(const char *path, const orr_database_schema *kind, orr_database **ret,
                              orr_error *err)
 {
     orr_database *db = database_new(path);
@@ -338,7 +338,7 @@ static orr_status look(orr_database *db, orr_error *err)
     int64_t tables = 0;
     sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    ORR_TRY(orr_database_run(db, "PRAGMA query_only=1; PRAGMA cell_size_check=1", err));
+    ORR_TRY(orr_database_exec(db, "PRAGMA query_only=1; PRAGMA cell_size_check=1", err));
     ORR_TRY(ask_number(db, "SELECT count(*) FROM sqlite_schema", &tables, err));
     sqlite3_set_authorizer(db->sqlite, authorise, NULL);
     db->only_reads = true;
@@ -370,7 +370,7 @@ static orr_status open_to_read(orr_database *db, orr_error *err)
     return look(db, err);
 }
 
-orr_status orr_database_open_to_read(const char *path, orr_database **ret, orr_error *err)
+orr_status orr_database_open_readonly(const char *path, orr_database **ret, orr_error *err)
 {
     orr_database *db = database_new(path);
     const orr_status status = db != NULL ? open_to_read(db, err) : orr_fail_memory(err);

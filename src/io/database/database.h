@@ -18,32 +18,32 @@
  * Threads: one at a time for a database and its queries. */
 typedef struct orr_database orr_database;
 
-typedef struct orr_database_kind {
+typedef struct orr_database_schema {
     int32_t     application; /* PRAGMA application_id: whose files these are          */
     int32_t     version;     /* PRAGMA user_version: of the schema, from 1            */
     const char *schema;      /* SQL that makes it in an empty file, in a transaction  */
-} orr_database_kind;
+} orr_database_schema;
 /* To be read and written; made where it is not there. PARSE: also a database of another application, which is left
  * as it is; UNSUPPORTED: of a newer version. */
-orr_status orr_database_open(const char *path, const orr_database_kind *kind, orr_database **ret,
+orr_status orr_database_open(const char *path, const orr_database_schema *kind, orr_database **ret,
                              orr_error *err) ORR_MUST_CHECK;
 /* Only to be read: any SQLite file, also one on a medium that cannot be written. No query changes anything. */
-orr_status orr_database_open_to_read(const char *path, orr_database **ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_database_open_readonly(const char *path, orr_database **ret, orr_error *err) ORR_MUST_CHECK;
 /* Its queries are freed before. NULL is allowed. */
 void orr_database_close(orr_database *db);
 
 /* How long to wait for another process that writes; 10 s. */
-void orr_database_set_patience(orr_database *db, int64_t patience_ns);
+void orr_database_set_busy_timeout(orr_database *db, int64_t patience_ns);
 /* Asked from time to time, also while waiting: true ends what runs with CANCELED. */
-void orr_database_set_stop(orr_database *db, bool (*stop)(void *ctx), void *ctx);
+void orr_database_set_cancel(orr_database *db, bool (*stop)(void *ctx), void *ctx);
 
 /* Statements that give no rows. */
-orr_status orr_database_run(orr_database *db, const char *sql, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_database_exec(orr_database *db, const char *sql, orr_error *err) ORR_MUST_CHECK;
 /* A transaction that writes. A commit that fails undoes all of it. */
 orr_status orr_database_begin(orr_database *db, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_database_commit(orr_database *db, orr_error *err) ORR_MUST_CHECK;
 void       orr_database_roll_back(orr_database *db); /* nothing, where no transaction is open */
-int64_t    orr_database_last_row(const orr_database *db); /* id of the row inserted last */
+int64_t    orr_database_last_insert_id(const orr_database *db); /* id of the row inserted last */
 
 /* One statement, ready to run again and again. INVALID: wrong, empty, or more than one. */
 typedef struct orr_query orr_query;
@@ -52,10 +52,10 @@ void orr_query_free(orr_query *query); /* NULL is allowed */
 
 /* Values of its parameters, counted from 1; they stay until they are set anew. Texts are copied. A NAN and a NULL text
  * are NULL. A failure is remembered, and told by the next step. */
-void orr_query_set_int(orr_query *query, int at, int64_t value);
-void orr_query_set_number(orr_query *query, int at, double value);
-void orr_query_set_text(orr_query *query, int at, const char *text);
-void orr_query_set_null(orr_query *query, int at);
+void orr_query_bind_int(orr_query *query, int at, int64_t value);
+void orr_query_bind_number(orr_query *query, int at, double value);
+void orr_query_bind_text(orr_query *query, int at, const char *text);
+void orr_query_bind_null(orr_query *query, int at);
 
 /* The next row; *ret_row false: there is none, and the query is as before its first step. After an error too. */
 orr_status orr_query_step(orr_query *query, bool *ret_row, orr_error *err) ORR_MUST_CHECK;

@@ -69,22 +69,22 @@ static void note(orr_query *query, int code)
         query->set_failed = code;
 }
 
-void orr_query_set_int(orr_query *query, int at, int64_t value)
+void orr_query_bind_int(orr_query *query, int at, int64_t value)
 {
     note(query, sqlite3_bind_int64(query->statement, at, value));
 }
 
-void orr_query_set_number(orr_query *query, int at, double value)
+void orr_query_bind_number(orr_query *query, int at, double value)
 {
     note(query, sqlite3_bind_double(query->statement, at, value)); /* a NAN is NULL */
 }
 
-void orr_query_set_text(orr_query *query, int at, const char *text)
+void orr_query_bind_text(orr_query *query, int at, const char *text)
 {
     note(query, sqlite3_bind_text(query->statement, at, text, -1, SQLITE_TRANSIENT));
 }
 
-void orr_query_set_null(orr_query *query, int at)
+void orr_query_bind_null(orr_query *query, int at)
 {
     note(query, sqlite3_bind_null(query->statement, at));
 }

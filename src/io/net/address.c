@@ -68,16 +68,16 @@ orr_status orr_net_address_parse(const char *text, orr_net_address *ret, orr_err
     return ORR_OK;
 }
 
-orr_status orr_net_address_print(const orr_net_address *address, char ret[ORR_NET_ADDRESS],
+orr_status orr_net_address_print(const orr_net_address *address, char ret[ORR_NET_ADDRESS_BYTES],
                                  orr_error *err)
 {
-    char text[ORR_NET_ADDRESS + 1];
+    char text[ORR_NET_ADDRESS_BYTES + 1];
     const bool v6 = strchr(address->host, ':') != NULL;
     int n = snprintf(text, sizeof text, v6 ? "[%s]:%s" : "%s:%s", address->host, address->port);
-    if (address->shm && address->machine != 0 && n > 0 && n < ORR_NET_ADDRESS)
+    if (address->shm && address->machine != 0 && n > 0 && n < ORR_NET_ADDRESS_BYTES)
         n += snprintf(text + n, sizeof text - (size_t)n, "|shm:%016" PRIx64 ":%s", address->machine,
                       address->name);
-    if (n < 0 || n >= ORR_NET_ADDRESS)
+    if (n < 0 || n >= ORR_NET_ADDRESS_BYTES)
         return orr_fail(err, ORR_INVALID, "%s: the address is too long", address->host);
     memcpy(ret, text, (size_t)n + 1);
     return ORR_OK;
@@ -85,7 +85,7 @@ orr_status orr_net_address_print(const orr_net_address *address, char ret[ORR_NE
 
 /* Sockets of shared memory are named in a network namespace, which containers of one machine do not
  * share. */
-uint64_t orr_net_machine(void)
+uint64_t orr_net_machine_id(void)
 {
     char text[128];
     const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);

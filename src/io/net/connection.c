@@ -18,7 +18,7 @@ static orr_conn number_of(uint32_t slot, uint32_t generation)
     return (uint64_t)generation << 32 | (slot + 1);
 }
 
-orr_net_link *orr_net_link_of(const orr_net_system *net, orr_conn conn)
+orr_net_connection *orr_net_connection_of(const orr_net_system *net, orr_conn conn)
 {
     const uint32_t slot = (uint32_t)conn - 1;
     if (conn == 0 || slot >= net->slots.n || net->slots.at[slot].generation != conn >> 32)
@@ -27,7 +27,7 @@ orr_net_link *orr_net_link_of(const orr_net_system *net, orr_conn conn)
 }
 
 /* So that a slot can always be given back. */
-static bool take_slot(orr_net_system *net, orr_net_link *link)
+static bool take_slot(orr_net_system *net, orr_net_connection *link)
 {
     uint32_t slot;
     if (net->free_slots.n > 0) {
@@ -43,7 +43,7 @@ static bool take_slot(orr_net_system *net, orr_net_link *link)
     return true;
 }
 
-static void give_slot(orr_net_system *net, const orr_net_link *link)
+static void give_slot(orr_net_system *net, const orr_net_connection *link)
 {
     const uint32_t slot = (uint32_t)link->conn - 1;
     net->slots.at[slot].link = NULL;
@@ -51,10 +51,10 @@ static void give_slot(orr_net_system *net, const orr_net_link *link)
         net->free_slots.at[net->free_slots.n++] = slot;
 }
 
-orr_status orr_net_link_new(orr_net_system *net, const orr_net_user *user, const orr_net_wire *wire,
-                            int fd, orr_net_link **ret, orr_error *err)
+orr_status orr_net_connection_new(orr_net_system *net, const orr_net_callbacks *user, const orr_net_connection_ops *wire,
+                            int fd, orr_net_connection **ret, orr_error *err)
 {
-    orr_net_link *link = orr_malloc_aligned(sizeof *link);
+    orr_net_connection *link = orr_malloc_aligned(sizeof *link);
     if (link == NULL)
         return orr_fail_memory(err);
     memset(link, 0, sizeof *link);
@@ -69,7 +69,7 @@ orr_status orr_net_link_new(orr_net_system *net, const orr_net_user *user, const
     return ORR_OK;
 }
 
-bool orr_net_link_watch(orr_net_system *net, orr_net_link *link, bool add, bool writing)
+bool orr_net_connection_watch(orr_net_system *net, orr_net_connection *link, bool add, bool writing)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | (writing ? EPOLLOUT : 0u),
                                 .data.u64 = link->conn};
@@ -79,7 +79,7 @@ bool orr_net_link_watch(orr_net_system *net, orr_net_link *link, bool add, bool 
     return epoll_ctl(net->epoll, add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, link->fd, &event) == 0;
 }
 
-void orr_net_link_todo(orr_net_system *net, orr_net_link *link, unsigned what)
+void orr_net_connection_defer(orr_net_system *net, orr_net_connection *link, unsigned what)
 {
     link->todo |= what;
     if (link->in_todo || link->dead)
@@ -93,16 +93,16 @@ void orr_net_link_todo(orr_net_system *net, orr_net_link *link, unsigned what)
     net->todo_last = link;
 }
 
-void orr_net_link_fail(orr_net_system *net, orr_net_link *link, orr_net_end why)
+void orr_net_connection_fail(orr_net_system *net, orr_net_connection *link, orr_net_close_reason why)
 {
-    if ((link->todo & ORR_TODO_END) == 0)
+    if ((link->todo & ORR_NET_PENDING_CLOSE) == 0)
         link->why = why;
     link->broken = true;
-    orr_net_queue_drop(&link->queue);
-    orr_net_link_todo(net, link, ORR_TODO_END);
+    orr_net_send_queue_clear(&link->queue);
+    orr_net_connection_defer(net, link, ORR_NET_PENDING_CLOSE);
 }
 
-void orr_net_link_kill(orr_net_system *net, orr_net_link *link)
+void orr_net_connection_kill(orr_net_system *net, orr_net_connection *link)
 {
     if (link->dead)
         return;
@@ -120,18 +120,18 @@ void orr_net_link_kill(orr_net_system *net, orr_net_link *link)
     net->dead = link;
 }
 
-void orr_net_link_end(orr_net_system *net, orr_net_link *link, orr_net_end why)
+void orr_net_connection_close(orr_net_system *net, orr_net_connection *link, orr_net_close_reason why)
 {
-    const orr_net_user *user = link->user;
+    const orr_net_callbacks *user = link->user;
     const orr_conn conn = link->conn;
     if (link->dead)
         return;
-    orr_net_link_kill(net, link);
+    orr_net_connection_kill(net, link);
     if (user != NULL && user->closed != NULL)
         user->closed(user->ctx, conn, why);
 }
 
-void orr_net_link_connected(orr_net_system *net, orr_net_link *link)
+void orr_net_connection_connected(orr_net_system *net, orr_net_connection *link)
 {
     link->calling = false;
     if (link->user != NULL && link->user->connected != NULL)
@@ -140,14 +140,14 @@ void orr_net_link_connected(orr_net_system *net, orr_net_link *link)
         link->wire->push(net, link);
 }
 
-void orr_net_link_broken(orr_net_system *net, orr_net_link *link)
+void orr_net_connection_broken(orr_net_system *net, orr_net_connection *link)
 {
     link->broken = true;
-    orr_net_queue_drop(&link->queue);
-    orr_net_link_todo(net, link, ORR_TODO_READ);
+    orr_net_send_queue_clear(&link->queue);
+    orr_net_connection_defer(net, link, ORR_NET_PENDING_READ);
 }
 
-void orr_net_link_pushed(orr_net_system *net, orr_net_link *link, bool moved)
+void orr_net_connection_after_send(orr_net_system *net, orr_net_connection *link, bool moved)
 {
     if (link->user == NULL && moved)
         link->flush_until_ns =
@@ -158,11 +158,11 @@ void orr_net_link_pushed(orr_net_system *net, orr_net_link *link, bool moved)
         link->shut = true;
         shutdown(link->fd, SHUT_WR);
     } else if (link->user != NULL && link->user->drained != NULL) {
-        orr_net_link_todo(net, link, ORR_TODO_DRAINED);
+        orr_net_connection_defer(net, link, ORR_NET_PENDING_DRAINED);
     }
 }
 
-bool orr_net_link_frame(orr_net_system *net, orr_net_link *link, const orr_net_frame *frame,
+bool orr_net_connection_deliver(orr_net_system *net, orr_net_connection *link, const orr_net_frame *frame,
                         const void *payload)
 {
     (void)net;
@@ -171,63 +171,63 @@ bool orr_net_link_frame(orr_net_system *net, orr_net_link *link, const orr_net_f
     return !link->dead;
 }
 
-bool orr_net_link_place(orr_net_system *net, orr_net_link *link, const orr_net_frame *frame, bool reads)
+bool orr_net_connection_place(orr_net_system *net, orr_net_connection *link, const orr_net_frame *frame, bool reads)
 {
-    const orr_net_user *user = link->user;
+    const orr_net_callbacks *user = link->user;
     void *to = NULL;
     if (user != NULL && user->place != NULL && frame->bytes > 0)
         to = user->place(user->ctx, link->conn, frame);
     if (link->dead)
         return false;
-    if (!reads || orr_frame_reader_place(&link->reader, to))
+    if (!reads || orr_net_frame_reader_place(&link->reader, to))
         return true;
-    orr_net_link_end(net, link, ORR_NET_MEMORY);
+    orr_net_connection_close(net, link, ORR_NET_MEMORY);
     return false;
 }
 
-bool orr_net_link_frames(orr_net_system *net, orr_net_link *link, uint32_t *count)
+bool orr_net_connection_read_frames(orr_net_system *net, orr_net_connection *link, uint32_t *count)
 {
     const bool unchecked = net->options.unchecked || link->wire->unhashed;
     for (;;) {
-        switch (orr_frame_reader_next(&link->reader, unchecked)) {
-        case ORR_GOT_NOTHING:
+        switch (orr_net_frame_reader_next(&link->reader, unchecked)) {
+        case ORR_NET_FRAME_INCOMPLETE:
             return true;
-        case ORR_GOT_HEADER:
-            if (!orr_net_link_place(net, link, &link->reader.frame, true))
+        case ORR_NET_FRAME_HEADER:
+            if (!orr_net_connection_place(net, link, &link->reader.frame, true))
                 return false;
             break;
-        case ORR_GOT_FRAME:
+        case ORR_NET_FRAME_WHOLE:
             ++*count;
-            if (!orr_net_link_frame(net, link, &link->reader.frame, link->reader.to))
+            if (!orr_net_connection_deliver(net, link, &link->reader.frame, link->reader.to))
                 return false;
             break;
-        case ORR_GOT_CORRUPT:
-            orr_net_link_end(net, link, ORR_NET_CORRUPT);
+        case ORR_NET_FRAME_CORRUPT:
+            orr_net_connection_close(net, link, ORR_NET_CORRUPT);
             return false;
         }
     }
 }
 
-static void free_link(orr_net_link *link)
+static void free_link(orr_net_connection *link)
 {
     if (link->wire->done != NULL)
         link->wire->done(link);
-    orr_net_queue_done(&link->queue);
-    orr_frame_reader_done(&link->reader);
+    orr_net_send_queue_done(&link->queue);
+    orr_net_frame_reader_done(&link->reader);
     orr_free(link);
 }
 
-void orr_net_link_reap(orr_net_system *net)
+void orr_net_connection_reap(orr_net_system *net)
 {
     if (net->dead == NULL)
         return;
-    orr_net_link *todo = net->todo_first;
+    orr_net_connection *todo = net->todo_first;
     net->todo_first = net->todo_last = NULL;
-    for (orr_net_link *next; todo != NULL; todo = next) {
+    for (orr_net_connection *next; todo != NULL; todo = next) {
         next = todo->next_todo;
         todo->in_todo = false;
         if (!todo->dead)
-            orr_net_link_todo(net, todo, 0);
+            orr_net_connection_defer(net, todo, 0);
     }
     size_t n = 0;
     for (size_t i = 0; i < net->shms.n; i++)
@@ -235,7 +235,7 @@ void orr_net_link_reap(orr_net_system *net)
             net->shms.at[n++] = net->shms.at[i];
     net->shms.n = n;
     while (net->dead != NULL) {
-        orr_net_link *link = net->dead;
+        orr_net_connection *link = net->dead;
         net->dead = link->next_dead;
         free_link(link);
     }

@@ -23,23 +23,23 @@ static int64_t now_ns(void)
     return orr_clock_now_ns(&orr_clock_monotonic);
 }
 
-static void dispatch(orr_net_system *net, orr_net_link *link, unsigned what)
+static void dispatch(orr_net_system *net, orr_net_connection *link, unsigned what)
 {
-    if ((what & ORR_TODO_CONNECTED) != 0)
-        orr_net_link_connected(net, link);
-    if ((what & ORR_TODO_READ) != 0 && !link->dead)
+    if ((what & ORR_NET_PENDING_CONNECTED) != 0)
+        orr_net_connection_connected(net, link);
+    if ((what & ORR_NET_PENDING_READ) != 0 && !link->dead)
         link->wire->ready(net, link, EPOLLIN);
-    if ((what & ORR_TODO_DRAINED) != 0 && !link->dead && !link->broken && link->queue.n == 0 &&
+    if ((what & ORR_NET_PENDING_DRAINED) != 0 && !link->dead && !link->broken && link->queue.n == 0 &&
         link->user != NULL && link->user->drained != NULL)
         link->user->drained(link->user->ctx, link->conn);
-    if ((what & ORR_TODO_END) != 0)
-        orr_net_link_end(net, link, link->why);
+    if ((what & ORR_NET_PENDING_CLOSE) != 0)
+        orr_net_connection_close(net, link, link->why);
 }
 
 /* Those that stand there now; what comes of telling them is for the next poll. */
 static bool dispatch_deferred(orr_net_system *net)
 {
-    orr_net_link *last = net->todo_last, *link = NULL;
+    orr_net_connection *last = net->todo_last, *link = NULL;
     if (last == NULL)
         return false;
     while (link != last) {
@@ -71,11 +71,11 @@ static void check_flushes(orr_net_system *net, int64_t at_ns)
         return;
     net->flush_check_ns = INT64_MAX;
     for (size_t i = 0; i < net->slots.n; i++) {
-        orr_net_link *link = net->slots.at[i].link;
+        orr_net_connection *link = net->slots.at[i].link;
         if (link == NULL || link->user != NULL)
             continue;
         if (link->flush_until_ns <= at_ns)
-            orr_net_link_kill(net, link);
+            orr_net_connection_kill(net, link);
         else if (link->flush_until_ns < net->flush_check_ns)
             net->flush_check_ns = link->flush_until_ns;
     }
@@ -86,12 +86,12 @@ static bool fire_timers(orr_net_system *net)
     const int64_t at_ns = now_ns();
     bool rang = false;
     check_flushes(net, at_ns);
-    const orr_net_user *lost = net->alarm_lost;
+    const orr_net_callbacks *lost = net->alarm_lost;
     net->alarm_lost = NULL;
     if (lost != NULL && lost->woken != NULL)
         lost->woken(lost->ctx);
     for (size_t i = 0; i < net->alarms.n; i++) {
-        const orr_net_user *user = net->alarms.at[i].user;
+        const orr_net_callbacks *user = net->alarms.at[i].user;
         if (user == NULL || net->alarms.at[i].at_ns > at_ns)
             continue;
         net->alarms.at[i].at_ns = INT64_MAX;
@@ -107,7 +107,7 @@ static bool progress_shared_memory(orr_net_system *net)
     bool moved = false;
     for (size_t i = 0; i < net->shms.n; i++)
         if (net->shms.at[i] != NULL)
-            moved |= orr_net_shm_look(net, net->shms.at[i]);
+            moved |= orr_net_shm_progress(net, net->shms.at[i]);
     return moved;
 }
 
@@ -125,16 +125,16 @@ static void refuse_one(orr_net_system *net, int listener)
 
 static void add_accepted(orr_net_system *net, const orr_net_listener *from, int fd)
 {
-    orr_net_link *link;
-    const orr_net_user *user = from->user;
-    const orr_net_wire *wire = from->shm ? &orr_net_shm_wire : &orr_net_tcp;
-    if (orr_net_link_new(net, user, wire, fd, &link, NULL) != ORR_OK) {
+    orr_net_connection *link;
+    const orr_net_callbacks *user = from->user;
+    const orr_net_connection_ops *wire = from->shm ? &orr_net_shm_ops : &orr_net_tcp_ops;
+    if (orr_net_connection_new(net, user, wire, fd, &link, NULL) != ORR_OK) {
         close(fd);
         return;
     }
     if ((from->shm && !orr_net_shm_accept(net, link)) ||
-        !orr_net_link_watch(net, link, true, false)) {
-        orr_net_link_kill(net, link);
+        !orr_net_connection_watch(net, link, true, false)) {
+        orr_net_connection_kill(net, link);
         return;
     }
     if (user->accepted != NULL)
@@ -163,13 +163,13 @@ static void accept_some(orr_net_system *net, uint64_t id)
 static void handle(orr_net_system *net, const struct epoll_event *event)
 {
     uint64_t rings;
-    if (event->data.u64 == ORR_NET_OF_WAKE) {
+    if (event->data.u64 == ORR_NET_EPOLL_WAKE) {
         while (read(net->wake, &rings, sizeof rings) < 0 && errno == EINTR)
             ;
-    } else if ((event->data.u64 & ORR_NET_OF_LISTENER) != 0) {
+    } else if ((event->data.u64 & ORR_NET_EPOLL_LISTENER) != 0) {
         accept_some(net, event->data.u64);
     } else {
-        orr_net_link *link = orr_net_link_of(net, event->data.u64);
+        orr_net_connection *link = orr_net_connection_of(net, event->data.u64);
         if (link != NULL)
             link->wire->ready(net, link, event->events);
     }
@@ -237,7 +237,7 @@ static void sleep_until(orr_net_system *net, int64_t until_ns)
 {
     for (size_t i = 0; i < net->shms.n; i++)
         if (net->shms.at[i] != NULL)
-            orr_net_shm_sleeps(net->shms.at[i], true);
+            orr_net_shm_set_sleeping(net->shms.at[i], true);
     if (!progress_shared_memory(net) && net->todo_first == NULL) {
         const int64_t first_ns = next_timer_ns(net);
         if (first_ns < until_ns)
@@ -247,16 +247,16 @@ static void sleep_until(orr_net_system *net, int64_t until_ns)
     }
     for (size_t i = 0; i < net->shms.n; i++)
         if (net->shms.at[i] != NULL)
-            orr_net_shm_sleeps(net->shms.at[i], false);
+            orr_net_shm_set_sleeping(net->shms.at[i], false);
     progress_shared_memory(net);
     fire_timers(net);
 }
 
-void orr_net_poll(orr_net *self, int64_t until_ns)
+void orr_net_system_poll(orr_net *self, int64_t until_ns)
 {
     orr_net_system *net = (orr_net_system *)self;
-    orr_net_link_reap(net);
+    orr_net_connection_reap(net);
     if (!turn(net) && now_ns() < until_ns && (net->options.spin_ns <= 0 || !spin(net, until_ns)))
         sleep_until(net, until_ns);
-    orr_net_link_reap(net);
+    orr_net_connection_reap(net);
 }

@@ -13,10 +13,10 @@
 enum { WIDE_BYTES = 1 << 10 };                      /* from here on wide vectors help */
 static const uint32_t magic = UINT32_C(0x3152524f); /* "ORR1" */
 
-uint64_t orr_frame_hash(const void *payload, size_t bytes)
+uint64_t orr_net_frame_hash(const void *payload, size_t bytes)
 {
     uint64_t hash = 1;
-    if (bytes > 0 && (bytes < WIDE_BYTES || !orr_net_hash_wide(payload, bytes, &hash)))
+    if (bytes > 0 && (bytes < WIDE_BYTES || !orr_net_hash_avx2(payload, bytes, &hash)))
         hash = XXH3_64bits(payload, bytes);
     return hash == 0 ? 1 : hash;
 }
@@ -28,23 +28,23 @@ static uint32_t header_hash(const orr_net_frame *frame)
     return XXH32(&copy, sizeof copy, 0);
 }
 
-void orr_frame_seal(orr_net_frame *frame, const void *payload, bool unchecked)
+void orr_net_frame_seal(orr_net_frame *frame, const void *payload, bool unchecked)
 {
     frame->magic = magic;
     if (frame->payload_hash == 0)
-        frame->payload_hash = unchecked ? 1 : orr_frame_hash(payload, frame->bytes);
+        frame->payload_hash = unchecked ? 1 : orr_net_frame_hash(payload, frame->bytes);
     frame->header_hash = header_hash(frame);
 }
 
-bool orr_frame_holds(const orr_net_frame *frame)
+bool orr_net_frame_header_is_valid(const orr_net_frame *frame)
 {
     return frame->magic == magic && frame->payload_hash != 0 &&
            frame->header_hash == header_hash(frame);
 }
 
-bool orr_frame_payload_holds(const orr_net_frame *frame, const void *payload)
+bool orr_net_frame_payload_is_valid(const orr_net_frame *frame, const void *payload)
 {
-    return frame->payload_hash == orr_frame_hash(payload, frame->bytes);
+    return frame->payload_hash == orr_net_frame_hash(payload, frame->bytes);
 }
 
 static size_t least(size_t a, size_t b)
@@ -54,13 +54,13 @@ static size_t least(size_t a, size_t b)
 
 /* Behind a large payload only the next header is read ahead, since what follows it is likely large
  * too, and has its own place. */
-int orr_frame_reader_rest(orr_frame_reader *reader, struct iovec rest[2])
+int orr_net_frame_reader_buffers(orr_net_frame_reader *reader, struct iovec rest[2])
 {
     int n = 0;
     if (reader->inside) {
         const size_t left = reader->frame.bytes - reader->had;
         rest[n++] = reader->to != NULL ? (struct iovec){reader->to + reader->had, left}
-                                       : (struct iovec){reader->room, least(left, ORR_NET_ROOM)};
+                                       : (struct iovec){reader->room, least(left, ORR_NET_BUFFER_BYTES)};
         if (rest[0].iov_len < left)
             return n;
     }
@@ -68,12 +68,12 @@ int orr_frame_reader_rest(orr_frame_reader *reader, struct iovec rest[2])
     memmove(reader->ahead, reader->ahead + reader->begin, here);
     reader->begin = 0;
     reader->end = here;
-    const size_t room = reader->bulk ? ORR_FRAME_BYTES : ORR_READER_AHEAD;
+    const size_t room = reader->bulk ? ORR_NET_FRAME_BYTES : ORR_NET_READ_AHEAD_BYTES;
     rest[n++] = (struct iovec){reader->ahead + here, room - here};
     return n;
 }
 
-void orr_frame_reader_took(orr_frame_reader *reader, size_t n)
+void orr_net_frame_reader_advance(orr_net_frame_reader *reader, size_t n)
 {
     if (reader->inside) {
         const size_t more = least(n, reader->frame.bytes - reader->had);
@@ -83,7 +83,7 @@ void orr_frame_reader_took(orr_frame_reader *reader, size_t n)
     reader->end += n;
 }
 
-static void take_ahead(orr_frame_reader *reader)
+static void take_ahead(orr_net_frame_reader *reader)
 {
     const size_t n = least(reader->frame.bytes - reader->had, reader->end - reader->begin);
     if (reader->to != NULL && n > 0)
@@ -93,56 +93,56 @@ static void take_ahead(orr_frame_reader *reader)
 }
 
 /* What is dropped is not judged: nobody sees it. */
-static orr_frame_got judged(const orr_frame_reader *reader, bool unchecked)
+static orr_net_frame_event judged(const orr_net_frame_reader *reader, bool unchecked)
 {
     if (unchecked || reader->frame.bytes == 0 || reader->to == NULL ||
-        orr_frame_payload_holds(&reader->frame, reader->to))
-        return ORR_GOT_FRAME;
-    return ORR_GOT_CORRUPT;
+        orr_net_frame_payload_is_valid(&reader->frame, reader->to))
+        return ORR_NET_FRAME_WHOLE;
+    return ORR_NET_FRAME_CORRUPT;
 }
 
-orr_frame_got orr_frame_reader_next(orr_frame_reader *reader, bool unchecked)
+orr_net_frame_event orr_net_frame_reader_next(orr_net_frame_reader *reader, bool unchecked)
 {
     if (!reader->inside) {
-        if (reader->end - reader->begin < ORR_FRAME_BYTES)
-            return ORR_GOT_NOTHING;
+        if (reader->end - reader->begin < ORR_NET_FRAME_BYTES)
+            return ORR_NET_FRAME_INCOMPLETE;
         orr_net_frame frame;
         memcpy(&frame, reader->ahead + reader->begin, sizeof frame);
-        if (!orr_frame_holds(&frame))
-            return ORR_GOT_CORRUPT;
-        reader->begin += ORR_FRAME_BYTES;
-        orr_frame_reader_begin(reader, &frame);
-        return ORR_GOT_HEADER;
+        if (!orr_net_frame_header_is_valid(&frame))
+            return ORR_NET_FRAME_CORRUPT;
+        reader->begin += ORR_NET_FRAME_BYTES;
+        orr_net_frame_reader_begin(reader, &frame);
+        return ORR_NET_FRAME_HEADER;
     }
     take_ahead(reader);
     if (reader->had < reader->frame.bytes)
-        return ORR_GOT_NOTHING;
+        return ORR_NET_FRAME_INCOMPLETE;
     reader->inside = false;
     return judged(reader, unchecked);
 }
 
-void orr_frame_reader_begin(orr_frame_reader *reader, const orr_net_frame *frame)
+void orr_net_frame_reader_begin(orr_net_frame_reader *reader, const orr_net_frame *frame)
 {
     reader->frame = *frame;
     reader->to = NULL;
     reader->had = 0;
     reader->inside = true;
-    reader->bulk = frame->bytes > ORR_READER_AHEAD;
+    reader->bulk = frame->bytes > ORR_NET_READ_AHEAD_BYTES;
 }
 
-bool orr_frame_reader_place(orr_frame_reader *reader, void *to)
+bool orr_net_frame_reader_place(orr_net_frame_reader *reader, void *to)
 {
     reader->to = to;
     if (to != NULL || reader->frame.bytes == 0)
         return true;
     if (reader->room == NULL)
-        reader->room = orr_malloc_aligned(ORR_NET_ROOM);
-    if (reader->frame.bytes <= ORR_NET_ROOM)
+        reader->room = orr_malloc_aligned(ORR_NET_BUFFER_BYTES);
+    if (reader->frame.bytes <= ORR_NET_BUFFER_BYTES)
         reader->to = reader->room;
     return reader->room != NULL;
 }
 
-void orr_frame_reader_done(orr_frame_reader *reader)
+void orr_net_frame_reader_done(orr_net_frame_reader *reader)
 {
     orr_free(reader->room);
     reader->room = NULL;

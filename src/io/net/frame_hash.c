@@ -26,7 +26,7 @@ static uint64_t hash_avx2(const void *bytes, size_t n)
 #pragma GCC pop_options
 #endif
 
-bool orr_net_hash_wide(const void *bytes, size_t n, uint64_t *ret)
+bool orr_net_hash_avx2(const void *bytes, size_t n, uint64_t *ret)
 {
     if (!__builtin_cpu_supports("avx2"))
         return false;
@@ -34,7 +34,7 @@ bool orr_net_hash_wide(const void *bytes, size_t n, uint64_t *ret)
     return true;
 }
 #else
-bool orr_net_hash_wide(const void *bytes, size_t n, uint64_t *ret)
+bool orr_net_hash_avx2(const void *bytes, size_t n, uint64_t *ret)
 {
     (void)bytes, (void)n, (void)ret;
     return false;

@@ -19,7 +19,7 @@
 typedef struct orr_net orr_net;
 typedef uint64_t orr_conn; /* of a net; never used again; 0: none */
 
-enum { ORR_FRAME_BYTES = 64, ORR_NET_ADDRESS = 160, ORR_NET_ROOM = 1 << 16 };
+enum { ORR_NET_FRAME_BYTES = 64, ORR_NET_ADDRESS_BYTES = 160, ORR_NET_BUFFER_BYTES = 1 << 16 };
 
 /* What stands before every payload, on the wire as here, little endian. The net fills in magic,
  * header_hash and, where it is 0, payload_hash (XXH3, 64 bits, of the payload; never 0); the rest is
@@ -36,32 +36,32 @@ typedef struct orr_net_frame {
     uint64_t payload_hash;
     uint64_t from;          /* the sender's number, as the protocol has it             */
 } orr_net_frame;
-_Static_assert(sizeof(orr_net_frame) == ORR_FRAME_BYTES, "a frame's header is on the wire as it is");
+_Static_assert(sizeof(orr_net_frame) == ORR_NET_FRAME_BYTES, "a frame's header is on the wire as it is");
 
-typedef enum orr_net_end {
-    ORR_NET_GONE,    /* the peer closed, or its process died          */
+typedef enum orr_net_close_reason {
+    ORR_NET_PEER_CLOSED,    /* the peer closed, or its process died          */
     ORR_NET_REFUSED, /* nobody listens there, or it cannot be reached */
     ORR_NET_CORRUPT, /* a header or payload that its hash denies      */
     ORR_NET_MEMORY   /* of this side                                  */
-} orr_net_end;
-const char *orr_net_end_text(orr_net_end end); /* "the peer closed the connection" */
+} orr_net_close_reason;
+const char *orr_net_close_reason_text(orr_net_close_reason end); /* "the peer closed the connection" */
 
 /* Whom a net tells. Lives where its owner keeps it, at one address, until orr_net.forget(). */
-typedef struct orr_net_user {
+typedef struct orr_net_callbacks {
     void *ctx;
     void (*accepted)(void *ctx, orr_conn conn);  /* by a listener of this user */
     void (*connected)(void *ctx, orr_conn conn); /* NULL: not interested       */
     /* Where the payload is to be read to, at least frame->bytes. NULL, or no function: up to
-     * ORR_NET_ROOM bytes in the net's own room; of more, the payload is dropped and frame() gets NULL.
+     * ORR_NET_BUFFER_BYTES bytes in the net's own room; of more, the payload is dropped and frame() gets NULL.
      * May be called, and the memory written to, though the frame then turns out to be corrupt. */
     void *(*place)(void *ctx, orr_conn conn, const orr_net_frame *frame);
     /* A whole frame, checked. `payload`: where place() said, or memory of the net's (its own room, or the
      * ring of shared memory, also where place() said something) that lasts until this returns. */
     void (*frame)(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload);
     void (*drained)(void *ctx, orr_conn conn); /* all that was sent has been handed over; or NULL */
-    void (*closed)(void *ctx, orr_conn conn, orr_net_end why); /* not by close(); conn is no more */
+    void (*closed)(void *ctx, orr_conn conn, orr_net_close_reason why); /* not by close(); conn is no more */
     void (*woken)(void *ctx);                  /* wake_at() has come; or NULL */
-} orr_net_user;
+} orr_net_callbacks;
 
 struct orr_net {
     const char *name; /* "system", "sim" */
@@ -69,12 +69,12 @@ struct orr_net {
     /* `where`: "host:port", port 0: any; of the system's net also "host:port|shm" to be reached through
      * shared memory by processes of this machine. ret_address: what others connect to. Errors: IO,
      * INVALID: no address. */
-    orr_status (*listen)(orr_net *net, const orr_net_user *user, const char *where,
-                         char ret_address[ORR_NET_ADDRESS], orr_error *err);
+    orr_status (*listen)(orr_net *net, const orr_net_callbacks *user, const char *where,
+                         char ret_address[ORR_NET_ADDRESS_BYTES], orr_error *err);
     /* connected() or closed() follows, later. Frames may be sent at once. Names of hosts that are not
      * numbers are looked up here, which may wait for a resolver. Errors: INVALID, NO_MEMORY,
      * IO: out of sockets. */
-    orr_status (*connect)(orr_net *net, const orr_net_user *user, const char *address, orr_conn *ret,
+    orr_status (*connect)(orr_net *net, const orr_net_callbacks *user, const char *address, orr_conn *ret,
                           orr_error *err);
     /* In order, on a connection. `payload`: frame->bytes; if `keep`, the caller leaves it as it is until
      * drained() or until the connection is no more, else it is copied. To a connection that is no more:
@@ -84,9 +84,9 @@ struct orr_net {
     /* What is queued is lost, unless `flush`: then it is handed over first. No callback follows. */
     void (*close)(orr_net *net, orr_conn conn, bool flush);
     /* woken() at that time; one a user: the last that was said. INT64_MAX: none. */
-    void (*wake_at)(orr_net *net, const orr_net_user *user, int64_t at_ns);
+    void (*wake_at)(orr_net *net, const orr_net_callbacks *user, int64_t at_ns);
     /* The user is going: its listeners and connections close, nothing calls it again. */
-    void (*forget)(orr_net *net, const orr_net_user *user);
+    void (*forget)(orr_net *net, const orr_net_callbacks *user);
     /* Handles what there is; if nothing, waits for it, until `until_ns` at most. NULL: somebody else drives
      * this net. */
     void (*poll)(orr_net *net, int64_t until_ns);

@@ -11,7 +11,7 @@
 
 /* How bytes pass through the rings. */
 
-enum { LINE = ORR_SHM_LINE, STREAMED_BYTES = 2 << 10, TURN_FRAMES = 64, TURN_BYTES = 4 << 20 };
+enum { LINE = ORR_SHM_CACHE_LINE, STREAMED_BYTES = 2 << 10, TURN_FRAMES = 64, TURN_BYTES = 4 << 20 };
 
 static size_t lines(size_t bytes)
 {
@@ -38,7 +38,7 @@ static void put(uint8_t *to, const uint8_t *from, size_t n)
     memcpy(to, from, n);
 }
 
-static void ring_bell(const orr_net_link *link, _Atomic uint32_t *sleeps)
+static void ring_bell(const orr_net_connection *link, _Atomic uint32_t *sleeps)
 {
     /* A socket that takes no more holds bells enough. */
     if (atomic_load(sleeps) != 0 && atomic_exchange(sleeps, 0) != 0 &&
@@ -56,7 +56,7 @@ static size_t room_of(orr_net_shm *shm)
     return shm->ring_bytes - (size_t)(shm->written - read);
 }
 
-static void publish(orr_net_link *link, size_t bytes)
+static void publish(orr_net_connection *link, size_t bytes)
 {
     orr_net_shm *shm = link->shm;
     shm->written += bytes;
@@ -74,13 +74,13 @@ static bool is_whole(const orr_net_shm *shm, const orr_net_frame *frame)
     return LINE + lines(frame->bytes) <= shm->ring_bytes / 2;
 }
 
-static size_t write_frame(orr_net_system *net, orr_net_link *link, const orr_net_frame *frame,
+static size_t write_frame(orr_net_system *net, orr_net_connection *link, const orr_net_frame *frame,
                           const void *payload)
 {
     orr_net_shm *shm = link->shm;
     const size_t room = room_of(shm), whole = LINE + lines(frame->bytes);
     if (room == SIZE_MAX) {
-        orr_net_link_fail(net, link, ORR_NET_CORRUPT);
+        orr_net_connection_fail(net, link, ORR_NET_CORRUPT);
         return 0;
     }
     if (room < (is_whole(shm, frame) ? whole : LINE))
@@ -94,12 +94,12 @@ static size_t write_frame(orr_net_system *net, orr_net_link *link, const orr_net
 }
 
 /* More of a frame that streams. */
-static size_t write_more(orr_net_system *net, orr_net_link *link, const uint8_t *from, size_t left)
+static size_t write_more(orr_net_system *net, orr_net_connection *link, const uint8_t *from, size_t left)
 {
     orr_net_shm *shm = link->shm;
     const size_t room = room_of(shm);
     if (room == SIZE_MAX) {
-        orr_net_link_fail(net, link, ORR_NET_CORRUPT);
+        orr_net_connection_fail(net, link, ORR_NET_CORRUPT);
         return 0;
     }
     const size_t n = least(left, room);
@@ -110,26 +110,26 @@ static size_t write_more(orr_net_system *net, orr_net_link *link, const uint8_t 
     return n;
 }
 
-static void push(orr_net_system *net, orr_net_link *link)
+static void push(orr_net_system *net, orr_net_connection *link)
 {
-    orr_net_queue *queue = &link->queue;
+    orr_net_send_queue *queue = &link->queue;
     size_t turn = 0;
     while (queue->n > 0 && turn < TURN_BYTES) {
-        const orr_net_out *first = orr_net_queue_nth(queue, 0);
-        const uint8_t *payload = orr_net_queue_payload(queue, first);
+        const orr_net_queued_frame *first = orr_net_send_queue_nth(queue, 0);
+        const uint8_t *payload = orr_net_send_queue_payload(queue, first);
         const size_t at = queue->moved - LINE;
         const size_t n = queue->moved == 0
                              ? write_frame(net, link, &first->frame, payload)
                              : write_more(net, link, payload + at, first->frame.bytes - at);
         if (n == 0)
             break;
-        orr_net_queue_took(queue, n);
+        orr_net_send_queue_advance(queue, n);
         turn += n;
     }
-    orr_net_link_pushed(net, link, turn > 0);
+    orr_net_connection_after_send(net, link, turn > 0);
 }
 
-static void consume(orr_net_link *link, size_t bytes)
+static void consume(orr_net_connection *link, size_t bytes)
 {
     orr_net_shm *shm = link->shm;
     shm->read += bytes;
@@ -139,44 +139,44 @@ static void consume(orr_net_link *link, size_t bytes)
 
 /* The header is a copy, which the peer cannot change behind the judgement. 0: not all here yet, or
  * the end. */
-static size_t take_frame(orr_net_system *net, orr_net_link *link, const uint8_t *at, size_t here)
+static size_t take_frame(orr_net_system *net, orr_net_connection *link, const uint8_t *at, size_t here)
 {
     orr_net_frame frame;
     memcpy(&frame, at, sizeof frame);
-    if (!orr_frame_holds(&frame)) {
-        orr_net_link_end(net, link, ORR_NET_CORRUPT);
+    if (!orr_net_frame_header_is_valid(&frame)) {
+        orr_net_connection_close(net, link, ORR_NET_CORRUPT);
         return 0;
     }
     if (!is_whole(link->shm, &frame)) {
-        orr_frame_reader_begin(&link->reader, &frame);
+        orr_net_frame_reader_begin(&link->reader, &frame);
         consume(link, LINE);
-        return orr_net_link_place(net, link, &frame, true) ? LINE : 0;
+        return orr_net_connection_place(net, link, &frame, true) ? LINE : 0;
     }
     const size_t whole = LINE + lines(frame.bytes);
     if (here < whole)
         return 0;
     const uint8_t *payload = frame.bytes > 0 ? at + LINE : NULL;
-    if (!orr_net_link_place(net, link, &frame, false) ||
-        !orr_net_link_frame(net, link, &frame, payload))
+    if (!orr_net_connection_place(net, link, &frame, false) ||
+        !orr_net_connection_deliver(net, link, &frame, payload))
         return 0;
     consume(link, whole);
     return whole;
 }
 
-static size_t take_more(orr_net_system *net, orr_net_link *link, const uint8_t *at, size_t here)
+static size_t take_more(orr_net_system *net, orr_net_connection *link, const uint8_t *at, size_t here)
 {
-    orr_frame_reader *reader = &link->reader;
+    orr_net_frame_reader *reader = &link->reader;
     const size_t n = least(here, reader->frame.bytes - reader->had);
     if (reader->to != NULL)
         memcpy(reader->to + reader->had, at, n);
-    orr_frame_reader_took(reader, n);
+    orr_net_frame_reader_advance(reader, n);
     consume(link, lines(n));
     uint32_t frames = 0;
-    return orr_net_link_frames(net, link, &frames) ? lines(n) : 0;
+    return orr_net_connection_read_frames(net, link, &frames) ? lines(n) : 0;
 }
 
 /* True: something came. */
-static bool pull(orr_net_system *net, orr_net_link *link)
+static bool pull(orr_net_system *net, orr_net_connection *link)
 {
     orr_net_shm *shm = link->shm;
     size_t turn = 0;
@@ -185,7 +185,7 @@ static bool pull(orr_net_system *net, orr_net_link *link)
         if (here == 0)
             break;
         if (here > shm->ring_bytes || here % LINE != 0) {
-            orr_net_link_end(net, link, ORR_NET_CORRUPT);
+            orr_net_connection_close(net, link, ORR_NET_CORRUPT);
             return true;
         }
         const uint8_t *at = shm->in_bytes + (shm->read & (shm->ring_bytes - 1));
@@ -200,7 +200,7 @@ static bool pull(orr_net_system *net, orr_net_link *link)
     return turn > 0;
 }
 
-bool orr_net_shm_look(orr_net_system *net, orr_net_link *link)
+bool orr_net_shm_progress(orr_net_system *net, orr_net_connection *link)
 {
     const size_t before = link->queue.bytes;
     if (before > 0 && !link->broken)
@@ -209,11 +209,11 @@ bool orr_net_shm_look(orr_net_system *net, orr_net_link *link)
     if (link->dead)
         return true;
     if (!pulled && link->shm->ended)
-        orr_net_link_end(net, link, ORR_NET_GONE);
+        orr_net_connection_close(net, link, ORR_NET_PEER_CLOSED);
     return pulled || link->dead || link->queue.bytes != before;
 }
 
-void orr_net_shm_sleeps(orr_net_link *link, bool sleeps)
+void orr_net_shm_set_sleeping(orr_net_connection *link, bool sleeps)
 {
     orr_net_shm *shm = link->shm;
     atomic_store(&shm->in->reader_sleeps, sleeps);
@@ -222,19 +222,19 @@ void orr_net_shm_sleeps(orr_net_link *link, bool sleeps)
 
 /* The bells are only to be heard; the end of the socket is the end of the peer, whose last frames
  * are read first. */
-static void ready(orr_net_system *net, orr_net_link *link, uint32_t events)
+static void ready(orr_net_system *net, orr_net_connection *link, uint32_t events)
 {
     char bells[256];
     (void)events;
     if (link->calling) {
-        orr_net_shm_greet(net, link);
+        orr_net_shm_handshake(net, link);
         return;
     }
     const ssize_t n = recv(link->fd, bells, sizeof bells, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         link->shm->ended = true;
-    orr_net_shm_look(net, link);
+    orr_net_shm_progress(net, link);
 }
 
-const orr_net_wire orr_net_shm_wire = {
+const orr_net_connection_ops orr_net_shm_ops = {
     .ready = ready, .push = push, .write = write_frame, .done = orr_net_shm_done, .unhashed = true};

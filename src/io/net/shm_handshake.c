@@ -56,7 +56,7 @@ static bool map_rings(orr_net_shm *shm, int memory, size_t ring_bytes, bool firs
         if (mmap(map + HEAD + i * ring_bytes, ring_bytes, both, MAP_SHARED | MAP_FIXED, memory,
                  (off_t)(HEAD + i / 2 * ring_bytes)) == MAP_FAILED)
             return false;
-    orr_shm_way *ways = (orr_shm_way *)map;
+    orr_shm_ring_positions *ways = (orr_shm_ring_positions *)map;
     uint8_t *rings[2] = {map + HEAD, map + HEAD + 2 * ring_bytes};
     shm->out = &ways[first ? 0 : 1];
     shm->in = &ways[first ? 1 : 0];
@@ -65,7 +65,7 @@ static bool map_rings(orr_net_shm *shm, int memory, size_t ring_bytes, bool firs
     return true;
 }
 
-void orr_net_shm_done(orr_net_link *link)
+void orr_net_shm_done(orr_net_connection *link)
 {
     orr_net_shm *shm = link->shm;
     link->shm = NULL;
@@ -76,7 +76,7 @@ void orr_net_shm_done(orr_net_link *link)
     orr_free(shm);
 }
 
-static bool join(orr_net_system *net, orr_net_link *link, int memory, size_t ring_bytes, bool first)
+static bool join(orr_net_system *net, orr_net_connection *link, int memory, size_t ring_bytes, bool first)
 {
     if (!orr_array_reserve(&net->shms, 1) ||
         (link->shm = orr_calloc(1, sizeof *link->shm)) == NULL ||
@@ -122,7 +122,7 @@ static bool send_memory(int fd, int memory, size_t ring_bytes)
     return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof greeting;
 }
 
-bool orr_net_shm_accept(orr_net_system *net, orr_net_link *link)
+bool orr_net_shm_accept(orr_net_system *net, orr_net_connection *link)
 {
     const size_t ring_bytes = ring_bytes_of(net);
     if (!is_same_user(link->fd))
@@ -163,7 +163,7 @@ static bool is_memory_good(const shm_greeting *greeting, int memory)
            (fcntl(memory, F_GET_SEALS) & SEALS) == SEALS;
 }
 
-void orr_net_shm_greet(orr_net_system *net, orr_net_link *link)
+void orr_net_shm_handshake(orr_net_system *net, orr_net_connection *link)
 {
     shm_greeting greeting;
     struct iovec part = {&greeting, sizeof greeting};
@@ -174,7 +174,7 @@ void orr_net_shm_greet(orr_net_system *net, orr_net_link *link)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     const int memory = n < 0 ? -1 : received_memory(&message);
-    orr_net_end why = ORR_NET_REFUSED;
+    orr_net_close_reason why = ORR_NET_REFUSED;
     bool good = false;
     if (n == (ssize_t)sizeof greeting && memory >= 0) {
         why = is_memory_good(&greeting, memory) ? ORR_NET_MEMORY : ORR_NET_CORRUPT;
@@ -183,9 +183,9 @@ void orr_net_shm_greet(orr_net_system *net, orr_net_link *link)
     if (memory >= 0)
         close(memory);
     if (good)
-        orr_net_link_connected(net, link);
+        orr_net_connection_connected(net, link);
     else
-        orr_net_link_end(net, link, why);
+        orr_net_connection_close(net, link, why);
 }
 
 static socklen_t socket_name(const char *name, struct sockaddr_un *ret)
@@ -218,24 +218,24 @@ orr_status orr_net_shm_listen(orr_net_system *net, orr_net_address *address, int
     return ORR_OK;
 }
 
-orr_status orr_net_shm_connect(orr_net_system *net, const orr_net_user *user,
+orr_status orr_net_shm_connect(orr_net_system *net, const orr_net_callbacks *user,
                                const orr_net_address *address, orr_conn *ret, orr_error *err)
 {
     struct sockaddr_un at;
-    orr_net_link *link;
+    orr_net_connection *link;
     const socklen_t n = socket_name(address->name, &at);
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return orr_fail(err, ORR_IO, "calling %s: %s", address->name, strerror(errno));
-    const orr_status status = orr_net_link_new(net, user, &orr_net_shm_wire, fd, &link, err);
+    const orr_status status = orr_net_connection_new(net, user, &orr_net_shm_ops, fd, &link, err);
     if (status != ORR_OK) {
         close(fd);
         return status;
     }
     link->calling = true;
     if (connect(fd, (struct sockaddr *)&at, n) != 0 || !is_same_user(fd) ||
-        !orr_net_link_watch(net, link, true, false))
-        orr_net_link_fail(net, link, ORR_NET_REFUSED);
+        !orr_net_connection_watch(net, link, true, false))
+        orr_net_connection_fail(net, link, ORR_NET_REFUSED);
     *ret = link->conn;
     return ORR_OK;
 }

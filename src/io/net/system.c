@@ -27,9 +27,9 @@ static int64_t now_ns(orr_net *self)
 }
 
 /* Not one that its user has closed. */
-static orr_net_link *link_of(const orr_net_system *net, orr_conn conn)
+static orr_net_connection *link_of(const orr_net_system *net, orr_conn conn)
 {
-    orr_net_link *link = orr_net_link_of(net, conn);
+    orr_net_connection *link = orr_net_connection_of(net, conn);
     return link != NULL && link->user != NULL ? link : NULL;
 }
 
@@ -39,11 +39,11 @@ static bool watch(const orr_net_system *net, int fd, uint64_t id)
     return epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-static orr_status add_listener(orr_net_system *net, const orr_net_user *user, int fd, bool shm,
+static orr_status add_listener(orr_net_system *net, const orr_net_callbacks *user, int fd, bool shm,
                                orr_error *err)
 {
     const orr_net_listener listener = {
-        .id = ORR_NET_OF_LISTENER | net->next_listener, .fd = fd, .shm = shm, .user = user};
+        .id = ORR_NET_EPOLL_LISTENER | net->next_listener, .fd = fd, .shm = shm, .user = user};
     if (!orr_array_push(&net->listeners, listener)) {
         close(fd);
         return orr_fail_memory(err);
@@ -57,8 +57,8 @@ static orr_status add_listener(orr_net_system *net, const orr_net_user *user, in
     return orr_fail(err, ORR_IO, "watching a listener: %s", strerror(error));
 }
 
-static orr_status listen_at(orr_net *self, const orr_net_user *user, const char *where,
-                            char ret_address[ORR_NET_ADDRESS], orr_error *err)
+static orr_status listen_at(orr_net *self, const orr_net_callbacks *user, const char *where,
+                            char ret_address[ORR_NET_ADDRESS_BYTES], orr_error *err)
 {
     orr_net_system *net = system_of(self);
     const size_t before = net->listeners.n;
@@ -67,7 +67,7 @@ static orr_status listen_at(orr_net *self, const orr_net_user *user, const char 
     ORR_TRY(orr_net_address_parse(where, &address, err));
     ORR_TRY(orr_net_tcp_listen(net, &address, &fd, err));
     ORR_TRY(add_listener(net, user, fd, false, err));
-    address.machine = address.shm ? orr_net_machine() : 0;
+    address.machine = address.shm ? orr_net_machine_id() : 0;
     orr_status status = ORR_OK;
     if (address.machine != 0) {
         status = orr_net_shm_listen(net, &address, &fd, err);
@@ -81,13 +81,13 @@ static orr_status listen_at(orr_net *self, const orr_net_user *user, const char 
     return status;
 }
 
-static orr_status connect_to(orr_net *self, const orr_net_user *user, const char *to, orr_conn *ret,
+static orr_status connect_to(orr_net *self, const orr_net_callbacks *user, const char *to, orr_conn *ret,
                              orr_error *err)
 {
     orr_net_system *net = system_of(self);
     orr_net_address address;
     ORR_TRY(orr_net_address_parse(to, &address, err));
-    if (address.machine != 0 && address.machine == orr_net_machine())
+    if (address.machine != 0 && address.machine == orr_net_machine_id())
         return orr_net_shm_connect(net, user, &address, ret, err);
     return orr_net_tcp_connect(net, user, &address, ret, err);
 }
@@ -96,27 +96,27 @@ static void send_frame(orr_net *self, orr_conn conn, const orr_net_frame *frame,
                        bool keep)
 {
     orr_net_system *net = system_of(self);
-    orr_net_link *link = link_of(net, conn);
+    orr_net_connection *link = link_of(net, conn);
     if (link == NULL || link->broken)
         return;
     orr_net_frame sealed = *frame;
-    orr_frame_seal(&sealed, payload, net->options.unchecked || link->wire->unhashed);
+    orr_net_frame_seal(&sealed, payload, net->options.unchecked || link->wire->unhashed);
     size_t moved = 0;
     if (!link->calling && link->queue.n == 0)
         moved = link->wire->write(net, link, &sealed, payload);
     if (link->broken)
         return;
-    if (moved == ORR_FRAME_BYTES + (size_t)frame->bytes)
-        orr_net_link_pushed(net, link, true);
-    else if (!orr_net_queue_add(&link->queue, &sealed, payload, keep, moved))
-        orr_net_link_fail(net, link, ORR_NET_MEMORY);
+    if (moved == ORR_NET_FRAME_BYTES + (size_t)frame->bytes)
+        orr_net_connection_after_send(net, link, true);
+    else if (!orr_net_send_queue_add(&link->queue, &sealed, payload, keep, moved))
+        orr_net_connection_fail(net, link, ORR_NET_MEMORY);
     else if (!link->calling && link->wire->waits != NULL)
         link->wire->waits(net, link);
 }
 
 static size_t queued(orr_net *self, orr_conn conn)
 {
-    const orr_net_link *link = link_of(system_of(self), conn);
+    const orr_net_connection *link = link_of(system_of(self), conn);
     return link == NULL ? 0 : link->queue.bytes;
 }
 
@@ -125,12 +125,12 @@ static size_t queued(orr_net *self, orr_conn conn)
 static void close_conn(orr_net *self, orr_conn conn, bool flush)
 {
     orr_net_system *net = system_of(self);
-    orr_net_link *link = link_of(net, conn);
+    orr_net_connection *link = link_of(net, conn);
     if (link == NULL)
         return;
     if (!flush || link->broken || (link->calling && link->queue.n == 0) ||
-        !orr_net_queue_own(&link->queue)) {
-        orr_net_link_kill(net, link);
+        !orr_net_send_queue_copy_payloads(&link->queue)) {
+        orr_net_connection_kill(net, link);
         return;
     }
     link->user = NULL;
@@ -138,10 +138,10 @@ static void close_conn(orr_net *self, orr_conn conn, bool flush)
     link->flush_until_ns = now_ns(self) + ORR_NET_FLUSH_S * INT64_C(1000000000);
     if (link->flush_until_ns < net->flush_check_ns)
         net->flush_check_ns = link->flush_until_ns;
-    orr_net_link_pushed(net, link, true);
+    orr_net_connection_after_send(net, link, true);
 }
 
-static void wake_at(orr_net *self, const orr_net_user *user, int64_t at_ns)
+static void wake_at(orr_net *self, const orr_net_callbacks *user, int64_t at_ns)
 {
     orr_net_system *net = system_of(self);
     for (size_t i = 0; i < net->alarms.n; i++)
@@ -151,7 +151,7 @@ static void wake_at(orr_net *self, const orr_net_user *user, int64_t at_ns)
         }
     if (at_ns == INT64_MAX)
         return;
-    const orr_net_alarm alarm = {.user = user, .at_ns = at_ns};
+    const orr_net_timer alarm = {.user = user, .at_ns = at_ns};
     for (size_t i = 0; i < net->alarms.n; i++)
         if (net->alarms.at[i].user == NULL) {
             net->alarms.at[i] = alarm;
@@ -161,7 +161,7 @@ static void wake_at(orr_net *self, const orr_net_user *user, int64_t at_ns)
         net->alarm_lost = user;
 }
 
-static void forget(orr_net *self, const orr_net_user *user)
+static void forget(orr_net *self, const orr_net_callbacks *user)
 {
     orr_net_system *net = system_of(self);
     size_t n = 0;
@@ -176,10 +176,10 @@ static void forget(orr_net *self, const orr_net_user *user)
         net->alarm_lost = NULL;
     for (size_t i = 0; i < net->alarms.n; i++)
         if (net->alarms.at[i].user == user)
-            net->alarms.at[i] = (orr_net_alarm){.at_ns = INT64_MAX};
+            net->alarms.at[i] = (orr_net_timer){.at_ns = INT64_MAX};
     for (size_t i = 0; i < net->slots.n; i++)
         if (net->slots.at[i].link != NULL && net->slots.at[i].link->user == user)
-            orr_net_link_kill(net, net->slots.at[i].link);
+            orr_net_connection_kill(net, net->slots.at[i].link);
 }
 
 static void interrupt(orr_net *self)
@@ -194,14 +194,14 @@ static void free_system(orr_net *self)
 {
     orr_net_system *net = system_of(self);
     for (size_t i = 0; i < net->slots.n; i++) {
-        orr_net_link *link = net->slots.at[i].link;
+        orr_net_connection *link = net->slots.at[i].link;
         if (link == NULL)
             continue;
         if (link->user == NULL && !link->calling && !link->broken)
             link->wire->push(net, link);
-        orr_net_link_kill(net, link);
+        orr_net_connection_kill(net, link);
     }
-    orr_net_link_reap(net);
+    orr_net_connection_reap(net);
     for (size_t i = 0; i < net->listeners.n; i++)
         close(net->listeners.at[i].fd);
     orr_array_done(&net->slots);
@@ -233,7 +233,7 @@ orr_status orr_net_system_new(const orr_net_system_options *options, orr_net **r
                          .close = close_conn,
                          .wake_at = wake_at,
                          .forget = forget,
-                         .poll = orr_net_poll,
+                         .poll = orr_net_system_poll,
                          .interrupt = interrupt,
                          .free = free_system};
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -243,7 +243,7 @@ orr_status orr_net_system_new(const orr_net_system_options *options, orr_net **r
         free_system(&net->net);
         return orr_fail_memory(err);
     }
-    if (net->epoll < 0 || net->wake < 0 || !watch(net, net->wake, ORR_NET_OF_WAKE)) {
+    if (net->epoll < 0 || net->wake < 0 || !watch(net, net->wake, ORR_NET_EPOLL_WAKE)) {
         const int error = errno;
         free_system(&net->net);
         return orr_fail(err, ORR_IO, "watching connections: %s", strerror(error));
@@ -252,10 +252,10 @@ orr_status orr_net_system_new(const orr_net_system_options *options, orr_net **r
     return ORR_OK;
 }
 
-const char *orr_net_end_text(orr_net_end end)
+const char *orr_net_close_reason_text(orr_net_close_reason end)
 {
     switch (end) {
-    case ORR_NET_GONE:
+    case ORR_NET_PEER_CLOSED:
         return "the peer closed the connection";
     case ORR_NET_REFUSED:
         return "nobody listens there, or it cannot be reached";

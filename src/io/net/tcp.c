@@ -93,7 +93,7 @@ orr_status orr_net_tcp_listen(orr_net_system *net, orr_net_address *address, int
 }
 
 /* The next address that can be called: -1, none is left. */
-static int connect_next(const orr_net_system *net, orr_net_link *link)
+static int connect_next(const orr_net_system *net, orr_net_connection *link)
 {
     while (link->calls.next < link->calls.n) {
         const int i = link->calls.next++;
@@ -109,15 +109,15 @@ static int connect_next(const orr_net_system *net, orr_net_link *link)
     return -1;
 }
 
-orr_status orr_net_tcp_connect(orr_net_system *net, const orr_net_user *user,
+orr_status orr_net_tcp_connect(orr_net_system *net, const orr_net_callbacks *user,
                                const orr_net_address *address, orr_conn *ret, orr_error *err)
 {
     struct addrinfo *found = NULL;
-    orr_net_link *link = NULL;
+    orr_net_connection *link = NULL;
     ORR_TRY(look_up(address, false, &found, err));
-    const orr_status status = orr_net_link_new(net, user, &orr_net_tcp, -1, &link, err);
+    const orr_status status = orr_net_connection_new(net, user, &orr_net_tcp_ops, -1, &link, err);
     for (const struct addrinfo *at = found; status == ORR_OK && at != NULL; at = at->ai_next) {
-        if (link->calls.n == ORR_CALLS || at->ai_addrlen > sizeof link->calls.at[0])
+        if (link->calls.n == ORR_NET_CONNECT_ADDRESSES || at->ai_addrlen > sizeof link->calls.at[0])
             continue;
         memcpy(&link->calls.at[link->calls.n], at->ai_addr, at->ai_addrlen);
         link->calls.bytes[link->calls.n++] = at->ai_addrlen;
@@ -127,12 +127,12 @@ orr_status orr_net_tcp_connect(orr_net_system *net, const orr_net_user *user,
     link->calling = true;
     link->fd = connect_next(net, link);
     if (link->fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS)) {
-        orr_net_link_kill(net, link);
+        orr_net_connection_kill(net, link);
         return orr_fail(err, ORR_IO, "calling %s:%s: %s", address->host, address->port,
                         strerror(errno));
     }
-    if (link->fd < 0 || !orr_net_link_watch(net, link, true, true))
-        orr_net_link_fail(net, link, ORR_NET_REFUSED);
+    if (link->fd < 0 || !orr_net_connection_watch(net, link, true, true))
+        orr_net_connection_fail(net, link, ORR_NET_REFUSED);
     *ret = link->conn;
     return ORR_OK;
 }
@@ -149,21 +149,21 @@ static bool is_self_connection(int fd)
            memcmp(&here, &there, here_n) == 0;
 }
 
-static void on_connected(orr_net_system *net, orr_net_link *link)
+static void on_connected(orr_net_system *net, orr_net_connection *link)
 {
     int error = 0;
     socklen_t n = sizeof error;
     getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &n);
     if (error == 0 && !is_self_connection(link->fd)) {
-        orr_net_link_connected(net, link);
+        orr_net_connection_connected(net, link);
         if (!link->dead && link->queue.n == 0)
-            orr_net_link_watch(net, link, false, false);
+            orr_net_connection_watch(net, link, false, false);
         return;
     }
     close(link->fd);
     link->fd = connect_next(net, link);
-    if (link->fd < 0 || !orr_net_link_watch(net, link, true, true))
-        orr_net_link_end(net, link, ORR_NET_REFUSED);
+    if (link->fd < 0 || !orr_net_connection_watch(net, link, true, true))
+        orr_net_connection_close(net, link, ORR_NET_REFUSED);
 }
 
 static bool is_later(int error)
@@ -179,42 +179,42 @@ static ssize_t send_rest(int fd, struct iovec *rest, int n)
     return sent >= 0 ? sent : is_later(errno) ? 0 : -1;
 }
 
-static size_t write_frame(orr_net_system *net, orr_net_link *link, const orr_net_frame *frame,
+static size_t write_frame(orr_net_system *net, orr_net_connection *link, const orr_net_frame *frame,
                           const void *payload)
 {
     struct iovec rest[2] = {{(void *)frame, sizeof *frame}, {(void *)payload, frame->bytes}};
     const ssize_t sent = send_rest(link->fd, rest, frame->bytes > 0 ? 2 : 1);
     if (sent < 0)
-        orr_net_link_broken(net, link);
+        orr_net_connection_broken(net, link);
     return sent < 0 ? 0 : (size_t)sent;
 }
 
-static void push(orr_net_system *net, orr_net_link *link)
+static void push(orr_net_system *net, orr_net_connection *link)
 {
-    struct iovec rest[2 * ORR_NET_BATCH];
+    struct iovec rest[2 * ORR_NET_FRAMES_PER_SEND];
     size_t turn = 0;
     while (link->queue.n > 0 && turn < TURN_BYTES) {
-        const ssize_t sent = send_rest(link->fd, rest, orr_net_queue_rest(&link->queue, rest));
+        const ssize_t sent = send_rest(link->fd, rest, orr_net_send_queue_buffers(&link->queue, rest));
         if (sent < 0) {
-            orr_net_link_broken(net, link);
+            orr_net_connection_broken(net, link);
             break;
         }
         if (sent == 0)
             break;
-        orr_net_queue_took(&link->queue, (size_t)sent);
+        orr_net_send_queue_advance(&link->queue, (size_t)sent);
         turn += (size_t)sent;
     }
-    orr_net_link_watch(net, link, false, link->queue.n > 0);
-    orr_net_link_pushed(net, link, turn > 0);
+    orr_net_connection_watch(net, link, false, link->queue.n > 0);
+    orr_net_connection_after_send(net, link, turn > 0);
 }
 
-static void pull(orr_net_system *net, orr_net_link *link)
+static void pull(orr_net_system *net, orr_net_connection *link)
 {
     uint32_t frames = 0;
     for (int i = 0; i < TURN_READS && frames < TURN_FRAMES; i++) {
         struct iovec rest[2];
         struct msghdr message = {.msg_iov = rest};
-        message.msg_iovlen = (size_t)orr_frame_reader_rest(&link->reader, rest);
+        message.msg_iovlen = (size_t)orr_net_frame_reader_buffers(&link->reader, rest);
         size_t wanted = 0;
         for (size_t k = 0; k < message.msg_iovlen; k++)
             wanted += rest[k].iov_len;
@@ -222,21 +222,21 @@ static void pull(orr_net_system *net, orr_net_link *link)
         if (n < 0 && is_later(errno))
             return;
         if (n <= 0) {
-            orr_net_link_end(net, link, ORR_NET_GONE);
+            orr_net_connection_close(net, link, ORR_NET_PEER_CLOSED);
             return;
         }
-        orr_frame_reader_took(&link->reader, (size_t)n);
-        if (!orr_net_link_frames(net, link, &frames) || (size_t)n < wanted)
+        orr_net_frame_reader_advance(&link->reader, (size_t)n);
+        if (!orr_net_connection_read_frames(net, link, &frames) || (size_t)n < wanted)
             return;
     }
 }
 
-static void waits(orr_net_system *net, orr_net_link *link)
+static void waits(orr_net_system *net, orr_net_connection *link)
 {
-    orr_net_link_watch(net, link, false, true);
+    orr_net_connection_watch(net, link, false, true);
 }
 
-static void ready(orr_net_system *net, orr_net_link *link, uint32_t events)
+static void ready(orr_net_system *net, orr_net_connection *link, uint32_t events)
 {
     if (link->calling) {
         if ((events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0)
@@ -249,5 +249,5 @@ static void ready(orr_net_system *net, orr_net_link *link, uint32_t events)
         pull(net, link);
 }
 
-const orr_net_wire orr_net_tcp = {
+const orr_net_connection_ops orr_net_tcp_ops = {
     .ready = ready, .push = push, .write = write_frame, .waits = waits};

@@ -25,8 +25,8 @@ typedef struct orr_raw_input {
 } orr_raw_input;
 
 /* Read more behind at[0..n), which may move; sets `ended` when there is none. */
-orr_status orr_source_fill(orr_raw_input *source, orr_error *err) ORR_MUST_CHECK;
-static inline void orr_source_take(orr_raw_input *source, size_t n)
+orr_status orr_raw_input_fill(orr_raw_input *source, orr_error *err) ORR_MUST_CHECK;
+static inline void orr_raw_input_consume(orr_raw_input *source, size_t n)
 {
     source->at += n;
     source->n -= n;

@@ -94,7 +94,7 @@ static orr_status decoder_read(void *state, orr_raw_input *source, uint8_t *buff
     const unsigned given = d->z.avail_out;
     while (d->z.avail_out == given) {
         if (source->n == 0 && !source->ended)
-            ORR_TRY(orr_source_fill(source, err));
+            ORR_TRY(orr_raw_input_fill(source, err));
         if (d->between_members && source->n == 0)
             break;
         if (d->between_members)
@@ -103,7 +103,7 @@ static orr_status decoder_read(void *state, orr_raw_input *source, uint8_t *buff
         d->z.avail_in = clip(source->n);
         const unsigned had = d->z.avail_in;
         const int code = inflate(&d->z, Z_NO_FLUSH);
-        orr_source_take(source, had - d->z.avail_in);
+        orr_raw_input_consume(source, had - d->z.avail_in);
         if (code == Z_STREAM_END) {
             d->between_members = true;
         } else if (code == Z_BUF_ERROR && source->ended && source->n == 0) {

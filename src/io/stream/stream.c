@@ -53,7 +53,7 @@ static orr_status read_some(int fd, uint8_t *to, size_t room, size_t *ret_n, orr
     }
 }
 
-orr_status orr_source_fill(orr_raw_input *source, orr_error *err)
+orr_status orr_raw_input_fill(orr_raw_input *source, orr_error *err)
 {
     if (source->fd < 0 || source->ended) {
         source->ended = true;
@@ -74,7 +74,7 @@ orr_status orr_source_fill(orr_raw_input *source, orr_error *err)
 static orr_status detect_format(orr_stream *stream, orr_error *err)
 {
     while (stream->source.n < 4 && !stream->source.ended)
-        ORR_TRY(orr_source_fill(&stream->source, err));
+        ORR_TRY(orr_raw_input_fill(&stream->source, err));
     if (orr_gzip_is(stream->source.at, stream->source.n))
         stream->decoder = &orr_gzip_decoder;
     else if (orr_zstd_is(stream->source.at, stream->source.n))
@@ -118,7 +118,7 @@ static orr_status copy_tail(orr_stream *stream, orr_error *err)
     if (n > 0)
         memcpy(stream->buffer, stream->window.n > 0 ? stream->window.bytes : source->at, n);
     memset(stream->buffer + n, 0, TAIL_BYTES);
-    orr_source_take(source, source->n);
+    orr_raw_input_consume(source, source->n);
     source->ended = true;
     stream->window = (orr_window){.bytes = stream->buffer, .n = n};
     return ORR_OK;
@@ -131,7 +131,7 @@ static orr_status open_plain_memory(orr_stream *stream, orr_error *err)
     if (source->n <= TAIL_BYTES)
         return copy_tail(stream, err);
     stream->window = (orr_window){.bytes = source->at, .n = source->n - TAIL_BYTES};
-    orr_source_take(source, stream->window.n);
+    orr_raw_input_consume(source, stream->window.n);
     return ORR_OK;
 }
 
@@ -246,7 +246,7 @@ static orr_status read_plain(orr_stream *stream, uint8_t *to, size_t room, size_
     if (source->n > 0) {
         *ret_n = room < source->n ? room : source->n;
         memcpy(to, source->at, *ret_n);
-        orr_source_take(source, *ret_n);
+        orr_raw_input_consume(source, *ret_n);
         return ORR_OK;
     }
     *ret_n = 0;

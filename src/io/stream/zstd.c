@@ -63,14 +63,14 @@ static orr_status decoder_read(void *state, orr_raw_input *source, uint8_t *buff
     ZSTD_outBuffer out = {.dst = buffer, .size = room, .pos = 0};
     while (out.pos == 0) {
         if (source->n == 0 && !source->ended && !d->pending)
-            ORR_TRY(orr_source_fill(source, err));
+            ORR_TRY(orr_raw_input_fill(source, err));
         if (source->n == 0 && !d->pending) {
             *ret_truncated = !d->between_frames;
             break;
         }
         ZSTD_inBuffer in = {.src = source->at, .size = source->n, .pos = 0};
         const size_t code = ZSTD_decompressStream(d->z, &out, &in);
-        orr_source_take(source, in.pos);
+        orr_raw_input_consume(source, in.pos);
         if (ZSTD_isError(code))
             return decompress_failed(code, source, err);
         d->between_frames = code == 0;

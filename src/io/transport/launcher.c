@@ -23,7 +23,7 @@ static bool number_in(const char *name, uint32_t *ret)
     return *end == '\0' && value < RANKS_MAX;
 }
 
-bool orr_ranks_started(uint32_t *ret_rank, uint32_t *ret_n)
+bool orr_launcher_ranks(uint32_t *ret_rank, uint32_t *ret_n)
 {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         uint32_t rank = 0, n = 0;

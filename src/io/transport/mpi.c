@@ -26,7 +26,7 @@ static orr_status exchange(orr_transport *self, const orr_exchange *x, orr_error
         char why[WHY_ROOM] = "";
         status = (orr_status)plugin->exchange(x, why, sizeof why);
         if (status == ORR_CANCELED)
-            status = orr_transport_gave_up(plugin->given_up(), err);
+            status = orr_transport_fail_aborted(plugin->given_up(), err);
         else if (status != ORR_OK)
             status = orr_fail(err, status, "%s", why);
     }
@@ -85,7 +85,7 @@ static orr_status load(orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_mpi_connect(int64_t deadline_ns, orr_transport **ret, orr_error *err)
+orr_status orr_transport_mpi_connect(int64_t deadline_ns, orr_transport **ret, orr_error *err)
 {
     if (plugin == NULL)
         ORR_TRY(load(err));
@@ -102,7 +102,7 @@ orr_status orr_mpi_connect(int64_t deadline_ns, orr_transport **ret, orr_error *
 
 #else
 
-orr_status orr_mpi_connect(int64_t deadline_ns, orr_transport **ret, orr_error *err)
+orr_status orr_transport_mpi_connect(int64_t deadline_ns, orr_transport **ret, orr_error *err)
 {
     (void)deadline_ns;
     (void)ret;

@@ -240,8 +240,8 @@ static void plugin_close(void)
         MPI_Finalize();
 }
 
-extern const orr_mpi_plugin orr_mpi_plugin_seats;
-__attribute__((visibility("default"))) const orr_mpi_plugin orr_mpi_plugin_seats = {
+extern const orr_mpi_plugin orr_mpi_plugin_table;
+__attribute__((visibility("default"))) const orr_mpi_plugin orr_mpi_plugin_table = {
     .version = ORR_MPI_PLUGIN_VERSION,
     .open = plugin_open,
     .exchange = plugin_exchange,

@@ -10,7 +10,7 @@
  * or Slurm started, so that nobody else needs an MPI library; and it calls nothing of this library.
  */
 enum { ORR_MPI_PLUGIN_VERSION = 1 };
-#define ORR_MPI_PLUGIN_SYMBOL "orr_mpi_plugin_seats"
+#define ORR_MPI_PLUGIN_SYMBOL "orr_mpi_plugin_table"
 
 /* orr_status of each; `why` is one sentence when it is not ORR_OK. CANCELED: a rank gave up. */
 typedef struct orr_mpi_plugin {

@@ -14,12 +14,12 @@
 orr_status orr_transport_begin(const orr_transport *self, const orr_exchange *x, bool *ret_done,
                                orr_error *err) ORR_MUST_CHECK;
 /* "rank 1 sent 12 bytes where rank 0 wants 16" and "rank 3 said nothing for 30 s". */
-orr_status orr_transport_lengths(uint32_t from, uint64_t sent, uint32_t to, uint64_t wanted,
+orr_status orr_transport_fail_length(uint32_t from, uint64_t sent, uint32_t to, uint64_t wanted,
                                  orr_error *err);
-orr_status orr_transport_silent(uint32_t rank, int64_t deadline_ns, orr_error *err);
+orr_status orr_transport_fail_timeout(uint32_t rank, int64_t deadline_ns, orr_error *err);
 /* "rank 2 gave up": no cause, but what follows from one elsewhere; os_errno says so with ECANCELED.
  */
-orr_status orr_transport_gave_up(uint32_t rank, orr_error *err);
+orr_status orr_transport_fail_aborted(uint32_t rank, orr_error *err);
 
 static inline int64_t orr_transport_now_ns(void)
 {
@@ -28,7 +28,7 @@ static inline int64_t orr_transport_now_ns(void)
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-static inline void orr_transport_relax(void)
+static inline void orr_transport_cpu_relax(void)
 {
 #if defined __x86_64__ || defined __i386__
     __builtin_ia32_pause();

@@ -23,26 +23,26 @@ orr_status orr_transport_begin(const orr_transport *self, const orr_exchange *x,
         return orr_fail(err, ORR_INVALID, "rank %u has only itself to %s", self->rank,
                         to_self ? "send to" : "hear from");
     if (to_self && x->out_bytes != x->in_bytes)
-        return orr_transport_lengths(self->rank, x->out_bytes, self->rank, x->in_bytes, err);
+        return orr_transport_fail_length(self->rank, x->out_bytes, self->rank, x->in_bytes, err);
     if (to_self)
         memmove(x->in, x->out, x->in_bytes);
     return ORR_OK;
 }
 
-orr_status orr_transport_lengths(uint32_t from, uint64_t sent, uint32_t to, uint64_t wanted,
+orr_status orr_transport_fail_length(uint32_t from, uint64_t sent, uint32_t to, uint64_t wanted,
                                  orr_error *err)
 {
     return orr_fail(err, ORR_INVALID, "rank %u sent %llu bytes where rank %u wants %llu", from,
                     (unsigned long long)sent, to, (unsigned long long)wanted);
 }
 
-orr_status orr_transport_silent(uint32_t rank, int64_t deadline_ns, orr_error *err)
+orr_status orr_transport_fail_timeout(uint32_t rank, int64_t deadline_ns, orr_error *err)
 {
     return orr_fail(err, ORR_IO, "rank %u said nothing for %.3g s", rank,
                     1e-9 * (double)deadline_ns);
 }
 
-orr_status orr_transport_gave_up(uint32_t rank, orr_error *err)
+orr_status orr_transport_fail_aborted(uint32_t rank, orr_error *err)
 {
     const orr_status status = orr_fail(err, ORR_IO, "rank %u gave up", rank);
     if (err != NULL)

@@ -51,7 +51,7 @@ typedef struct shm_peer {
     _Atomic int32_t pid;
 } shm_peer;
 
-struct orr_shm {
+struct orr_transport_shm {
     void  *map;
     size_t map_bytes, ring_bytes;
     uint32_t ranks;
@@ -64,11 +64,11 @@ struct orr_shm {
 
 typedef struct shm_end {
     orr_transport transport;
-    orr_shm *shm;
+    orr_transport_shm *shm;
     int64_t  deadline_ns, spin_ns;
 } shm_end;
 
-orr_status orr_shm_new(uint32_t ranks, orr_shm **ret, orr_error *err)
+orr_status orr_transport_shm_new(uint32_t ranks, orr_transport_shm **ret, orr_error *err)
 {
     if (ranks == 0 || ranks > RANKS_MAX)
         return orr_fail(err, ORR_LIMIT, "%u ranks in shared memory, of at most %d", ranks,
@@ -80,7 +80,7 @@ orr_status orr_shm_new(uint32_t ranks, orr_shm **ret, orr_error *err)
     const size_t head = 64 + ranks * sizeof(shm_peer) + ranks * ORR_CHANNELS * sizeof(shm_bell) +
                         rings * sizeof(shm_ring);
     const size_t map_bytes = ((head + 4095) & ~(size_t)4095) + rings * ring_bytes;
-    orr_shm *shm = orr_calloc(1, sizeof *shm);
+    orr_transport_shm *shm = orr_calloc(1, sizeof *shm);
     if (shm == NULL)
         return orr_fail_memory(err);
     uint8_t *map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE,
@@ -89,7 +89,7 @@ orr_status orr_shm_new(uint32_t ranks, orr_shm **ret, orr_error *err)
         orr_free(shm);
         return orr_fail(err, ORR_IO, "shared memory for %u ranks: %s", ranks, strerror(errno));
     }
-    *shm = (orr_shm){.map = map, .map_bytes = map_bytes, .ring_bytes = ring_bytes, .ranks = ranks};
+    *shm = (orr_transport_shm){.map = map, .map_bytes = map_bytes, .ring_bytes = ring_bytes, .ranks = ranks};
     shm->given_up = (void *)map;
     shm->peers = (void *)(map + 64);
     shm->bells = (void *)(shm->peers + ranks);
@@ -99,7 +99,7 @@ orr_status orr_shm_new(uint32_t ranks, orr_shm **ret, orr_error *err)
     return ORR_OK;
 }
 
-void orr_shm_free(orr_shm *shm)
+void orr_transport_shm_free(orr_transport_shm *shm)
 {
     if (shm == NULL)
         return;
@@ -107,17 +107,17 @@ void orr_shm_free(orr_shm *shm)
     orr_free(shm);
 }
 
-void orr_shm_expect(orr_shm *shm, uint32_t rank, int pid)
+void orr_transport_shm_set_pid(orr_transport_shm *shm, uint32_t rank, int pid)
 {
     atomic_store(&shm->peers[rank].pid, pid);
 }
 
-static shm_bell *bell_of(const orr_shm *shm, uint32_t rank, uint32_t channel)
+static shm_bell *bell_of(const orr_transport_shm *shm, uint32_t rank, uint32_t channel)
 {
     return &shm->bells[rank * ORR_CHANNELS + channel];
 }
 
-static size_t ring_number(const orr_shm *shm, uint32_t from, uint32_t to, uint32_t channel)
+static size_t ring_number(const orr_transport_shm *shm, uint32_t from, uint32_t to, uint32_t channel)
 {
     return ((size_t)from * shm->ranks + to) * ORR_CHANNELS + channel;
 }
@@ -152,7 +152,7 @@ typedef struct shm_way {
 static shm_way way_of(const shm_end *end, bool sends, uint32_t peer, uint32_t channel, void *at,
                       size_t bytes)
 {
-    orr_shm *shm = end->shm;
+    orr_transport_shm *shm = end->shm;
     if (bytes == 0)
         return (shm_way){.done = true, .peer = UINT32_MAX};
     const uint32_t me = end->transport.rank;
@@ -294,7 +294,7 @@ static bool process_is_gone(int pid)
     return name_end != NULL && name_end[1] == ' ' && (name_end[2] == 'Z' || name_end[2] == 'X');
 }
 
-static bool peer_is_gone(const orr_shm *shm, const shm_way *way)
+static bool peer_is_gone(const orr_transport_shm *shm, const shm_way *way)
 {
     if (way->done)
         return false;
@@ -308,7 +308,7 @@ static orr_status check_others(const shm_end *end, const shm_way *out, const shm
 {
     const uint32_t given_up = atomic_load(end->shm->given_up);
     if (given_up != 0)
-        return orr_transport_gave_up(given_up - 1, err);
+        return orr_transport_fail_aborted(given_up - 1, err);
     if (peer_is_gone(end->shm, in) && !could_receive(in))
         return orr_fail(err, ORR_IO, "rank %u is gone", in->peer);
     if (peer_is_gone(end->shm, out) && !could_send(out))
@@ -333,7 +333,7 @@ static orr_status await(shm_end *end, shm_bell *bell, const shm_way *out, const 
     const int64_t since_ns = orr_transport_now_ns();
     int64_t waited_ns = 0;
     do {
-        for (int i = 0; i < 32; i++, orr_transport_relax())
+        for (int i = 0; i < 32; i++, orr_transport_cpu_relax())
             if (could_move(out, in))
                 return ORR_OK;
         waited_ns = orr_transport_now_ns() - since_ns;
@@ -345,7 +345,7 @@ static orr_status await(shm_end *end, shm_bell *bell, const shm_way *out, const 
         ORR_TRY(check_others(end, out, in, err));
         waited_ns = orr_transport_now_ns() - since_ns;
         if (end->deadline_ns > 0 && waited_ns > end->deadline_ns)
-            return orr_transport_silent(in->done ? out->peer : in->peer, end->deadline_ns, err);
+            return orr_transport_fail_timeout(in->done ? out->peer : in->peer, end->deadline_ns, err);
     }
 }
 
@@ -358,7 +358,7 @@ static orr_status move(shm_end *end, const orr_exchange *x, orr_error *err)
         uint64_t length = x->in_bytes;
         const bool sent = send_some(&out), received = receive_some(&in, &length);
         if (length != x->in_bytes)
-            return orr_transport_lengths(x->from, length, end->transport.rank, x->in_bytes, err);
+            return orr_transport_fail_length(x->from, length, end->transport.rank, x->in_bytes, err);
         if (!sent && !received)
             ORR_TRY(await(end, bell, &out, &in, err));
     }
@@ -367,7 +367,7 @@ static orr_status move(shm_end *end, const orr_exchange *x, orr_error *err)
 
 static void give_up(orr_transport *self)
 {
-    orr_shm *shm = ((shm_end *)self->ctx)->shm;
+    orr_transport_shm *shm = ((shm_end *)self->ctx)->shm;
     uint32_t nobody = 0;
     if (!atomic_compare_exchange_strong(shm->given_up, &nobody, self->rank + 1))
         return;
@@ -385,7 +385,7 @@ static orr_status exchange(orr_transport *self, const orr_exchange *x, orr_error
     orr_status status = orr_transport_begin(self, x, &done, err);
     const uint32_t given_up = atomic_load_explicit(end->shm->given_up, memory_order_relaxed);
     if (status == ORR_OK && given_up != 0)
-        return orr_transport_gave_up(given_up - 1, err);
+        return orr_transport_fail_aborted(given_up - 1, err);
     if (status == ORR_OK && !done)
         status = move(end, x, err);
     if (status != ORR_OK)
@@ -398,14 +398,14 @@ static void leave(orr_transport *self)
     if (self == NULL)
         return;
     shm_end *end = self->ctx;
-    orr_shm *shm = end->shm;
+    orr_transport_shm *shm = end->shm;
     atomic_store(&shm->peers[self->rank].state, PEER_LEFT);
     for (uint32_t i = 0; i < shm->ranks * ORR_CHANNELS; i++)
         ring_bell(&shm->bells[i]);
     orr_free(end);
 }
 
-orr_status orr_shm_attach(orr_shm *shm, uint32_t rank, int64_t deadline_ns, orr_transport **ret,
+orr_status orr_transport_shm_attach(orr_transport_shm *shm, uint32_t rank, int64_t deadline_ns, orr_transport **ret,
                           orr_error *err)
 {
     if (rank >= shm->ranks)

@@ -59,7 +59,7 @@ static int left_of(tcp_way *way, uint8_t *header, struct iovec rest[2])
 static orr_status gone(uint32_t rank, int error, orr_error *err)
 {
     if (error == ECONNRESET)
-        return orr_transport_gave_up(rank, err);
+        return orr_transport_fail_aborted(rank, err);
     if (error == 0 || error == EPIPE)
         return orr_fail(err, ORR_IO, "rank %u is gone", rank);
     return orr_fail(err, ORR_IO, "rank %u is gone: %s", rank, strerror(error));
@@ -114,7 +114,7 @@ static orr_status receive_some(const tcp_end *end, tcp_way *way, bool *ret_moved
     if (before < HEADER_BYTES && way->moved >= HEADER_BYTES) {
         const uint64_t length = length_in(way->header), wanted = way->whole - HEADER_BYTES;
         if (length != wanted)
-            return orr_transport_lengths(way->peer, length, end->transport.rank, wanted, err);
+            return orr_transport_fail_length(way->peer, length, end->transport.rank, wanted, err);
     }
     return ORR_OK;
 }
@@ -132,7 +132,7 @@ static orr_status await(tcp_end *end, const tcp_way *out, const tcp_way *in, int
     if (poll(both, n, SLICE_MS) > 0)
         return ORR_OK;
     if (end->deadline_ns > 0 && orr_transport_now_ns() - since_ns > end->deadline_ns)
-        return orr_transport_silent(in->moved < in->whole ? in->peer : out->peer, end->deadline_ns,
+        return orr_transport_fail_timeout(in->moved < in->whole ? in->peer : out->peer, end->deadline_ns,
                                     err);
     return ORR_OK;
 }
@@ -179,11 +179,11 @@ static orr_status exchange(orr_transport *self, const orr_exchange *x, orr_error
     bool done = false;
     orr_status status = orr_transport_begin(self, x, &done, err);
     if (status == ORR_OK && atomic_load(&end->given_up))
-        return orr_transport_gave_up(self->rank, err);
+        return orr_transport_fail_aborted(self->rank, err);
     if (status == ORR_OK && !done)
         status = move(end, x, err);
     if (status == ORR_IO && atomic_load(&end->given_up))
-        status = orr_transport_gave_up(self->rank, err); /* in another thread */
+        status = orr_transport_fail_aborted(self->rank, err); /* in another thread */
     if (status != ORR_OK)
         give_up(self);
     return status;
@@ -201,7 +201,7 @@ static void leave(orr_transport *self)
     orr_free(end);
 }
 
-orr_status orr_tcp_connect(uint32_t rank, uint32_t ranks, int listener,
+orr_status orr_transport_tcp_connect(uint32_t rank, uint32_t ranks, int listener,
                            const char *const *addresses, int64_t deadline_ns, orr_transport **ret,
                            orr_error *err)
 {
@@ -228,7 +228,7 @@ orr_status orr_tcp_connect(uint32_t rank, uint32_t ranks, int listener,
                                      .abort = give_up,
                                      .close = leave};
     const orr_status status =
-        orr_tcp_meet(rank, ranks, listener, addresses, deadline_ns, sockets, err);
+        orr_transport_tcp_rendezvous(rank, ranks, listener, addresses, deadline_ns, sockets, err);
     if (status != ORR_OK)
         leave(&end->transport);
     else

@@ -194,7 +194,7 @@ static void raise_file_limit(void)
     }
 }
 
-orr_status orr_tcp_meet(uint32_t rank, uint32_t ranks, int listener, const char *const *addresses,
+orr_status orr_transport_tcp_rendezvous(uint32_t rank, uint32_t ranks, int listener, const char *const *addresses,
                         int64_t deadline_ns, int *sockets, orr_error *err)
 {
     const int64_t within_ns = deadline_ns > 0 ? deadline_ns : RENDEZVOUS_NS;
@@ -221,7 +221,7 @@ static orr_status address_of(int s, const char *host, char *ret, size_t room, or
     return ORR_OK;
 }
 
-orr_status orr_tcp_listen(const char *host, int *ret_socket, char *ret_address, size_t room,
+orr_status orr_transport_tcp_listen(const char *host, int *ret_socket, char *ret_address, size_t room,
                           orr_error *err)
 {
     char address[HOST_ROOM];

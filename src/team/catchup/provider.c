@@ -245,7 +245,7 @@ static void on_drained(void *ctx, orr_conn conn)
         look_again(source);
 }
 
-static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
+static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     (void)why;
     orr_state_provider *source = ctx;

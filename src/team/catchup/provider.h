@@ -39,8 +39,8 @@ typedef struct orr_source_room { /* of a chunk on its way out, when it is free *
 
 struct orr_state_provider {
     orr_net *net;
-    orr_net_user user;
-    char address[ORR_NET_ADDRESS];
+    orr_net_callbacks user;
+    char address[ORR_NET_ADDRESS_BYTES];
     orr_chunks chunks;
     /* Of the polling thread: */
     orr_source_room *rooms;

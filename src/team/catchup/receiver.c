@@ -186,13 +186,13 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *f, const voi
         drop(taker, s, "it sent what was not asked for");
 }
 
-static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
+static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     orr_taker *taker = ctx;
     orr_taker_source *s = provider_of(taker, conn);
     if (s == NULL)
         return;
-    lose(taker, s, orr_net_end_text(why));
+    lose(taker, s, orr_net_close_reason_text(why));
     go_on(taker);
 }
 

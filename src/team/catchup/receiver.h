@@ -21,7 +21,7 @@ typedef struct orr_taker_source {
 
 struct orr_taker {
     orr_net *net;
-    orr_net_user net_user;
+    orr_net_callbacks net_user;
     orr_taker_user user;
     orr_chunks chunks;
     uint32_t window;

@@ -249,7 +249,7 @@ static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     orr_coordinator *c = ctx;
     orr_peer *peer = orr_peer_of_conn(c, conn);
-    if (peer == NULL || frame->bytes <= ORR_NET_ROOM || frame->bytes > ORR_INBOX_MOST)
+    if (peer == NULL || frame->bytes <= ORR_NET_BUFFER_BYTES || frame->bytes > ORR_INBOX_MOST)
         return NULL;
     if (frame->bytes > peer->inbox_bytes) {
         orr_free(peer->inbox);
@@ -271,14 +271,14 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
     orr_coordinator_settle(c);
 }
 
-static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
+static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     orr_coordinator *c = ctx;
     orr_peer *peer = orr_peer_of_conn(c, conn);
     if (peer == NULL)
         return;
     peer->conn = 0;
-    orr_peer_lost(c, peer, why == ORR_NET_GONE, orr_net_end_text(why));
+    orr_peer_lost(c, peer, why == ORR_NET_PEER_CLOSED, orr_net_close_reason_text(why));
     orr_coordinator_settle(c);
 }
 
@@ -322,7 +322,7 @@ orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *set
     c->settings = *settings;
     c->retry_at_ns = INT64_MAX;
     c->began_ns = net->now_ns(net);
-    c->user = (orr_net_user){.ctx = c,
+    c->user = (orr_net_callbacks){.ctx = c,
                              .accepted = on_accepted,
                              .place = on_place,
                              .frame = on_frame,

@@ -35,10 +35,10 @@ enum { ORR_PEERS = 2 * ORR_TEAM_REPLICAS, ORR_INBOX_MOST = 1 << 26 };
 
 struct orr_coordinator {
     orr_net *net;
-    orr_net_user user;
+    orr_net_callbacks user;
     orr_coordinator_settings settings;
     orr_team_times times;
-    char     address[ORR_NET_ADDRESS];
+    char     address[ORR_NET_ADDRESS_BYTES];
     orr_team_state state;
     orr_membership memory;
     orr_epoch  epoch;       /* as it stands for the step under way; of no use unless RUNNING */

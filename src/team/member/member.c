@@ -41,7 +41,7 @@ static void say_leave(orr_team_member *m)
 
 static void say_hello(orr_team_member *m)
 {
-    char addresses[2 * ORR_NET_ADDRESS];
+    char addresses[2 * ORR_NET_ADDRESS_BYTES];
     orr_message_bytes payload = {0};
     const char *ring = orr_ring_address(m->ring), *state = orr_source_address(m->source);
     const size_t ring_bytes = strlen(ring) + 1, state_bytes = strlen(state) + 1;
@@ -116,13 +116,13 @@ static void on_woken(void *ctx)
     m->net->wake_at(m->net, &m->user, next);
 }
 
-static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
+static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     orr_team_member *m = ctx;
     if (conn != m->conn)
         return;
     m->conn = 0;
-    orr_member_hang_up(m, orr_net_end_text(why));
+    orr_member_hang_up(m, orr_net_close_reason_text(why));
     m->net->wake_at(m->net, &m->user, m->call_ns);
 }
 
@@ -131,7 +131,7 @@ static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
     orr_team_member *m = ctx;
     enum { MOST = 1 << 20 };
     (void)conn;
-    if (frame->bytes <= ORR_NET_ROOM || frame->bytes > MOST)
+    if (frame->bytes <= ORR_NET_BUFFER_BYTES || frame->bytes > MOST)
         return NULL;
     if (frame->bytes > m->inbox_bytes) {
         orr_free(m->inbox);
@@ -229,7 +229,7 @@ static orr_status check(const orr_member_settings *s, orr_error *err)
                         ORR_TEAM_NAME - 1);
     if (s->ranks == 0 || s->rank >= s->ranks)
         return orr_fail(err, ORR_INVALID, "rank %u of %u", s->rank, s->ranks);
-    if (s->coordinator == NULL || strlen(s->coordinator) >= ORR_NET_ADDRESS)
+    if (s->coordinator == NULL || strlen(s->coordinator) >= ORR_NET_ADDRESS_BYTES)
         return orr_fail(err, ORR_INVALID, "no address of a coordinator");
     return ORR_OK;
 }
@@ -256,7 +256,7 @@ orr_status orr_member_new(orr_net *net, const orr_member_settings *settings,
     m->net = net;
     m->settings = *settings;
     m->owner = *owner;
-    m->user = (orr_net_user){
+    m->user = (orr_net_callbacks){
         .ctx = m, .place = on_place, .frame = on_frame, .closed = on_closed, .woken = on_woken};
     m->ring_user = (orr_ring_user){.ctx = m, .reduced = on_reduced, .broken = on_broken};
     m->taker_user =

@@ -32,11 +32,11 @@ typedef struct orr_deferred {
 
 struct orr_team_member {
     orr_net *net;
-    orr_net_user user;
+    orr_net_callbacks user;
     orr_member_user owner;
     orr_member_settings settings;
     orr_team_times times;
-    char      coordinator[ORR_NET_ADDRESS];
+    char      coordinator[ORR_NET_ADDRESS_BYTES];
     orr_ring *ring;
     orr_ring_user ring_user;
     orr_state_provider *source;

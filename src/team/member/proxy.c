@@ -217,7 +217,7 @@ static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     enum { MOST = 1 << 28 };
     orr_hub *h = ctx;
-    if (conn != h->up || frame->bytes <= ORR_NET_ROOM || frame->bytes > MOST)
+    if (conn != h->up || frame->bytes <= ORR_NET_BUFFER_BYTES || frame->bytes > MOST)
         return NULL;
     if (frame->bytes > h->inbox_bytes) {
         orr_free(h->inbox);
@@ -250,7 +250,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
     }
 }
 
-static void on_closed(void *ctx, orr_conn conn, orr_net_end why)
+static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     orr_hub *h = ctx;
     orr_hub_rank *rank = rank_of(h, conn);
@@ -304,7 +304,7 @@ orr_status orr_hub_new(orr_net *net, const orr_hub_settings *settings, orr_hub *
         return orr_fail_memory(err);
     h->net = net;
     h->n = settings->ranks;
-    h->user = (orr_net_user){.ctx = h,
+    h->user = (orr_net_callbacks){.ctx = h,
                              .accepted = on_accepted,
                              .place = on_place,
                              .frame = on_frame,

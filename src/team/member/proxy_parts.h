@@ -14,7 +14,7 @@ typedef struct orr_hub_rank {
     int64_t   heard_ns;
     uint64_t  fingerprint;
     orr_member_report report;      /* as in its hello                          */
-    char      addresses[2 * ORR_NET_ADDRESS];
+    char      addresses[2 * ORR_NET_ADDRESS_BYTES];
     size_t    address_bytes;
     uint64_t  ready_epoch, ready_step;
     orr_ready_message ready;
@@ -24,9 +24,9 @@ typedef struct orr_hub_rank {
 
 struct orr_hub {
     orr_net *net;
-    orr_net_user user;
+    orr_net_callbacks user;
     orr_team_times times;
-    char      coordinator[ORR_NET_ADDRESS], address[ORR_NET_ADDRESS];
+    char      coordinator[ORR_NET_ADDRESS_BYTES], address[ORR_NET_ADDRESS_BYTES];
     uint32_t  n;
     orr_conn  up;
     int64_t   heard_ns;

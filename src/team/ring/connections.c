@@ -140,7 +140,7 @@ orr_ring_link *orr_ring_link_of(orr_ring *ring, orr_conn conn, bool *ret_left)
     return NULL;
 }
 
-void orr_ring_closed(void *ctx, orr_conn conn, orr_net_end why)
+void orr_ring_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     orr_ring *ring = ctx;
     bool left;
@@ -151,5 +151,5 @@ void orr_ring_closed(void *ctx, orr_conn conn, orr_net_end why)
     if (link == NULL)
         return;
     link->conn = 0;
-    orr_ring_break(ring, left ? orr_ring_left(ring) : orr_ring_right(ring), orr_net_end_text(why));
+    orr_ring_break(ring, left ? orr_ring_left(ring) : orr_ring_right(ring), orr_net_close_reason_text(why));
 }

@@ -80,11 +80,11 @@ static const uint32_t ORR_RING_NONE = UINT32_MAX; /* nobody, nothing */
 
 struct orr_ring {
     orr_net *net;
-    orr_net_user net_user;
+    orr_net_callbacks net_user;
     orr_ring_options options;
     orr_ring_adder adder;
     orr_ring_user user;
-    char address[ORR_NET_ADDRESS];
+    char address[ORR_NET_ADDRESS_BYTES];
 
     /* the team */
     orr_ring_state state;
@@ -134,7 +134,7 @@ void orr_ring_close_links(orr_ring *ring, uint32_t member); /* NONE: of all */
 orr_status orr_ring_connect(orr_ring *ring, const char *right, orr_error *err) ORR_MUST_CHECK;
 void orr_ring_adopt(orr_ring *ring); /* those held, that are the left neighbour's of this epoch */
 void orr_ring_accepted(void *ctx, orr_conn conn);
-void orr_ring_closed(void *ctx, orr_conn conn, orr_net_end why);
+void orr_ring_closed(void *ctx, orr_conn conn, orr_net_close_reason why);
 /* On a connection that is no neighbour's yet. */
 void orr_ring_introduced(orr_ring *ring, orr_conn conn, const orr_net_frame *frame);
 /* NULL: no neighbour's. */

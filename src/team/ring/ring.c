@@ -72,7 +72,7 @@ orr_status orr_ring_new(orr_net *net, const char *where, const orr_ring_options 
     if (ring == NULL)
         return orr_fail_memory(err);
     ring->net = net;
-    ring->net_user = (orr_net_user){.ctx = ring,
+    ring->net_user = (orr_net_callbacks){.ctx = ring,
                                     .accepted = orr_ring_accepted,
                                     .place = orr_ring_place,
                                     .frame = orr_ring_frame,
@@ -116,7 +116,7 @@ const char *orr_ring_address(const orr_ring *ring)
  * larger operations are posted. */
 static orr_status make_scratch(orr_ring *ring, const orr_ring_op *op, orr_error *err)
 {
-    if (ring->n < 2 || op->in == NULL || orr_ring_shard_of(ring, op, 0, 0).bytes <= ORR_NET_ROOM)
+    if (ring->n < 2 || op->in == NULL || orr_ring_shard_of(ring, op, 0, 0).bytes <= ORR_NET_BUFFER_BYTES)
         return ORR_OK;
     for (uint32_t i = 0; i < ring->options.streams; i++) {
         if (ring->left[i].scratch == NULL)

@@ -152,7 +152,7 @@ void *orr_ring_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
         return NULL;
     if (is_gathered(ring, &x) || x.op->in == NULL)
         return x.op->out + x.shard.at;
-    return x.shard.bytes > ORR_NET_ROOM ? x.link->scratch : NULL;
+    return x.shard.bytes > ORR_NET_BUFFER_BYTES ? x.link->scratch : NULL;
 }
 
 /* A final chunk is here. */
@@ -169,7 +169,7 @@ static void accumulate(orr_ring *ring, const arrival *x, const void *payload)
     if (x->shard.n > 0 && (in != NULL || payload != out))
         ring->adder.add(ring->adder.ctx, x->op->dtype, out, payload, in, x->shard.n);
     if (++x->part->received + 1u == ring->n)
-        record_hash(ring, x, orr_frame_hash(out, x->shard.bytes));
+        record_hash(ring, x, orr_net_frame_hash(out, x->shard.bytes));
 }
 
 static void gather(orr_ring *ring, const arrival *x, const void *payload, uint64_t hash)
@@ -181,7 +181,7 @@ static void gather(orr_ring *ring, const arrival *x, const void *payload, uint64
         x->part->received++;
     else
         x->part->back_received++;
-    record_hash(ring, x, x->shard.bytes > 0 ? hash : orr_frame_hash(NULL, 0)); /* nets may differ */
+    record_hash(ring, x, x->shard.bytes > 0 ? hash : orr_net_frame_hash(NULL, 0)); /* nets may differ */
 }
 
 static const char *take(orr_ring *ring, arrival *x, const orr_net_frame *frame, const void *payload)
@@ -240,7 +240,7 @@ void orr_ring_alone(orr_ring *ring)
             char *out = op->out + shard.at;
             ring->adder.add(ring->adder.ctx, op->dtype, out,
                             op->in != NULL ? op->in + shard.at : NULL, NULL, shard.n);
-            ring->digest += digest(ring->done, i, 0, orr_frame_hash(out, shard.bytes));
+            ring->digest += digest(ring->done, i, 0, orr_net_frame_hash(out, shard.bytes));
         }
         ring->first += op->partitions;
     }

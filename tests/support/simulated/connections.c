@@ -38,8 +38,8 @@ static bool read_port(const char *where, uint32_t *ret)
     return read_address(address, &host, ret);
 }
 
-orr_status orr_world_listen(orr_net *net, const orr_net_user *user, const char *where,
-                            char ret_address[ORR_NET_ADDRESS], orr_error *err)
+orr_status orr_world_listen(orr_net *net, const orr_net_callbacks *user, const char *where,
+                            char ret_address[ORR_NET_ADDRESS_BYTES], orr_error *err)
 {
     orr_world_machine *host = (orr_world_machine *)net;
     orr_world *world = host->world;
@@ -55,7 +55,7 @@ orr_status orr_world_listen(orr_net *net, const orr_net_user *user, const char *
     if (orr_world_user_of(world, host, user) == NULL ||
         !orr_world_listener_add(world, host, user, port))
         return orr_fail_memory(err);
-    snprintf(ret_address, ORR_NET_ADDRESS, "h%u:%u", host->index, port);
+    snprintf(ret_address, ORR_NET_ADDRESS_BYTES, "h%u:%u", host->index, port);
     return ORR_OK;
 }
 
@@ -118,7 +118,7 @@ static void release_if_done(orr_world *world, orr_world_end *end)
     world->free_pair = (uint32_t)(first - world->ends.at);
 }
 
-orr_status orr_world_connect(orr_net *net, const orr_net_user *user, const char *address,
+orr_status orr_world_connect(orr_net *net, const orr_net_callbacks *user, const char *address,
                              orr_conn *ret, orr_error *err)
 {
     orr_world_machine *host = (orr_world_machine *)net;
@@ -201,7 +201,7 @@ void orr_world_connected(orr_world *world, const orr_world_event *event)
         end->user->connected(end->user->ctx, event->conn);
 }
 
-void orr_world_tell_closed(orr_world *world, orr_world_end *end, int64_t at_ns, orr_net_end why)
+void orr_world_tell_closed(orr_world *world, orr_world_end *end, int64_t at_ns, orr_net_close_reason why)
 {
     const orr_world_event event = {.kind = ORR_WORLD_CLOSE,
                                    .why = (uint8_t)why,
@@ -215,12 +215,12 @@ void orr_world_closed(orr_world *world, const orr_world_event *event)
     orr_world_end *end = orr_world_end_of(world, event->conn);
     if (end == NULL || end->state == ORR_WORLD_CLOSED)
         return;
-    const orr_net_user *user = end->user;
+    const orr_net_callbacks *user = end->user;
     end->state = ORR_WORLD_CLOSED;
     end->handed_ns = world->now_ns;
     unlink_from_host(world, end);
     release_if_done(world, end);
-    user->closed(user->ctx, event->conn, (orr_net_end)event->why);
+    user->closed(user->ctx, event->conn, (orr_net_close_reason)event->why);
 }
 
 /* When the peer hears of it. A process that dies takes along what it had not read, and its system
@@ -251,6 +251,6 @@ void orr_world_part(orr_world *world, orr_world_end *end, orr_world_parting how)
     orr_world_end *peer = orr_world_peer(world, end);
     end->lost |= (orr_world_link_faults(world, end->host, peer->host) & ORR_LINK_CUT) != 0;
     if (peer->state != ORR_WORLD_CLOSED && !end->lost && how != ORR_PART_VANISH)
-        orr_world_tell_closed(world, peer, parting_ns(world, end, peer->host, how), ORR_NET_GONE);
+        orr_world_tell_closed(world, peer, parting_ns(world, end, peer->host, how), ORR_NET_PEER_CLOSED);
     release_if_done(world, end);
 }

@@ -26,7 +26,7 @@ enum {                      /* flags of a frame */
 };
 typedef struct orr_world_event {
     uint8_t kind;  /* orr_world_event_kind            */
-    uint8_t why;   /* CLOSE: orr_net_end              */
+    uint8_t why;   /* CLOSE: orr_net_close_reason              */
     uint8_t flags; /* FRAME                           */
     uint8_t size;  /* FRAME: class of the payload's memory */
     uint32_t host; /* whom it happens to              */

@@ -9,7 +9,7 @@ static bool fill(orr_world *world, orr_world_event *event, const orr_net_frame *
                  const void *payload, bool late)
 {
     event->frame = *frame;
-    orr_frame_seal(&event->frame, payload, world->options.unhashed);
+    orr_net_frame_seal(&event->frame, payload, world->options.unhashed);
     if (!world->options.unhashed && (late || frame->payload_hash != 0))
         event->flags |= ORR_FRAME_CHECK;
     if (late) {
@@ -61,12 +61,12 @@ void orr_world_send(orr_net *net, orr_conn conn, const orr_net_frame *frame, con
     const bool late = keep && frame->bytes > 0 && end->reads_late && event.flags == 0;
     const double slowness = orr_world_slowness(world, end->host, to);
     const double takes_ns =
-        (double)(frame->bytes + ORR_FRAME_BYTES) * world->ns_per_byte * slowness;
+        (double)(frame->bytes + ORR_NET_FRAME_BYTES) * world->ns_per_byte * slowness;
     const int64_t from_ns = end->free_ns > world->now_ns ? end->free_ns : world->now_ns;
     end->free_ns = from_ns + (int64_t)takes_ns;
-    end->early_bytes += end->state == ORR_WORLD_CALLING ? frame->bytes + ORR_FRAME_BYTES : 0;
+    end->early_bytes += end->state == ORR_WORLD_CALLING ? frame->bytes + ORR_NET_FRAME_BYTES : 0;
     end->late += late;
-    end->late_bytes += late ? frame->bytes + ORR_FRAME_BYTES : 0;
+    end->late_bytes += late ? frame->bytes + ORR_NET_FRAME_BYTES : 0;
     arm_drain(world, end);
     if (end->lost)
         return;
@@ -124,7 +124,7 @@ void orr_world_keep_copies(orr_world *world, const orr_world_end *from)
 static void drain_after(orr_world *world, orr_world_end *sender, const orr_world_event *event)
 {
     sender->late--;
-    sender->late_bytes -= event->frame.bytes + ORR_FRAME_BYTES;
+    sender->late_bytes -= event->frame.bytes + ORR_NET_FRAME_BYTES;
     if (sender->late > 0 || !sender->drain_waits || sender->state != ORR_WORLD_OPEN)
         return;
     const orr_world_event drain = {
@@ -151,7 +151,7 @@ void orr_world_drained(orr_world *world, const orr_world_event *event)
 static void refuse(orr_world *world, orr_conn conn)
 {
     orr_world_end *end = orr_world_end_of(world, conn);
-    const orr_net_user *user = end->user;
+    const orr_net_callbacks *user = end->user;
     orr_world_part(world, end, ORR_PART_CLOSE);
     user->closed(user->ctx, conn, ORR_NET_CORRUPT);
 }
@@ -166,7 +166,7 @@ static void arrives_at_nobody(orr_world *world, orr_world_end *end, const orr_wo
     end->vanished = false;
     orr_world_tell_closed(world, sender,
                           world->now_ns + orr_world_delay_ns(world, event->host, sender->host),
-                          ORR_NET_GONE);
+                          ORR_NET_PEER_CLOSED);
 }
 
 /* Is the payload what its hash says? Kept memory that is not was changed too early. */
@@ -174,7 +174,7 @@ static bool is_whole(orr_world *world, const orr_world_event *event)
 {
     if (event->flags & ORR_FRAME_BROKEN_PAYLOAD)
         return false;
-    if (!(event->flags & ORR_FRAME_CHECK) || orr_frame_payload_holds(&event->frame, event->payload))
+    if (!(event->flags & ORR_FRAME_CHECK) || orr_net_frame_payload_is_valid(&event->frame, event->payload))
         return true;
     world->changed += (event->flags & ORR_FRAME_LATE) != 0;
     return false;
@@ -183,7 +183,7 @@ static bool is_whole(orr_world *world, const orr_world_event *event)
 static void deliver(orr_world *world, const orr_world_event *event)
 {
     orr_world_end *end = orr_world_end_of(world, event->conn);
-    const orr_net_user *user = end->user;
+    const orr_net_callbacks *user = end->user;
     const bool own_memory = end->own_memory;
     const orr_net_frame frame = event->frame;
     const void *payload = frame.bytes > 0 ? event->payload : &frame; /* NULL says: dropped */
@@ -191,7 +191,7 @@ static void deliver(orr_world *world, const orr_world_event *event)
     end = orr_world_end_of(world, event->conn);
     if (end == NULL || end->state != ORR_WORLD_OPEN)
         return;
-    if (place == NULL && frame.bytes > ORR_NET_ROOM)
+    if (place == NULL && frame.bytes > ORR_NET_BUFFER_BYTES)
         payload = NULL;
     else if (place != NULL && frame.bytes > 0 && !own_memory)
         payload = memcpy(place, payload, frame.bytes);

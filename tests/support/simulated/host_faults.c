@@ -79,7 +79,7 @@ void orr_world_reset(orr_world *world, uint32_t a, uint32_t b)
             continue;
         end->lost = peer->lost = true;
         end->handed_ns = peer->handed_ns = world->now_ns;
-        orr_world_tell_closed(world, end, world->now_ns, ORR_NET_GONE);
-        orr_world_tell_closed(world, peer, world->now_ns, ORR_NET_GONE);
+        orr_world_tell_closed(world, end, world->now_ns, ORR_NET_PEER_CLOSED);
+        orr_world_tell_closed(world, peer, world->now_ns, ORR_NET_PEER_CLOSED);
     }
 }

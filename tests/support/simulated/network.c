@@ -90,7 +90,7 @@ static void net_close(orr_net *net, orr_conn conn, bool flush)
     orr_world_part(host->world, end, flush ? ORR_PART_FLUSH : ORR_PART_CLOSE);
 }
 
-static void net_forget(orr_net *net, const orr_net_user *user)
+static void net_forget(orr_net *net, const orr_net_callbacks *user)
 {
     orr_world_machine *host = (orr_world_machine *)net;
     if (!host->dead)

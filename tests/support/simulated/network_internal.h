@@ -26,7 +26,7 @@ typedef enum orr_world_state {
 
 /* One end of a connection, and the direction that leads away from it. */
 typedef struct orr_world_end {
-    const orr_net_user *user;
+    const orr_net_callbacks *user;
     uint32_t generation, host;
     uint32_t next, previous; /* of the host's                                          */
     int64_t free_ns;         /* when all that was sent has left                        */
@@ -44,14 +44,14 @@ typedef struct orr_world_end {
 } orr_world_end;
 
 typedef struct orr_world_user {
-    const orr_net_user *user;
+    const orr_net_callbacks *user;
     int64_t wake_ns,
         armed_ns; /* wanted; of the event in the queue, never later unless none is due */
     uint32_t generation, next;
 } orr_world_user;
 
 typedef struct orr_world_listener {
-    const orr_net_user *user;
+    const orr_net_callbacks *user;
     uint32_t port, next;
 } orr_world_listener;
 
@@ -127,21 +127,21 @@ int64_t orr_world_delay_ns(orr_world *world, uint32_t from, uint32_t to);
 
 /* world_users.c */
 orr_world_user *orr_world_user_of(orr_world *world, orr_world_machine *host,
-                                  const orr_net_user *user);
-void orr_world_user_forget(orr_world *world, orr_world_machine *host, const orr_net_user *user);
+                                  const orr_net_callbacks *user);
+void orr_world_user_forget(orr_world *world, orr_world_machine *host, const orr_net_callbacks *user);
 void orr_world_users_forget(orr_world *world, orr_world_machine *host); /* all */
-void orr_world_wake_at(orr_net *net, const orr_net_user *user, int64_t at_ns);
+void orr_world_wake_at(orr_net *net, const orr_net_callbacks *user, int64_t at_ns);
 void orr_world_wake(orr_world *world, const orr_world_event *event);
-bool orr_world_listener_add(orr_world *world, orr_world_machine *host, const orr_net_user *user,
+bool orr_world_listener_add(orr_world *world, orr_world_machine *host, const orr_net_callbacks *user,
                             uint32_t port);
 const orr_world_listener *orr_world_listener_of(const orr_world *world,
                                                 const orr_world_machine *host, uint32_t port);
 
 /* world_calls.c: connections come and go. */
-orr_status orr_world_connect(orr_net *net, const orr_net_user *user, const char *address,
+orr_status orr_world_connect(orr_net *net, const orr_net_callbacks *user, const char *address,
                              orr_conn *ret, orr_error *err);
-orr_status orr_world_listen(orr_net *net, const orr_net_user *user, const char *where,
-                            char ret_address[ORR_NET_ADDRESS], orr_error *err);
+orr_status orr_world_listen(orr_net *net, const orr_net_callbacks *user, const char *where,
+                            char ret_address[ORR_NET_ADDRESS_BYTES], orr_error *err);
 typedef enum orr_world_parting {
     ORR_PART_CLOSE, /* what is queued is lost            */
     ORR_PART_FLUSH, /* it is handed over first           */
@@ -149,7 +149,7 @@ typedef enum orr_world_parting {
     ORR_PART_VANISH /* the machine died: nobody is told  */
 } orr_world_parting;
 void orr_world_part(orr_world *world, orr_world_end *end, orr_world_parting how);
-void orr_world_tell_closed(orr_world *world, orr_world_end *end, int64_t at_ns, orr_net_end why);
+void orr_world_tell_closed(orr_world *world, orr_world_end *end, int64_t at_ns, orr_net_close_reason why);
 void orr_world_called(orr_world *world, const orr_world_event *event);
 void orr_world_accepted(orr_world *world, const orr_world_event *event);
 void orr_world_connected(orr_world *world, const orr_world_event *event);

@@ -5,7 +5,7 @@
 #define NONE ORR_WORLD_NONE
 
 static orr_world_user *find(orr_world *world, const orr_world_machine *host,
-                            const orr_net_user *user)
+                            const orr_net_callbacks *user)
 {
     for (uint32_t i = host->users; i != NONE; i = world->users.at[i].next)
         if (world->users.at[i].user == user)
@@ -14,7 +14,7 @@ static orr_world_user *find(orr_world *world, const orr_world_machine *host,
 }
 
 orr_world_user *orr_world_user_of(orr_world *world, orr_world_machine *host,
-                                  const orr_net_user *user)
+                                  const orr_net_callbacks *user)
 {
     orr_world_user *found = find(world, host, user);
     if (found != NULL)
@@ -58,7 +58,7 @@ static void release_listener(orr_world *world, uint32_t *link)
     world->free_listener = at;
 }
 
-void orr_world_user_forget(orr_world *world, orr_world_machine *host, const orr_net_user *user)
+void orr_world_user_forget(orr_world *world, orr_world_machine *host, const orr_net_callbacks *user)
 {
     for (uint32_t i = host->ends, next; i != NONE; i = next) {
         next = world->ends.at[i].next;
@@ -102,7 +102,7 @@ static void arm(orr_world *world, uint32_t host, orr_world_user *record)
         record->armed_ns = record->wake_ns;
 }
 
-void orr_world_wake_at(orr_net *net, const orr_net_user *user, int64_t at_ns)
+void orr_world_wake_at(orr_net *net, const orr_net_callbacks *user, int64_t at_ns)
 {
     orr_world_machine *host = (orr_world_machine *)net;
     orr_world *world = host->world;
@@ -125,13 +125,13 @@ void orr_world_wake(orr_world *world, const orr_world_event *event)
         arm(world, event->host, record);
         return;
     }
-    const orr_net_user *user = record->user;
+    const orr_net_callbacks *user = record->user;
     record->wake_ns = INT64_MAX;
     if (user->woken != NULL)
         user->woken(user->ctx);
 }
 
-bool orr_world_listener_add(orr_world *world, orr_world_machine *host, const orr_net_user *user,
+bool orr_world_listener_add(orr_world *world, orr_world_machine *host, const orr_net_callbacks *user,
                             uint32_t port)
 {
     uint32_t at = world->free_listener;

@@ -267,7 +267,7 @@ static void run_case(orr_transport *t, const group_case *c, member *m, orr_arena
 }
 
 typedef struct rank {
-    orr_shm *shm;
+    orr_transport_shm *shm;
     uint32_t number, channel;
     orr_transport *transport;
     uint64_t seed;
@@ -318,18 +318,18 @@ static void random_groups(void **state)
     (void)state;
     orr_error err = {0};
     rank ranks[2 * RANKS] = {0};
-    orr_shm *shm = NULL;
-    assert_int_equal(orr_shm_new(RANKS, &shm, &err), ORR_OK);
+    orr_transport_shm *shm = NULL;
+    assert_int_equal(orr_transport_shm_new(RANKS, &shm, &err), ORR_OK);
     for (uint32_t i = 0; i < RANKS; i++) {
         orr_transport *t = NULL;
-        assert_int_equal(orr_shm_attach(shm, i, patient_ns, &t, &err), ORR_OK);
+        assert_int_equal(orr_transport_shm_attach(shm, i, patient_ns, &t, &err), ORR_OK);
         ranks[2 * i] = (rank){.number = i, .channel = 0, .transport = t, .seed = 1};
         ranks[2 * i + 1] = (rank){.number = i, .channel = 5, .transport = t, .seed = 1000};
     }
     run_ranks(ranks, 2 * RANKS);
     for (uint32_t i = 0; i < RANKS; i++)
         ranks[2 * i].transport->close(ranks[2 * i].transport);
-    orr_shm_free(shm);
+    orr_transport_shm_free(shm);
 }
 
 /* Sums of one member's numbers, of parts that lie in the way, at every alignment. */

@@ -199,16 +199,16 @@ static void launched(void **state)
         "SLURM_PROCID",         "SLURM_STEP_NUM_TASKS"};
     for (size_t i = 0; i < 6; i++)
         unsetenv(names[i]);
-    assert_false(orr_ranks_started(&rank, &n));
+    assert_false(orr_launcher_ranks(&rank, &n));
     setenv("SLURM_PROCID", "0", 1); /* of a batch script */
-    assert_false(orr_ranks_started(&rank, &n));
+    assert_false(orr_launcher_ranks(&rank, &n));
     setenv("SLURM_STEP_NUM_TASKS", "4", 1);
     setenv("SLURM_PROCID", "3", 1);
-    assert_true(orr_ranks_started(&rank, &n));
+    assert_true(orr_launcher_ranks(&rank, &n));
     assert_int_equal(rank, 3);
     assert_int_equal(n, 4);
     setenv("SLURM_PROCID", "4", 1);
-    assert_false(orr_ranks_started(&rank, &n));
+    assert_false(orr_launcher_ranks(&rank, &n));
     for (size_t i = 0; i < 6; i++)
         unsetenv(names[i]);
 }

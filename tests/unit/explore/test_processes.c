@@ -57,7 +57,7 @@ static const char *meet(orr_processes *share)
 }
 
 typedef struct guest {
-    orr_shm *shm;
+    orr_transport_shm *shm;
     uint32_t rank;
     bool gives_up;
     const char *wrong;
@@ -69,7 +69,7 @@ static void *take_part(void *ctx)
     orr_transport *t = NULL;
     orr_processes *share = NULL;
     orr_error err = {0};
-    if (orr_shm_attach(g->shm, g->rank, patient_ns, &t, &err) != ORR_OK)
+    if (orr_transport_shm_attach(g->shm, g->rank, patient_ns, &t, &err) != ORR_OK)
         return NULL;
     if (orr_share_over(t, &share, &err) != ORR_OK)
         g->wrong = "over";
@@ -86,8 +86,8 @@ static void run(uint32_t ranks, uint32_t who_gives_up, guest guests[RANKS_MAX])
 {
     pthread_t threads[RANKS_MAX];
     orr_error err = {0};
-    orr_shm *shm = NULL;
-    assert_int_equal(orr_shm_new(ranks, &shm, &err), ORR_OK);
+    orr_transport_shm *shm = NULL;
+    assert_int_equal(orr_transport_shm_new(ranks, &shm, &err), ORR_OK);
     for (uint32_t r = 0; r < ranks; r++) {
         guests[r] =
             (guest){.shm = shm, .rank = r, .gives_up = r == who_gives_up, .wrong = "never ran"};
@@ -95,7 +95,7 @@ static void run(uint32_t ranks, uint32_t who_gives_up, guest guests[RANKS_MAX])
     }
     for (uint32_t r = 0; r < ranks; r++)
         pthread_join(threads[r], NULL);
-    orr_shm_free(shm);
+    orr_transport_shm_free(shm);
 }
 
 static void all_know_the_same(void **state)

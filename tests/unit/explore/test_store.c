@@ -162,7 +162,7 @@ static int64_t ask(const char *sql)
     orr_query *query = NULL;
     orr_error err = {0};
     bool row = false;
-    if (orr_database_open_to_read(path, &db, &err) != ORR_OK ||
+    if (orr_database_open_readonly(path, &db, &err) != ORR_OK ||
         orr_query_new(db, sql, &query, &err) != ORR_OK ||
         orr_query_step(query, &row, &err) != ORR_OK || !row)
         fail_msg("%s: %s", sql, err.text);
@@ -465,7 +465,7 @@ static void read_beside(int until)
     int64_t before = 0, looks = 0;
     char byte;
     fcntl(until, F_SETFL, O_NONBLOCK);
-    if (orr_database_open_to_read(path, &db, NULL) != ORR_OK ||
+    if (orr_database_open_readonly(path, &db, NULL) != ORR_OK ||
         orr_query_new(
             db, "SELECT count(*), (SELECT count(*) FROM family) FROM plan WHERE family NOT NULL",
             &query, NULL) != ORR_OK)
@@ -608,7 +608,7 @@ static void threads_take_turns(void **state)
 static void another_holds_the_file(void **state)
 {
     (void)state;
-    const orr_database_kind any = {.application = 0x4f727279, .version = 1, .schema = ""};
+    const orr_database_schema any = {.application = 0x4f727279, .version = 1, .schema = ""};
     orr_error err = {0};
     orr_database *other = NULL;
     orr_results *r = open_results("a", false);
@@ -627,13 +627,13 @@ static void columns_that_came_since(void **state)
 {
     (void)state;
     orr_error err = {0};
-    const orr_database_kind any = {.application = 0x4f727279, .version = 1, .schema = ""};
+    const orr_database_schema any = {.application = 0x4f727279, .version = 1, .schema = ""};
     orr_database *db = NULL;
     orr_results *r = open_results("a", false);
     assert_int_equal(add_plan(r, 1, &err), ORR_OK);
     close_results(r);
     assert_int_equal(orr_database_open(path, &any, &db, &err), ORR_OK);
-    assert_int_equal(orr_database_run(db, "ALTER TABLE plan DROP COLUMN prefetch", &err), ORR_OK);
+    assert_int_equal(orr_database_exec(db, "ALTER TABLE plan DROP COLUMN prefetch", &err), ORR_OK);
     orr_database_close(db);
     r = open_results("a", true);
     assert_true(has_plan(r, 1));

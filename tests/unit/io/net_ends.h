@@ -23,11 +23,11 @@ static const char *const places[] = {"127.0.0.1:0", "127.0.0.1:0|shm"};
 
 typedef struct end {
     orr_net *net;
-    orr_net_user user;
-    char address[ORR_NET_ADDRESS];
+    orr_net_callbacks user;
+    char address[ORR_NET_ADDRESS_BYTES];
     orr_conn conn; /* the last that was accepted or that connected */
     int accepted, connected, drained, closed, woken, frames, dropped;
-    orr_net_end why;
+    orr_net_close_reason why;
     orr_net_frame last;
     uint8_t *place;
     size_t place_bytes;
@@ -82,7 +82,7 @@ static inline void on_drained(void *ctx, orr_conn conn)
     ((end *)ctx)->drained++;
 }
 
-static inline void on_closed(void *ctx, orr_conn conn, orr_net_end why)
+static inline void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     end *self = ctx;
     self->closed++;
@@ -100,7 +100,7 @@ static inline void end_init(end *self, const orr_net_system_options *options)
 {
     orr_error err = {0};
     *self = (end){0};
-    self->user = (orr_net_user){.ctx = self,
+    self->user = (orr_net_callbacks){.ctx = self,
                                 .accepted = on_accepted,
                                 .connected = on_connected,
                                 .place = on_place,

@@ -27,7 +27,7 @@
 #include "lite_memory.h"
 
 enum { PATH_ROOM = 4096 };
-static const orr_database_kind kind = {
+static const orr_database_schema kind = {
     .application = 4711,
     .version = 3,
     .schema = "CREATE TABLE t(i INTEGER, x REAL, s TEXT); CREATE TABLE u(k UNIQUE)"};
@@ -55,7 +55,7 @@ static orr_database *open_to_read(void)
 {
     orr_database *db = NULL;
     orr_error err = {0};
-    if (orr_database_open_to_read(path, &db, &err) != ORR_OK)
+    if (orr_database_open_readonly(path, &db, &err) != ORR_OK)
         fail_msg("%s", err.text);
     return db;
 }
@@ -63,7 +63,7 @@ static orr_database *open_to_read(void)
 static void run(orr_database *db, const char *sql)
 {
     orr_error err = {0};
-    if (orr_database_run(db, sql, &err) != ORR_OK)
+    if (orr_database_exec(db, sql, &err) != ORR_OK)
         fail_msg("%s: %s", sql, err.text);
 }
 
@@ -99,15 +99,15 @@ static void values_come_back(void **state)
     static const double numbers[] = {0.1, -1e300, INFINITY, 5e-324};
     static const char *const texts[] = {"", "it's", "\xc3\xa9\n\"x\"", "y"};
     for (int i = 0; i < 4; i++) {
-        orr_query_set_int(in, 1, ints[i]);
-        orr_query_set_number(in, 2, numbers[i]);
-        orr_query_set_text(in, 3, texts[i]);
+        orr_query_bind_int(in, 1, ints[i]);
+        orr_query_bind_number(in, 2, numbers[i]);
+        orr_query_bind_text(in, 3, texts[i]);
         assert_int_equal(orr_query_run(in, NULL), ORR_OK);
-        assert_int_equal(orr_database_last_row(db), i + 1);
+        assert_int_equal(orr_database_last_insert_id(db), i + 1);
     }
-    orr_query_set_null(in, 1);
-    orr_query_set_number(in, 2, NAN);
-    orr_query_set_text(in, 3, NULL);
+    orr_query_bind_null(in, 1);
+    orr_query_bind_number(in, 2, NAN);
+    orr_query_bind_text(in, 3, NULL);
     assert_int_equal(orr_query_run(in, NULL), ORR_OK);
     orr_query_free(in);
     for (int again = 0; again < 2; again++) {
@@ -198,7 +198,7 @@ static void strange_names(void **state)
         run(db, "INSERT INTO t VALUES(1, 1, 'a')");
         orr_database_close(db);
         assert_int_equal(stat(names[i], &s), 0);
-        assert_int_equal(orr_database_open_to_read(names[i], &db, NULL), ORR_OK);
+        assert_int_equal(orr_database_open_readonly(names[i], &db, NULL), ORR_OK);
         assert_int_equal(number_of(db, "SELECT count(*) FROM t"), 1);
         orr_database_close(db);
     }
@@ -297,7 +297,7 @@ static void a_medium_that_cannot_be_written(void **state)
         orr_error err = {0};
         if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
             _exit(9);
-        if (orr_database_open_to_read(path, &db, &err) != ORR_OK)
+        if (orr_database_open_readonly(path, &db, &err) != ORR_OK)
             _exit(1);
         if (number_of(db, "SELECT count(*) FROM t") != 1)
             _exit(2);
@@ -339,13 +339,13 @@ static void wrong_sql(void **state)
     }
     orr_query *query = ask(db, "INSERT INTO u VALUES(?)");
     orr_error err = {0};
-    orr_query_set_int(query, 1, 5);
+    orr_query_bind_int(query, 1, 5);
     assert_int_equal(orr_query_run(query, &err), ORR_OK);
     assert_int_equal(orr_query_run(query, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "UNIQUE"));
-    orr_query_set_int(query, 2, 5); /* there is one parameter */
+    orr_query_bind_int(query, 2, 5); /* there is one parameter */
     assert_int_equal(orr_query_run(query, &err), ORR_INVALID);
-    orr_query_set_int(query, 1, 6);
+    orr_query_bind_int(query, 1, 6);
     assert_int_equal(orr_query_run(query, &err), ORR_OK);
     orr_query_free(query);
     orr_database_close(db);
@@ -413,12 +413,12 @@ static void no_such_place(void **state)
     orr_error err = {0};
     snprintf(path, sizeof path, "%s/no.db/a", place);
     cannot_open(ORR_IO, "unable to open database file");
-    assert_int_equal(orr_database_open_to_read(path, &db, &err), ORR_IO);
+    assert_int_equal(orr_database_open_readonly(path, &db, &err), ORR_IO);
     assert_non_null(strstr(err.text, "No such file"));
     assert_int_equal(err.os_errno, ENOENT);
     snprintf(path, sizeof path, "%s", place);
     cannot_open(ORR_IO, "");
-    assert_int_equal(orr_database_open_to_read(place, &db, &err), ORR_IO);
+    assert_int_equal(orr_database_open_readonly(place, &db, &err), ORR_IO);
 }
 
 static orr_status read_damaged(orr_error *err)
@@ -426,7 +426,7 @@ static orr_status read_damaged(orr_error *err)
     orr_database *db = NULL;
     orr_query *query = NULL;
     bool row = true;
-    orr_status status = orr_database_open_to_read(path, &db, err);
+    orr_status status = orr_database_open_readonly(path, &db, err);
     if (status == ORR_OK)
         status = orr_query_new(db, "SELECT sum(length(s)) FROM t", &query, err);
     if (status == ORR_OK)
@@ -472,7 +472,7 @@ static void full_disk(void **state)
     assert_int_equal(orr_database_begin(db, &err), ORR_OK);
     orr_status status = ORR_OK;
     for (int i = 0; i < 10000 && status == ORR_OK; i++)
-        status = orr_database_run(db, "INSERT INTO t VALUES(2, 2, hex(zeroblob(500)))", &err);
+        status = orr_database_exec(db, "INSERT INTO t VALUES(2, 2, hex(zeroblob(500)))", &err);
     if (status == ORR_OK)
         status = orr_database_commit(db, &err);
     setrlimit(RLIMIT_FSIZE, &before);
@@ -494,7 +494,7 @@ static void another_writes(void **state)
     orr_database *a = open_it(), *b = open_it(), *reader = open_to_read();
     assert_int_equal(orr_database_begin(a, &err), ORR_OK);
     run(a, "INSERT INTO t VALUES(1, 1, 'a')");
-    orr_database_set_patience(b, 30 * 1000 * 1000);
+    orr_database_set_busy_timeout(b, 30 * 1000 * 1000);
     assert_int_equal(orr_database_begin(b, &err), ORR_IO);
     assert_int_equal(err.os_errno, EBUSY);
     assert_non_null(strstr(err.text, "locked"));
@@ -521,7 +521,7 @@ static void stopped(void **state)
     orr_error err = {0};
     orr_database_close(open_it());
     orr_database *db = open_to_read();
-    orr_database_set_stop(db, after_some_looks, &looks);
+    orr_database_set_cancel(db, after_some_looks, &looks);
     orr_query *query = ask(
         db,
         "WITH RECURSIVE c(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c");
@@ -534,7 +534,7 @@ static void stopped(void **state)
     orr_database *a = open_it(), *b = open_it();
     assert_int_equal(orr_database_begin(a, NULL), ORR_OK);
     looks = 3;
-    orr_database_set_stop(b, after_some_looks, &looks);
+    orr_database_set_cancel(b, after_some_looks, &looks);
     assert_int_not_equal(orr_database_begin(b, &err), ORR_OK); /* long before its patience ends */
     assert_true(looks < 0);
     orr_database_close(a);
@@ -555,7 +555,7 @@ static orr_status use(orr_error *err)
     if (status == ORR_OK)
         status = orr_query_new(db, "INSERT INTO t VALUES(1, 2, ?)", &query, err);
     if (status == ORR_OK) {
-        orr_query_set_text(query, 1, "a text of some length that has to be copied somewhere");
+        orr_query_bind_text(query, 1, "a text of some length that has to be copied somewhere");
         status = orr_query_run(query, err);
     }
     orr_query_free(query);
@@ -565,7 +565,7 @@ static orr_status use(orr_error *err)
     orr_database_close(db);
     db = NULL;
     if (status == ORR_OK)
-        status = orr_database_open_to_read(path, &db, err);
+        status = orr_database_open_readonly(path, &db, err);
     if (status == ORR_OK)
         status = orr_query_new(db, "SELECT upper(s), x'01' FROM t ORDER BY s DESC", &query, err);
     bool row = false;

@@ -15,8 +15,8 @@ static void test_hash(void **state)
     static uint8_t bytes[5000];
     fill(bytes, sizeof bytes, 3);
     for (size_t n = 1; n <= sizeof bytes; n += n / 7 + 1)
-        assert_int_equal(orr_frame_hash(bytes, n), XXH3_64bits(bytes, n));
-    assert_int_equal(orr_frame_hash(NULL, 0), 1);
+        assert_int_equal(orr_net_frame_hash(bytes, n), XXH3_64bits(bytes, n));
+    assert_int_equal(orr_net_frame_hash(NULL, 0), 1);
     (void)state;
 }
 
@@ -30,7 +30,7 @@ static void test_frames(void **state)
         assert_memory_equal(ends[0].payload, "hello", 5);
         assert_int_equal(ends[0].last.kind, 7);
         assert_int_equal(ends[0].last.epoch, 3);
-        assert_int_equal(ends[0].last.payload_hash, i == 0 ? orr_frame_hash("hello", 5) : 1);
+        assert_int_equal(ends[0].last.payload_hash, i == 0 ? orr_net_frame_hash("hello", 5) : 1);
         send_text(&ends[0], "");
         UNTIL(ends, ends[1].frames == 1 && ends[0].drained == 1);
         assert_int_equal(ends[1].last.bytes, 0);
@@ -87,13 +87,13 @@ static void test_dropped(void **state)
     for (size_t i = 0; i < 2; i++) {
         end ends[ENDS];
         meet(ends, places[i], &(orr_net_system_options){.shm_bytes = 64 << 10});
-        const orr_net_frame large = {.bytes = LARGE}, fits = {.bytes = ORR_NET_ROOM};
+        const orr_net_frame large = {.bytes = LARGE}, fits = {.bytes = ORR_NET_BUFFER_BYTES};
         ends[1].net->send(ends[1].net, ends[1].conn, &large, bytes, true);
         ends[1].net->send(ends[1].net, ends[1].conn, &fits, bytes, true);
         send_text(&ends[1], "after");
         UNTIL(ends, ends[0].frames == 3);
         assert_int_equal(ends[0].dropped, 1);
-        assert_int_equal(ends[0].bytes, ORR_NET_ROOM + 5);
+        assert_int_equal(ends[0].bytes, ORR_NET_BUFFER_BYTES + 5);
         part(ends);
     }
     orr_free(bytes);
@@ -130,7 +130,7 @@ static void test_close_in_callback(void **state)
             for (int n = 0; n < 40; n++)
                 send_text(&ends[1], "one of many");
             UNTIL(ends, ends[1].closed == 1);
-            assert_int_equal(ends[1].why, ORR_NET_GONE);
+            assert_int_equal(ends[1].why, ORR_NET_PEER_CLOSED);
             assert_int_equal(ends[1].frames, k == 2);
             assert_int_equal(ends[0].frames, 1);
             assert_int_equal(ends[0].closed, 0);
@@ -160,7 +160,7 @@ static void test_flush(void **state)
         UNTIL(ends, ends[0].closed == 1);
         assert_int_equal(ends[0].frames, 1);
         assert_int_equal(ends[0].sum, sum);
-        assert_int_equal(ends[0].why, ORR_NET_GONE);
+        assert_int_equal(ends[0].why, ORR_NET_PEER_CLOSED);
         assert_int_equal(ends[1].closed + ends[1].frames, 0);
         part(ends);
     }
@@ -183,11 +183,11 @@ static void test_call_and_go(void **state)
             ends[1].net->connect(ends[1].net, &ends[1].user, ends[0].address, &ends[1].conn, &err),
             ORR_OK);
         send_text(&ends[1], "and gone");
-        assert_int_equal(ends[1].net->queued(ends[1].net, ends[1].conn), ORR_FRAME_BYTES + 8);
+        assert_int_equal(ends[1].net->queued(ends[1].net, ends[1].conn), ORR_NET_FRAME_BYTES + 8);
         ends[1].net->close(ends[1].net, ends[1].conn, true);
         UNTIL(ends, ends[0].closed == 1);
         assert_int_equal(ends[0].frames, 1);
-        assert_int_equal(ends[0].why, ORR_NET_GONE);
+        assert_int_equal(ends[0].why, ORR_NET_PEER_CLOSED);
         assert_int_equal(ends[1].connected + ends[1].closed, 0);
         part(ends);
     }
@@ -209,7 +209,7 @@ static void test_refused(void **state)
         send_text(&ends[1], "to nobody");
         UNTIL(ends, ends[1].closed == 2);
         assert_int_equal(ends[1].why, ORR_NET_REFUSED);
-        assert_string_equal(orr_net_end_text(ORR_NET_REFUSED),
+        assert_string_equal(orr_net_close_reason_text(ORR_NET_REFUSED),
                             "nobody listens there, or it cannot be reached");
         part(ends);
     }
@@ -224,7 +224,7 @@ static void test_addresses(void **state)
     end ends[ENDS];
     orr_conn conn = 0;
     orr_error err = {0};
-    char elsewhere[ORR_NET_ADDRESS];
+    char elsewhere[ORR_NET_ADDRESS_BYTES];
     meet(ends, places[1], NULL);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(ends[1].net->connect(ends[1].net, &ends[1].user, wrong[i], &conn, &err),

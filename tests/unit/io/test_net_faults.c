@@ -44,7 +44,7 @@ static void test_corrupt(void **state)
         const int fd = call_tcp(ends[0].address);
         UNTIL(ends, ends[0].accepted == 2);
         orr_net_frame frame = {.kind = 1, .bytes = sizeof payload};
-        orr_frame_seal(&frame, payload, false);
+        orr_net_frame_seal(&frame, payload, false);
         write_all(fd, &frame, sizeof frame);
         write_all(fd, payload, sizeof payload);
         UNTIL(ends, ends[0].frames == 1);
@@ -60,7 +60,7 @@ static void test_corrupt(void **state)
         memcpy(sent, &frame, sizeof frame);
         memcpy(sent + sizeof frame, payload, sizeof payload);
         if (wrong == 3) { /* a header that holds, of another payload */
-            orr_frame_seal(&frame, payload, false);
+            orr_net_frame_seal(&frame, payload, false);
             memcpy(sent, &frame, sizeof frame);
         }
         if (wrong == 4)
@@ -69,7 +69,7 @@ static void test_corrupt(void **state)
         if (wrong == 5)
             close(fd); /* in the middle */
         UNTIL(ends, ends[0].closed == 1);
-        assert_int_equal(ends[0].why, wrong == 5 ? ORR_NET_GONE : ORR_NET_CORRUPT);
+        assert_int_equal(ends[0].why, wrong == 5 ? ORR_NET_PEER_CLOSED : ORR_NET_CORRUPT);
         assert_int_equal(ends[0].frames, 1);
         char byte;
         if (wrong < 5) {
@@ -129,10 +129,10 @@ static void test_hostile_caller(void **state)
         size_t bytes;
         meet(ends, places[1], &(orr_net_system_options){.shm_bytes = 1 << 16});
         uint8_t *map = call_shm(ends, &fd, &bytes);
-        orr_shm_way *ways = (orr_shm_way *)map;
+        orr_shm_ring_positions *ways = (orr_shm_ring_positions *)map;
         uint8_t *ring = map + bytes - (1 << 16);
         orr_net_frame frame = {.kind = 2, .bytes = 100};
-        orr_frame_seal(&frame, map, false);
+        orr_net_frame_seal(&frame, map, false);
         memcpy(ring, &frame, sizeof frame);
         memset(ring + sizeof frame, 1, 128);
         if (i < 5) {
@@ -148,7 +148,7 @@ static void test_hostile_caller(void **state)
             close(fd);
         }
         UNTIL(ends, ends[0].closed == 1);
-        assert_int_equal(ends[0].why, i == 7 ? ORR_NET_GONE : ORR_NET_CORRUPT);
+        assert_int_equal(ends[0].why, i == 7 ? ORR_NET_PEER_CLOSED : ORR_NET_CORRUPT);
         assert_int_equal(ends[0].frames, 0);
         munmap(map, bytes);
         if (i < 7)
@@ -166,7 +166,7 @@ static void test_hostile_listener(void **state)
         end ends[ENDS];
         orr_error err = {0};
         meet(ends, places[1], NULL);
-        char address[ORR_NET_ADDRESS];
+        char address[ORR_NET_ADDRESS_BYTES];
         snprintf(address, sizeof address, "%.*s:hostile-%d-%d",
                  (int)(strrchr(ends[0].address, ':') - ends[0].address), ends[0].address,
                  (int)getpid(), i);
@@ -250,7 +250,7 @@ static void test_death(void **state)
         int status;
         assert_int_equal(waitpid(pid, &status, 0), pid);
         UNTIL(ends, ends[0].closed == 1);
-        assert_int_equal(ends[0].why, ORR_NET_GONE);
+        assert_int_equal(ends[0].why, ORR_NET_PEER_CLOSED);
         assert_int_equal(ends[0].last.round, ends[0].frames - 1); /* none twice, none lost */
         orr_net_free(net);
     }
@@ -271,7 +271,7 @@ static void test_send_to_the_gone(void **state)
         for (int n = 0; n < 20; n++)
             ends[0].net->send(ends[0].net, ends[0].conn, &frame, bytes, true);
         UNTIL(ends, ends[0].closed == 1);
-        assert_int_equal(ends[0].why, ORR_NET_GONE);
+        assert_int_equal(ends[0].why, ORR_NET_PEER_CLOSED);
         assert_int_equal(ends[0].frames, 1);
         orr_net_free(ends[0].net);
     }
@@ -325,7 +325,7 @@ static bool talk(const char *where, uint64_t fails_from)
     bool said = true;
     orr_alloc_fail_from(fails_from);
     for (int e = 0; e < ENDS; e++) {
-        ends[e].user = (orr_net_user){.ctx = &ends[e],
+        ends[e].user = (orr_net_callbacks){.ctx = &ends[e],
                                       .accepted = on_accepted,
                                       .frame = on_frame,
                                       .closed = on_closed,

@@ -29,7 +29,7 @@ static const int64_t short_ns = INT64_C(300) * 1000 * 1000;
 typedef struct party {
     bool     tcp;
     uint32_t ranks;
-    orr_shm *shm;
+    orr_transport_shm *shm;
     int      listeners[RANKS];
     char     addresses[RANKS][64];
     const char *address_of[RANKS];
@@ -41,9 +41,9 @@ static void party_init(party *p, bool tcp, uint32_t ranks, int64_t deadline_ns)
     orr_error err = {0};
     *p = (party){.tcp = tcp, .ranks = ranks, .deadline_ns = deadline_ns};
     if (!tcp)
-        assert_int_equal(orr_shm_new(ranks, &p->shm, &err), ORR_OK);
+        assert_int_equal(orr_transport_shm_new(ranks, &p->shm, &err), ORR_OK);
     for (uint32_t i = 0; tcp && i < ranks; i++) {
-        assert_int_equal(orr_tcp_listen("127.0.0.1", &p->listeners[i], p->addresses[i], 64, &err),
+        assert_int_equal(orr_transport_tcp_listen("127.0.0.1", &p->listeners[i], p->addresses[i], 64, &err),
                          ORR_OK);
         p->address_of[i] = p->addresses[i];
     }
@@ -53,15 +53,15 @@ static void party_done(party *p)
 {
     for (uint32_t i = 0; p->tcp && i < p->ranks; i++)
         close(p->listeners[i]);
-    orr_shm_free(p->shm);
+    orr_transport_shm_free(p->shm);
 }
 
 static orr_status join(party *p, uint32_t rank, orr_transport **ret, orr_error *err)
 {
     if (p->tcp)
-        return orr_tcp_connect(rank, p->ranks, p->listeners[rank], p->address_of, p->deadline_ns,
+        return orr_transport_tcp_connect(rank, p->ranks, p->listeners[rank], p->address_of, p->deadline_ns,
                                ret, err);
-    return orr_shm_attach(p->shm, rank, p->deadline_ns, ret, err);
+    return orr_transport_shm_attach(p->shm, rank, p->deadline_ns, ret, err);
 }
 
 typedef struct guest {
@@ -385,24 +385,24 @@ static void killed(void **state)
     (void)state;
     for (int attached = 0; attached < 2; attached++) {
         orr_error err = {0};
-        orr_shm *shm = NULL;
+        orr_transport_shm *shm = NULL;
         orr_transport *t = NULL;
         char bytes[64];
-        assert_int_equal(orr_shm_new(2, &shm, &err), ORR_OK);
+        assert_int_equal(orr_transport_shm_new(2, &shm, &err), ORR_OK);
         const pid_t pid = fork();
         if (pid == 0) {
-            if (attached && orr_shm_attach(shm, 1, patient_ns, &t, &err) != ORR_OK)
+            if (attached && orr_transport_shm_attach(shm, 1, patient_ns, &t, &err) != ORR_OK)
                 _exit(1);
             raise(SIGKILL);
         }
-        orr_shm_expect(shm, 1, pid);
-        assert_int_equal(orr_shm_attach(shm, 0, patient_ns, &t, &err), ORR_OK);
+        orr_transport_shm_set_pid(shm, 1, pid);
+        assert_int_equal(orr_transport_shm_attach(shm, 0, patient_ns, &t, &err), ORR_OK);
         const orr_exchange x = {.channel = 0, .from = 1, .in = bytes, .in_bytes = 64};
         assert_int_equal(t->exchange(t, &x, &err), ORR_IO); /* it is a zombie still */
         assert_string_equal(err.text, "rank 1 is gone");
         waitpid(pid, NULL, 0);
         t->close(t);
-        orr_shm_free(shm);
+        orr_transport_shm_free(shm);
     }
 }
 
@@ -437,9 +437,9 @@ static void strangers(void **state)
     const char *addresses[3] = {p.addresses[0], p.addresses[0], p.addresses[0]};
     int listener;
     char address[64];
-    assert_int_equal(orr_tcp_listen("127.0.0.1", &listener, address, 64, &err), ORR_OK);
+    assert_int_equal(orr_transport_tcp_listen("127.0.0.1", &listener, address, 64, &err), ORR_OK);
     /* the last of three ranks calls where a job of two meets */
-    const orr_status status = orr_tcp_connect(2, 3, listener, addresses, short_ns, &t, &err);
+    const orr_status status = orr_transport_tcp_connect(2, 3, listener, addresses, short_ns, &t, &err);
     run_all(&p, 5, talk_once, guests);
     assert_int_equal(guests[0].status, ORR_OK);
     assert_int_equal(guests[1].status, ORR_OK);
@@ -462,7 +462,7 @@ static void nobody_there(void **state)
     close(p.listeners[0]);
     assert_int_equal(join(&p, 1, &t, &err), ORR_IO);
     assert_non_null(strstr(err.text, "cannot be reached"));
-    assert_int_equal(orr_tcp_listen("no such host.", &p.listeners[0], p.addresses[0], 64, &err),
+    assert_int_equal(orr_transport_tcp_listen("no such host.", &p.listeners[0], p.addresses[0], 64, &err),
                      ORR_IO);
     close(p.listeners[1]);
 }
@@ -471,22 +471,22 @@ static void no_memory(void **state)
 {
     (void)state;
     orr_error err = {0};
-    orr_shm *shm = NULL;
+    orr_transport_shm *shm = NULL;
     orr_transport *t = NULL;
     orr_alloc_fail_from(1);
-    assert_int_equal(orr_shm_new(2, &shm, &err), ORR_NO_MEMORY);
+    assert_int_equal(orr_transport_shm_new(2, &shm, &err), ORR_NO_MEMORY);
     orr_alloc_fail_from(0);
-    assert_int_equal(orr_shm_new(2, &shm, &err), ORR_OK);
+    assert_int_equal(orr_transport_shm_new(2, &shm, &err), ORR_OK);
     orr_alloc_fail_from(1);
-    assert_int_equal(orr_shm_attach(shm, 0, 0, &t, &err), ORR_NO_MEMORY);
+    assert_int_equal(orr_transport_shm_attach(shm, 0, 0, &t, &err), ORR_NO_MEMORY);
     for (uint64_t nth = 1; nth <= 2; nth++) {
         orr_alloc_fail_from(nth);
-        assert_int_equal(orr_tcp_connect(0, 1, -1, NULL, 0, &t, &err), ORR_NO_MEMORY);
+        assert_int_equal(orr_transport_tcp_connect(0, 1, -1, NULL, 0, &t, &err), ORR_NO_MEMORY);
     }
     orr_alloc_fail_from(0);
-    assert_int_equal(orr_shm_attach(shm, 2, 0, &t, &err), ORR_INVALID);
-    assert_int_equal(orr_shm_new(100000, &shm, &err), ORR_LIMIT);
-    orr_shm_free(shm);
+    assert_int_equal(orr_transport_shm_attach(shm, 2, 0, &t, &err), ORR_INVALID);
+    assert_int_equal(orr_transport_shm_new(100000, &shm, &err), ORR_LIMIT);
+    orr_transport_shm_free(shm);
 }
 
 int main(void)

@@ -14,13 +14,13 @@ typedef struct lab_note {
     orr_conn conn;
     int64_t at_ns;
     uint64_t step; /* of a frame */
-    orr_net_end why;
+    orr_net_close_reason why;
 } lab_note;
 typedef struct lab_host {
     orr_net *net;
-    orr_net_user user;
+    orr_net_callbacks user;
     uint32_t host;
-    char address[ORR_NET_ADDRESS];
+    char address[ORR_NET_ADDRESS_BYTES];
     lab_note notes[LAB_NOTES];
     uint32_t n, frames;
     orr_conn accepted;
@@ -54,7 +54,7 @@ static void lab_drained(void *ctx, orr_conn conn)
 {
     lab_note_down(ctx, (lab_note){.what = 'd', .conn = conn});
 }
-static void lab_closed(void *ctx, orr_conn conn, orr_net_end why)
+static void lab_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     lab_note_down(ctx, (lab_note){.what = 'x', .conn = conn, .why = why});
 }
@@ -73,7 +73,7 @@ static void lab_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, cons
     static uint8_t expected[LAB_BYTES];
     lab_host *host = ctx;
     lab_fill(expected, frame->bytes, frame->step);
-    if (payload == NULL ? frame->bytes <= ORR_NET_ROOM || host->places
+    if (payload == NULL ? frame->bytes <= ORR_NET_BUFFER_BYTES || host->places
                         : memcmp(payload, expected, frame->bytes) != 0)
         host->wrong = true;
     host->frames++;
@@ -97,7 +97,7 @@ static void lab_begin(orr_world *world, lab_host *host)
     memset(host, 0, sizeof *host);
     assert_int_equal(orr_world_host(world, &host->host, NULL), ORR_OK);
     host->net = orr_world_net(world, host->host);
-    host->user = (orr_net_user){.ctx = host,
+    host->user = (orr_net_callbacks){.ctx = host,
                                 .accepted = lab_accepted,
                                 .connected = lab_connected,
                                 .place = lab_place,
@@ -150,7 +150,7 @@ static uint32_t lab_count(const lab_host *host, char what)
 }
 
 /* Its last note is that its connection ended, for this reason. */
-static void lab_expect_closed(const lab_host *host, orr_net_end why)
+static void lab_expect_closed(const lab_host *host, orr_net_close_reason why)
 {
     assert_int_equal(lab_count(host, 'x'), 1);
     assert_int_equal(host->notes[host->n - 1].what, 'x');

@@ -31,7 +31,7 @@ static void a_dead_process_is_gone_at_once(void **state)
     assert_int_equal(b.n, 0);
     assert_int_equal(lab_count(&a, 'x'), 2);
     assert_int_equal(a.notes[0].what, 'd');
-    assert_int_equal(a.notes[1].why, ORR_NET_GONE);
+    assert_int_equal(a.notes[1].why, ORR_NET_PEER_CLOSED);
     assert_in_range(a.notes[1].at_ns - at_ns, 20000, 30000);
     assert_int_equal(a.notes[2].why, ORR_NET_REFUSED);
     orr_world_free(world);
@@ -45,7 +45,7 @@ static void a_dead_net_does_nothing(void **state)
     static lab_host a, b;
     const orr_conn conn = lab_pair(world, &a, &b);
     orr_conn other = 0;
-    char address[ORR_NET_ADDRESS];
+    char address[ORR_NET_ADDRESS_BYTES];
     orr_world_kill(world, a.host, false);
     lab_send(&a, conn, 1, 10);
     a.net->close(a.net, conn, true);
@@ -57,7 +57,7 @@ static void a_dead_net_does_nothing(void **state)
     run_for(world, 10 * MS);
     assert_int_equal(a.n, 0);
     assert_int_equal(b.frames, 0);
-    lab_expect_closed(&b, ORR_NET_GONE);
+    lab_expect_closed(&b, ORR_NET_PEER_CLOSED);
     orr_world_free(world);
 }
 
@@ -71,7 +71,7 @@ static void a_process_that_is_back_listens_again(void **state)
     run_for(world, MS);
     orr_world_restart(world, b.host);
     assert_ptr_equal(orr_world_net(world, b.host), b.net);
-    char address[ORR_NET_ADDRESS];
+    char address[ORR_NET_ADDRESS_BYTES];
     assert_int_equal(b.net->listen(b.net, &b.user, ":0", address, NULL), ORR_OK);
     assert_string_not_equal(address, b.address); /* not the ghost's */
     assert_int_equal(b.net->listen(b.net, &b.user, strchr(b.address, ':'), address, NULL), ORR_OK);
@@ -101,7 +101,7 @@ static void a_dead_machine_is_silent_until_it_is_back(void **state)
     assert_int_equal(lab_count(&a, 'x'), 0);
     lab_send(&a, conn, 1, 10); /* what is this? */
     run_for(world, 10 * MS);
-    lab_expect_closed(&a, ORR_NET_GONE);
+    lab_expect_closed(&a, ORR_NET_PEER_CLOSED);
     assert_int_equal(b.frames, 0);
     orr_world_free(world);
 }
@@ -128,7 +128,7 @@ static void the_dead_hand_over_nothing(void **state)
         assert_in_range(b.frames, 0, 1);
         assert_false(b.wrong);
         assert_int_equal(orr_world_changed(world), 0);
-        lab_expect_closed(&b, ORR_NET_GONE);
+        lab_expect_closed(&b, ORR_NET_PEER_CLOSED);
         arrived += b.frames;
         orr_world_free(world);
     }
@@ -181,7 +181,7 @@ static void who_is_killed_while_stopped_hears_nothing(void **state)
     orr_world_continue(world, b.host);
     run_for(world, MS);
     assert_int_equal(b.n, 0);
-    lab_expect_closed(&a, ORR_NET_GONE);
+    lab_expect_closed(&a, ORR_NET_PEER_CLOSED);
     orr_world_free(world);
 }
 
@@ -273,7 +273,7 @@ static void a_flipped_bit_closes(void **state)
         run_for(world, MS);
         assert_int_equal(b.frames, 1);
         lab_expect_closed(&b, ORR_NET_CORRUPT);
-        lab_expect_closed(&a, ORR_NET_GONE);
+        lab_expect_closed(&a, ORR_NET_PEER_CLOSED);
         assert_int_equal(orr_world_changed(world), 0);
         lab_send(&a, lab_connect(&a, &b), 4, 100); /* one frame it was */
         run_for(world, MS);
@@ -296,8 +296,8 @@ static void a_reset_closes_both(void **state)
     orr_world_reset(world, a.host, b.host);
     run_for(world, MS);
     assert_int_equal(b.frames, 0);
-    lab_expect_closed(&a, ORR_NET_GONE);
-    lab_expect_closed(&b, ORR_NET_GONE);
+    lab_expect_closed(&a, ORR_NET_PEER_CLOSED);
+    lab_expect_closed(&b, ORR_NET_PEER_CLOSED);
     assert_int_equal(lab_count(&c, 'x'), 0);
     orr_world_free(world);
 }

@@ -47,7 +47,7 @@ static void a_frame_takes_its_time(void **state)
     static lab_host a, b;
     const orr_conn conn = lab_pair(world, &a, &b);
     const int64_t begin_ns = orr_world_now_ns(world);
-    const int64_t sent_ns = 100000 + ORR_FRAME_BYTES; /* at a byte a ns */
+    const int64_t sent_ns = 100000 + ORR_NET_FRAME_BYTES; /* at a byte a ns */
     lab_send(&a, conn, 1, 100000);
     assert_int_equal(a.net->queued(a.net, conn), sent_ns);
     orr_world_run(world, begin_ns + MS);
@@ -71,7 +71,7 @@ static void frames_may_be_sent_at_once(void **state)
     lab_begin(world, &b);
     const orr_conn conn = lab_connect(&a, &b);
     lab_send(&a, conn, 1, 10);
-    assert_int_equal(a.net->queued(a.net, conn), 10 + ORR_FRAME_BYTES);
+    assert_int_equal(a.net->queued(a.net, conn), 10 + ORR_NET_FRAME_BYTES);
     orr_world_run(world, MS);
     assert_int_equal(b.n, 2);
     assert_int_equal(b.notes[0].what, 'a');
@@ -94,7 +94,7 @@ static void nobody_listens(void **state)
     assert_int_equal(a.notes[0].conn, conn);
     assert_int_equal(b.n, 0);
     orr_conn other;
-    char address[ORR_NET_ADDRESS];
+    char address[ORR_NET_ADDRESS_BYTES];
     assert_int_equal(a.net->connect(a.net, &a.user, "h9:1", &other, NULL), ORR_INVALID);
     assert_int_equal(a.net->connect(a.net, &a.user, "somewhere:1", &other, NULL), ORR_INVALID);
     assert_int_equal(a.net->connect(a.net, &a.user, "h1:1x", &other, NULL), ORR_INVALID);
@@ -125,7 +125,7 @@ static void closing_loses_what_is_queued_or_not(void **state)
             orr_world_run(world, orr_world_now_ns(world) + 10 * MS);
             assert_int_equal(b.frames, flush ? 2 : 1);
             assert_false(b.wrong);
-            lab_expect_closed(&b, ORR_NET_GONE);
+            lab_expect_closed(&b, ORR_NET_PEER_CLOSED);
             assert_int_equal(lab_count(&a, 'x'), 0);
             assert_int_equal(orr_world_changed(world), 0);
             orr_world_free(world);
@@ -150,7 +150,7 @@ static void drained_when_all_is_handed_over(void **state)
         orr_world_run(world, begin_ns + MS);
         assert_int_equal(a.n, 1);
         assert_int_equal(a.notes[0].what, 'd');
-        const int64_t at_ns = a.notes[0].at_ns - begin_ns, left_ns = 2 * (5000 + ORR_FRAME_BYTES);
+        const int64_t at_ns = a.notes[0].at_ns - begin_ns, left_ns = 2 * (5000 + ORR_NET_FRAME_BYTES);
         if (a.notes[0].at_ns > b.notes[1].at_ns) /* the memory was read when the frame arrived */
             late++;
         else
@@ -253,7 +253,7 @@ static void callbacks_may_end_what_calls_them(void **state)
         lab_send(&a, conn, 2, 10);
         orr_world_run(world, 10 * MS);
         assert_int_equal(b.frames, 1);
-        lab_expect_closed(&a, ORR_NET_GONE);
+        lab_expect_closed(&a, ORR_NET_PEER_CLOSED);
         orr_world_free(world);
     }
 }
@@ -368,7 +368,7 @@ static void memory_may_run_out(void **state)
         if (!failed) {
             a.net = orr_world_net(world, a.host);
             b.net = orr_world_net(world, b.host);
-            a.user = b.user = (orr_net_user){.ctx = &a,
+            a.user = b.user = (orr_net_callbacks){.ctx = &a,
                                              .frame = lab_frame,
                                              .closed = lab_closed,
                                              .drained = lab_drained,

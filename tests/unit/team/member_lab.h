@@ -31,7 +31,7 @@ typedef struct lab_owner {
     uint32_t host, rank;
     uint64_t life;
     orr_net *net;
-    orr_net_user user;
+    orr_net_callbacks user;
     orr_hub *hub;
     orr_team_member *member; /* NULL: dead */
     float *state;       /* shape (lab.words) */
@@ -55,7 +55,7 @@ struct lab {
     uint32_t host, ranks;
     size_t words;
     orr_coordinator *coordinator;
-    char address[ORR_NET_ADDRESS];
+    char address[ORR_NET_ADDRESS_BYTES];
     lab_owner owners[LAB_OWNERS];
     uint32_t n;
     uint64_t hashes[LAB_STEPS][2]; /* of the state after a step, by rank; 0: nobody has it yet */
@@ -268,7 +268,7 @@ static inline bool lab_open(lab *l, uint32_t replicas, uint32_t ranks, size_t wo
             orr_world_host(l->world, &o->host, &err) != ORR_OK)
             return false;
         o->net = orr_world_net(l->world, o->host);
-        o->user = (orr_net_user){.ctx = o, .woken = lab_woken};
+        o->user = (orr_net_callbacks){.ctx = o, .woken = lab_woken};
     }
     return true;
 }

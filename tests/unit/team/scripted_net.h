@@ -20,7 +20,7 @@ typedef struct hand_note {
 
 typedef struct hand_net {
     orr_net net;
-    const orr_net_user *user;
+    const orr_net_callbacks *user;
     orr_conn conns; /* made by the ring: 1, 2 .. */
     hand_note sent[HAND_NOTES];
     uint32_t n_sent;
@@ -40,17 +40,17 @@ static int64_t hand_now(orr_net *net)
     return 1;
 }
 
-static orr_status hand_listen(orr_net *net, const orr_net_user *user, const char *where,
-                              char ret[ORR_NET_ADDRESS], orr_error *err)
+static orr_status hand_listen(orr_net *net, const orr_net_callbacks *user, const char *where,
+                              char ret[ORR_NET_ADDRESS_BYTES], orr_error *err)
 {
     ((hand_net *)net)->user = user;
     if (where == NULL)
         return orr_fail(err, ORR_INVALID, "no address");
-    snprintf(ret, ORR_NET_ADDRESS, "%s", where);
+    snprintf(ret, ORR_NET_ADDRESS_BYTES, "%s", where);
     return ORR_OK;
 }
 
-static orr_status hand_connect(orr_net *net, const orr_net_user *user, const char *address,
+static orr_status hand_connect(orr_net *net, const orr_net_callbacks *user, const char *address,
                                orr_conn *ret, orr_error *err)
 {
     hand_net *hand = (hand_net *)net;
@@ -83,13 +83,13 @@ static void hand_close(orr_net *net, orr_conn conn, bool flush)
         hand->closed[hand->n_closed++] = conn;
 }
 
-static void hand_wake(orr_net *net, const orr_net_user *user, int64_t at_ns)
+static void hand_wake(orr_net *net, const orr_net_callbacks *user, int64_t at_ns)
 {
     (void)user, (void)at_ns;
     ((hand_net *)net)->wakes++;
 }
 
-static void hand_forget(orr_net *net, const orr_net_user *user)
+static void hand_forget(orr_net *net, const orr_net_callbacks *user)
 {
     (void)net, (void)user;
 }
@@ -140,7 +140,7 @@ static inline orr_status hand_form(orr_ring *ring, uint64_t epoch, uint64_t step
 static inline void *hand_give(hand_net *hand, orr_conn conn, const orr_net_frame *frame,
                               const void *payload)
 {
-    static char room[ORR_NET_ROOM];
+    static char room[ORR_NET_BUFFER_BYTES];
     void *place = hand->user->place(hand->user->ctx, conn, frame);
     if (payload != NULL && place != NULL)
         memcpy(place, payload, frame->bytes);

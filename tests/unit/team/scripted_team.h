@@ -30,7 +30,7 @@ typedef struct hand_store {
 
 typedef struct hand_member {
     orr_net *net;
-    orr_net_user user;
+    orr_net_callbacks user;
     uint32_t host;
     orr_conn conn;
     bool mute; /* no heartbeats */
@@ -54,7 +54,7 @@ typedef struct hand_team {
     uint32_t host;
     orr_coordinator_settings settings;
     orr_coordinator *coordinator; /* NULL: dead */
-    char address[ORR_NET_ADDRESS];
+    char address[ORR_NET_ADDRESS_BYTES];
     hand_store store;
     hand_member members[HANDS];
     uint32_t n;
@@ -196,7 +196,7 @@ static inline void hand_frame(void *ctx, orr_conn conn, const orr_net_frame *fra
     hand_team_of_member->broken++;
 }
 
-static inline void hand_closed(void *ctx, orr_conn conn, orr_net_end why)
+static inline void hand_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     hand_member *m = ctx;
     (void)why;
@@ -339,7 +339,7 @@ static inline hand_member *hand_another(hand_team *t, const char *name, uint64_t
         t->broken++;
     m->net = orr_world_net(t->world, m->host);
     m->user =
-        (orr_net_user){.ctx = m, .frame = hand_frame, .closed = hand_closed, .woken = hand_woken};
+        (orr_net_callbacks){.ctx = m, .frame = hand_frame, .closed = hand_closed, .woken = hand_woken};
     m->fingerprint = 5;
     m->ranks = 1;
     snprintf(m->report.id.name, sizeof m->report.id.name, "%s", name);

@@ -18,9 +18,9 @@
 typedef struct stranger {
     uint32_t host;
     orr_net *net;
-    orr_net_user user;
+    orr_net_callbacks user;
     orr_conn conn;
-    char address[ORR_NET_ADDRESS];
+    char address[ORR_NET_ADDRESS_BYTES];
     int frames, closed;
     orr_net_frame last;
     void (*answer)(struct stranger *self, const orr_net_frame *asked);
@@ -44,7 +44,7 @@ static void stranger_frame(void *ctx, orr_conn conn, const orr_net_frame *f, con
         s->answer(s, f);
 }
 
-static void stranger_closed(void *ctx, orr_conn conn, orr_net_end why)
+static void stranger_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     (void)conn;
     (void)why;

@@ -190,7 +190,7 @@ static void test_payloads_that_are_too_long(void **state)
     (void)state;
     assert_true(hand_form(&team, 2, &TWO));
     hand_another(&team, "c", 1);
-    static const uint32_t sizes[] = {ORR_NET_ROOM - 1, ORR_NET_ROOM + 1, 1 << 20};
+    static const uint32_t sizes[] = {ORR_NET_BUFFER_BYTES - 1, ORR_NET_BUFFER_BYTES + 1, 1 << 20};
     uint8_t *noise = orr_calloc(1, 1 << 20);
     assert_non_null(noise);
     for (size_t i = 0; i < 3; i++) {

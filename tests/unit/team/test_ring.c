@@ -385,7 +385,7 @@ static void corruption_breaks(void **state)
     assert_int_equal(team.members[0].broken, 1);
     assert_int_equal(team.members[0].about, 1);
     assert_int_equal(team.members[2].broken, 0);
-    assert_string_equal(team.members[1].why, orr_net_end_text(ORR_NET_CORRUPT));
+    assert_string_equal(team.members[1].why, orr_net_close_reason_text(ORR_NET_CORRUPT));
     team_free(&team);
 }
 

@@ -330,9 +330,9 @@ static void strangers(void **state)
     assert_true(!hand_is_closed(hand, 110) && hand_is_closed(hand, 111));
     assert_true(hand_is_closed(hand, LEFT) && hand_is_closed(hand, RIGHT));
     assert_int_equal(hand_count(hand, 110, ORR_RING_CREDIT), 1);
-    hand->user->closed(hand->user->ctx, 230, ORR_NET_GONE);
+    hand->user->closed(hand->user->ctx, 230, ORR_NET_PEER_CLOSED);
     assert_int_equal(hand->broken, 0);
-    hand->user->closed(hand->user->ctx, 110, ORR_NET_GONE);
+    hand->user->closed(hand->user->ctx, 110, ORR_NET_PEER_CLOSED);
     assert_int_equal(hand->broken, 1);
     end(&b);
 }
@@ -345,7 +345,7 @@ static void the_other_neighbour_stays(void **state)
     begin(&b);
     assert_int_equal(hand_form(b.ring, 6, 3, 3, 1), ORR_OK);
     hand_hello(&b.hand, 300, 6, 0, 0);
-    b.hand.user->closed(b.hand.user->ctx, 2, ORR_NET_GONE);
+    b.hand.user->closed(b.hand.user->ctx, 2, ORR_NET_PEER_CLOSED);
     assert_int_equal(b.hand.broken, 1);
     assert_int_equal(b.hand.about, 2);
     assert_false(hand_is_closed(&b.hand, 300));
