@@ -41,7 +41,7 @@ typedef struct draft {
     orr_lane_id  thread, stream;
     int64_t      host_ns, device_ns;
     uint32_t     n_comms;
-    orr_meeting *rendezvous;
+    orr_rendezvous_id *rendezvous;
 } draft;
 
 static orr_node_id add(draft *d, const char *name, orr_node_kind kind, orr_lane_id lane,
@@ -87,12 +87,12 @@ static void meet(draft *d, orr_collective collective, uint32_t grouping, int64_t
                            .in_bytes = 1 << 24,
                            .out_bytes = 1 << 24};
     check(orr_builder_comm(d->builder, v, &comm, &err));
-    d->rendezvous[d->n_comms] = (orr_meeting){grouping, d->n_comms};
+    d->rendezvous[d->n_comms] = (orr_rendezvous_id){grouping, d->n_comms};
     d->n_comms++;
 }
 
 /* Stage `stage` of the pipeline; what passes between two stages has the ordinal 1000 + sender. */
-static const orr_graph *make_graph(uint32_t stage, uint32_t layers, orr_meeting *rendezvous)
+static const orr_graph *make_graph(uint32_t stage, uint32_t layers, orr_rendezvous_id *rendezvous)
 {
     draft d = {.builder = orr_graph_builder_new(), .rendezvous = rendezvous};
     const orr_graph *graph;
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
     uint32_t *pp = orr_arena_array(arena, uint32_t, n);
     uint32_t *graph_of_rank = orr_arena_array(arena, uint32_t, n);
     const orr_graph *graphs[PP];
-    orr_meeting *rendezvous[PP];
+    orr_rendezvous_id *rendezvous[PP];
     if (!tp || !dp || !pp || !graph_of_rank)
         return 1;
     for (uint32_t r = 0; r < n; r++) { /* rank = (stage * dp + replica) * tp + shard */
@@ -213,7 +213,7 @@ int main(int argc, char **argv)
         pp[r] = r % per_stage;
     }
     for (uint32_t d = 0; d < PP; d++) {
-        rendezvous[d] = orr_arena_array(arena, orr_meeting, layers * 2 + 3);
+        rendezvous[d] = orr_arena_array(arena, orr_rendezvous_id, layers * 2 + 3);
         graphs[d] = make_graph(d, layers, rendezvous[d]);
     }
     const orr_grouping groupings[] = {grouping(arena, "tp", tp, n, n / TP),
@@ -225,7 +225,7 @@ int main(int argc, char **argv)
                                    .graphs = graphs,
                                    .graph_of_rank = graph_of_rank,
                                    .groupings = groupings,
-                                   .rendezvous = (const orr_meeting *const *)rendezvous};
+                                   .rendezvous = (const orr_rendezvous_id *const *)rendezvous};
     run(&ensemble, layers, has(argc, argv, "fold"), has(argc, argv, "overlap"));
     for (uint32_t d = 0; d < PP; d++)
         orr_graph_free(graphs[d]);

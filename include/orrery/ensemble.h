@@ -28,10 +28,10 @@ typedef struct orr_grouping {
 
 /* Where a communication meets its partners: those ranks of the same group of the grouping in whose
  * graphs the same ordinal occurs. A send and its recv are a meeting of two. */
-typedef struct orr_meeting {
+typedef struct orr_rendezvous_id {
     uint32_t grouping; /* ORR_NONE: nobody is known; it takes its own duration */
     uint32_t ordinal;  /* at most once in a graph                              */
-} orr_meeting;
+} orr_rendezvous_id;
 
 typedef struct orr_ensemble {
     uint32_t n_ranks, n_graphs, n_groupings;
@@ -41,7 +41,7 @@ typedef struct orr_ensemble {
     const uint32_t         *slowdown_ppm;  /* shape (R): device work takes this many millionths
                                             * of its duration; NULL: 1,000,000 for all       */
     const orr_grouping     *groupings;     /* shape (n_groupings)                            */
-    const orr_meeting *const *rendezvous;    /* shape (D)(C_d), by row of the graph's comms    */
+    const orr_rendezvous_id *const *rendezvous;    /* shape (D)(C_d), by row of the graph's comms    */
     const int64_t *const   *duration_ns;   /* shape (D)(N_d): instead of the graphs' own; NULL,
                                             * or a row NULL: the graph's own. Of a communication: the
                                             * transfer after the last arrival; -1: the network

@@ -110,8 +110,8 @@ static const list_head *head_of(const orr_attr_heap *heap, uint32_t list)
 
 static uint32_t find_equal(const orr_attr_heap *heap, const list_head *list)
 {
-    orr_index_probe probe = orr_index_find(&heap->index, list->hash);
-    for (uint32_t id; (id = orr_index_next(&heap->index, &probe)) != ORR_NONE;) {
+    orr_hash_index_probe probe = orr_hash_index_find(&heap->index, list->hash);
+    for (uint32_t id; (id = orr_hash_index_next(&heap->index, &probe)) != ORR_NONE;) {
         const list_head *other = head_of(heap, id);
         if (other->bytes == list->bytes && memcmp(other + 1, list + 1, list->bytes) == 0)
             return id;
@@ -145,7 +145,7 @@ orr_status orr_attr_heap_add(orr_attr_heap *heap, const orr_attr *attrs, uint32_
     uint32_t list = find_equal(heap, head);
     if (list == ORR_NONE) {
         list = (uint32_t)heap->list.n + 1;
-        if (!orr_index_add(&heap->index, head->hash, list))
+        if (!orr_hash_index_add(&heap->index, head->hash, list))
             return orr_fail_memory(err);
         heap->list.at[heap->list.n++] = heap->bytes.n;
         heap->bytes.n += total;
@@ -186,7 +186,7 @@ bool orr_attr_next(orr_attr_iter *iter, orr_attr *ret_attr)
 
 void orr_attr_heap_freeze(orr_attr_heap *heap)
 {
-    orr_index_done(&heap->index);
+    orr_hash_index_done(&heap->index);
     if (heap->bytes.n == 0)
         return;
     /* A shrink that fails leaves the larger block, which is right too. */
@@ -206,7 +206,7 @@ void orr_attr_heap_done(orr_attr_heap *heap)
 {
     orr_array_done(&heap->bytes);
     orr_array_done(&heap->list);
-    orr_index_done(&heap->index);
+    orr_hash_index_done(&heap->index);
 }
 
 size_t orr_attr_heap_bytes(const orr_attr_heap *heap)

@@ -17,7 +17,7 @@
 typedef struct orr_attr_heap {
     orr_array(uint8_t)  bytes;
     orr_array(uint64_t) list; /* offset of list i + 1 in bytes */
-    orr_index           index;
+    orr_hash_index           index;
 } orr_attr_heap;
 
 /* Number of the list that holds these attributes, adding it if it is new. String ids

@@ -39,9 +39,9 @@ void orr_builder_reset(orr_graph_builder *b)
     orr_array_done(&b->memories);
     orr_array_done(&b->io_rows);
     orr_array_done(&b->io);
-    orr_index_done(&b->lane_index);
-    orr_index_done(&b->group_index);
-    orr_index_done(&b->tensor_index);
+    orr_hash_index_done(&b->lane_index);
+    orr_hash_index_done(&b->group_index);
+    orr_hash_index_done(&b->tensor_index);
     orr_attr_heap_done(&b->attr_heap);
     orr_free(b->lane_rows.first);
     orr_free(b->lane_rows.node);
@@ -182,8 +182,8 @@ orr_status orr_builder_lane(orr_graph_builder *b, const orr_lane *lane, orr_lane
                             orr_error *err)
 {
     const uint32_t hash = hash_lane(lane);
-    orr_index_probe probe = orr_index_find(&b->lane_index, hash);
-    for (uint32_t id; (id = orr_index_next(&b->lane_index, &probe)) != ORR_NONE;) {
+    orr_hash_index_probe probe = orr_hash_index_find(&b->lane_index, hash);
+    for (uint32_t id; (id = orr_hash_index_next(&b->lane_index, &probe)) != ORR_NONE;) {
         orr_lane *known = &b->lanes.at[id];
         if (!same_lane(known, lane))
             continue;
@@ -197,7 +197,7 @@ orr_status orr_builder_lane(orr_graph_builder *b, const orr_lane *lane, orr_lane
     if (b->lanes.n >= MAX_LANES)
         return orr_fail(err, ORR_LIMIT, "over %d threads and streams in one graph", MAX_LANES);
     const uint32_t id = (uint32_t)b->lanes.n;
-    if (!orr_array_reserve(&b->lanes, 1) || !orr_index_add(&b->lane_index, hash, id))
+    if (!orr_array_reserve(&b->lanes, 1) || !orr_hash_index_add(&b->lane_index, hash, id))
         return orr_fail_memory(err);
     b->lanes.at[b->lanes.n++] = *lane;
     *ret = id;
@@ -219,8 +219,8 @@ orr_status orr_builder_group(orr_graph_builder *b, const orr_group *group, orr_g
 {
     const uint32_t key[4] = {group->name, group->desc, group->backend, group->size};
     const uint32_t hash = orr_hash_bytes(key, sizeof key);
-    orr_index_probe probe = orr_index_find(&b->group_index, hash);
-    for (uint32_t id; (id = orr_index_next(&b->group_index, &probe)) != ORR_NONE;) {
+    orr_hash_index_probe probe = orr_hash_index_find(&b->group_index, hash);
+    for (uint32_t id; (id = orr_hash_index_next(&b->group_index, &probe)) != ORR_NONE;) {
         if (same_group(&b->groups.at[id], group)) {
             *ret = id;
             return ORR_OK;
@@ -239,7 +239,7 @@ orr_status orr_builder_group(orr_graph_builder *b, const orr_group *group, orr_g
         copy.ranks = memcpy(ranks, group->ranks, group->size * sizeof *ranks);
     }
     const uint32_t id = (uint32_t)b->groups.n;
-    if (!orr_array_reserve(&b->groups, 1) || !orr_index_add(&b->group_index, hash, id)) {
+    if (!orr_array_reserve(&b->groups, 1) || !orr_hash_index_add(&b->group_index, hash, id)) {
         orr_free((void *)copy.ranks);
         return orr_fail_memory(err);
     }
@@ -253,8 +253,8 @@ orr_status orr_builder_tensor(orr_graph_builder *b, const orr_tensor *tensor, or
 {
     _Static_assert(sizeof *tensor == 3 * 8 + 4 * 4 + 8, "a tensor has no padding: it is compared");
     const uint32_t hash = orr_hash_bytes(tensor, sizeof *tensor);
-    orr_index_probe probe = orr_index_find(&b->tensor_index, hash);
-    for (uint32_t id; (id = orr_index_next(&b->tensor_index, &probe)) != ORR_NONE;) {
+    orr_hash_index_probe probe = orr_hash_index_find(&b->tensor_index, hash);
+    for (uint32_t id; (id = orr_hash_index_next(&b->tensor_index, &probe)) != ORR_NONE;) {
         if (memcmp(&b->tensors.at[id], tensor, sizeof *tensor) == 0) {
             *ret = id;
             return ORR_OK;
@@ -263,7 +263,7 @@ orr_status orr_builder_tensor(orr_graph_builder *b, const orr_tensor *tensor, or
     if (b->tensors.n >= MAX_ELEMENTS)
         return limit(err, "tensors");
     const uint32_t id = (uint32_t)b->tensors.n;
-    if (!orr_array_reserve(&b->tensors, 1) || !orr_index_add(&b->tensor_index, hash, id))
+    if (!orr_array_reserve(&b->tensors, 1) || !orr_hash_index_add(&b->tensor_index, hash, id))
         return orr_fail_memory(err);
     b->tensors.at[b->tensors.n++] = *tensor;
     *ret = id;

@@ -62,7 +62,7 @@ struct orr_graph_builder {
     orr_array(orr_memory)    memories;
     orr_array(orr_io_row)    io_rows;
     orr_array(orr_tensor_id) io;
-    orr_index                lane_index, group_index, tensor_index;
+    orr_hash_index                lane_index, group_index, tensor_index;
 
     orr_attr_heap attr_heap;
     uint32_t      recording_attrs; /* list of the whole recording */

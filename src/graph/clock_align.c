@@ -96,7 +96,7 @@ static int64_t end_on(const orr_job_draft *draft, const orr_match *match, uint32
         if (member->graph != graph)
             continue;
         const int64_t end = orr_node_clock_end_ns(draft->job->graphs[graph], member->node);
-        return end == ORR_TIME_NONE ? end : orr_ns_add(end, draft->offset_ns[graph]);
+        return end == ORR_TIME_NONE ? end : orr_ns_add_saturating(end, draft->offset_ns[graph]);
     }
     return ORR_TIME_NONE;
 }
@@ -110,7 +110,7 @@ static orr_status add_gaps(aligner *a, const orr_match *match, int64_t end_ns, o
         if (draft->aligned[member->graph])
             continue;
         const int64_t end = orr_node_clock_end_ns(draft->job->graphs[member->graph], member->node);
-        const gap g = {member->graph, orr_ns_sub(end_ns, end)};
+        const gap g = {member->graph, orr_ns_sub_saturating(end_ns, end)};
         if (end != ORR_TIME_NONE && !orr_array_push(&a->gaps, g))
             return orr_fail_memory(err);
     }
@@ -126,9 +126,9 @@ typedef struct agreement {
 static agreement agree_on(const gap *gaps, size_t n, int64_t offset_ns)
 {
     size_t begin = 0, end;
-    while (begin < n && orr_ns_sub(offset_ns, gaps[begin].ns) > ORR_SAME_CLOCK_NS)
+    while (begin < n && orr_ns_sub_saturating(offset_ns, gaps[begin].ns) > ORR_SAME_CLOCK_NS)
         begin++;
-    for (end = begin; end < n && orr_ns_sub(gaps[end].ns, offset_ns) <= ORR_SAME_CLOCK_NS;)
+    for (end = begin; end < n && orr_ns_sub_saturating(gaps[end].ns, offset_ns) <= ORR_SAME_CLOCK_NS;)
         end++;
     return (agreement){end - begin, end > begin ? gaps[begin + (end - begin - 1) / 2].ns : 0};
 }
@@ -137,7 +137,7 @@ static agreement densest(const gap *gaps, size_t n)
 {
     agreement most = {0, 0};
     for (size_t begin = 0, end = 0; begin < n; begin++) {
-        while (end < n && orr_ns_sub(gaps[end].ns, gaps[begin].ns) <= 2 * ORR_SAME_CLOCK_NS)
+        while (end < n && orr_ns_sub_saturating(gaps[end].ns, gaps[begin].ns) <= 2 * ORR_SAME_CLOCK_NS)
             end++;
         if (end - begin > most.n)
             most = (agreement){end - begin, gaps[begin + (end - begin - 1) / 2].ns};

@@ -16,9 +16,9 @@ typedef struct collected {
 
 typedef struct collector {
     const orr_job *job;
-    orr_calls     *calls;
+    orr_comm_events     *calls;
     orr_array(collected) all;
-    orr_index      index; /* of the buckets */
+    orr_hash_index      index; /* of the buckets */
 } collector;
 
 /* Only what runs is matched: the kernel, or the host's collective; not the calls above it. */
@@ -83,8 +83,8 @@ static orr_status bucket_of(collector *c, const orr_match_bucket_key *key, uint3
 {
     _Static_assert(sizeof *key == 5 * 4, "a key has no padding: it is compared");
     const uint32_t hash = orr_hash_bytes(key, sizeof *key);
-    orr_index_probe probe = orr_index_find(&c->index, hash);
-    for (uint32_t id; (id = orr_index_next(&c->index, &probe)) != ORR_NONE;) {
+    orr_hash_index_probe probe = orr_hash_index_find(&c->index, hash);
+    for (uint32_t id; (id = orr_hash_index_next(&c->index, &probe)) != ORR_NONE;) {
         if (memcmp(&c->calls->buckets.at[id].key, key, sizeof *key) == 0) {
             *ret_bucket = id;
             return ORR_OK;
@@ -92,7 +92,7 @@ static orr_status bucket_of(collector *c, const orr_match_bucket_key *key, uint3
     }
     const uint32_t id = (uint32_t)c->calls->buckets.n;
     if (!orr_array_push(&c->calls->buckets, (orr_match_bucket){.key = *key}) ||
-        !orr_index_add(&c->index, hash, id))
+        !orr_hash_index_add(&c->index, hash, id))
         return orr_fail_memory(err);
     *ret_bucket = id;
     return ORR_OK;
@@ -128,7 +128,7 @@ static int by_line_time(const void *a_, const void *b_)
     return (a->at.node > b->at.node) - (a->at.node < b->at.node);
 }
 
-void orr_calls_sort(orr_comm_event *calls, size_t n, int (*compare)(const void *, const void *))
+void orr_comm_events_sort(orr_comm_event *calls, size_t n, int (*compare)(const void *, const void *))
 {
     for (size_t i = 1; i < n; i++) {
         if (compare(&calls[i - 1], &calls[i]) > 0) {
@@ -140,7 +140,7 @@ void orr_calls_sort(orr_comm_event *calls, size_t n, int (*compare)(const void *
 
 static orr_status sort_into_buckets(const collector *c, orr_error *err)
 {
-    orr_calls *calls = c->calls;
+    orr_comm_events *calls = c->calls;
     calls->at = orr_malloc(c->all.n * sizeof *calls->at);
     if (calls->at == NULL)
         return orr_fail_memory(err);
@@ -156,26 +156,26 @@ static orr_status sort_into_buckets(const collector *c, orr_error *err)
     }
     for (size_t i = 0; i < calls->buckets.n; i++) {
         const orr_match_bucket *b = &calls->buckets.at[i];
-        orr_calls_sort(calls->at + b->first, b->n, by_line_time);
+        orr_comm_events_sort(calls->at + b->first, b->n, by_line_time);
     }
     return ORR_OK;
 }
 
-orr_status orr_calls_collect(const orr_job *job, orr_calls *ret, orr_error *err)
+orr_status orr_comm_events_collect(const orr_job *job, orr_comm_events *ret, orr_error *err)
 {
-    *ret = (orr_calls){0};
+    *ret = (orr_comm_events){0};
     collector c = {.job = job, .calls = ret};
     orr_status status = collect(&c, err);
     if (status == ORR_OK)
         status = sort_into_buckets(&c, err);
     orr_array_done(&c.all);
-    orr_index_done(&c.index);
+    orr_hash_index_done(&c.index);
     return status;
 }
 
-void orr_calls_done(orr_calls *calls)
+void orr_comm_events_done(orr_comm_events *calls)
 {
     orr_free(calls->at);
     orr_array_done(&calls->buckets);
-    *calls = (orr_calls){0};
+    *calls = (orr_comm_events){0};
 }

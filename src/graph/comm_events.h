@@ -31,19 +31,19 @@ typedef struct orr_match_bucket {
     bool           matched, by_order;      /* by_order: without sequence numbers */
 } orr_match_bucket;
 
-typedef struct orr_calls {
+typedef struct orr_comm_events {
     orr_comm_event *at; /* shape (n) */
     size_t    n;
     orr_array(orr_match_bucket) buckets; /* in the order in which the first of each was met */
-} orr_calls;
+} orr_comm_events;
 
-/* Errors: NO_MEMORY; LIMIT: 2^32 - 1 calls. Free with orr_calls_done() in any case. */
-orr_status orr_calls_collect(const orr_job *job, orr_calls *ret, orr_error *err) ORR_MUST_CHECK;
-void       orr_calls_done(orr_calls *calls);
+/* Errors: NO_MEMORY; LIMIT: 2^32 - 1 calls. Free with orr_comm_events_done() in any case. */
+orr_status orr_comm_events_collect(const orr_job *job, orr_comm_events *ret, orr_error *err) ORR_MUST_CHECK;
+void       orr_comm_events_done(orr_comm_events *calls);
 
 /* More members than the group has: calls of several groups that the recordings do not tell apart.
  * They stay unmatched, rather than matched wrongly. */
-static inline bool orr_bucket_overflows(const orr_job *job, const orr_match_bucket_key *key, size_t n)
+static inline bool orr_match_bucket_overflows(const orr_job *job, const orr_match_bucket_key *key, size_t n)
 {
     const int64_t size =
         key->group == ORR_NONE ? key->size : (int64_t)job->groups[key->group].size;
@@ -51,7 +51,7 @@ static inline bool orr_bucket_overflows(const orr_job *job, const orr_match_buck
 }
 
 /* Where the line that begins at `begin` ends. */
-static inline size_t orr_line_end(const orr_comm_event *calls, size_t begin, size_t n)
+static inline size_t orr_comm_line_end(const orr_comm_event *calls, size_t begin, size_t n)
 {
     size_t end = begin + 1;
     while (end < n && calls[end].line == calls[begin].line)
@@ -61,10 +61,10 @@ static inline size_t orr_line_end(const orr_comm_event *calls, size_t begin, siz
 
 /* Look whether the matches that were made by order are possible on the aligned clocks, and put
  * others in place of those that are not: see verify.c. *ret_changed: align the clocks again. */
-orr_status orr_matches_verify(orr_job_draft *draft, const orr_calls *calls, bool *ret_changed,
+orr_status orr_job_verify_matches(orr_job_draft *draft, const orr_comm_events *calls, bool *ret_changed,
                               orr_error *err) ORR_MUST_CHECK;
 
 /* qsort(), where looking first is worth it: most lines are in order already. */
-void orr_calls_sort(orr_comm_event *calls, size_t n, int (*compare)(const void *, const void *));
+void orr_comm_events_sort(orr_comm_event *calls, size_t n, int (*compare)(const void *, const void *));
 
 #endif /* ORR_GRAPH_CALLS_H */

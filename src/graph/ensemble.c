@@ -68,7 +68,7 @@ typedef struct draft {
     orr_ensemble *ensemble;
     company *companies; /* shape (M), in order: those of one grouping side by side */
     orr_grouping *groupings;
-    orr_meeting **rendezvous; /* shape (D)(C_d) */
+    orr_rendezvous_id **rendezvous; /* shape (D)(C_d) */
     int64_t **duration_ns;  /* shape (D)(N_d); rows NULL */
     orr_error *err;
 } draft;
@@ -129,7 +129,7 @@ static orr_status add_meeting(draft *d, uint32_t m)
         d->duration_ns[member.graph][member.node] = ns;
         if (g->flags[member.node] & ORR_FLAG_COMM)
             d->rendezvous[member.graph][g->detail[member.node]] =
-                (orr_meeting){d->ensemble->n_groupings - 1, m};
+                (orr_rendezvous_id){d->ensemble->n_groupings - 1, m};
     }
     return ORR_OK;
 }
@@ -154,13 +154,13 @@ static orr_status open_rows(draft *d)
 {
     const orr_job *job = d->job;
     d->groupings = orr_arena_array(d->arena, orr_grouping, job->n_matches);
-    d->rendezvous = orr_arena_array(d->arena, orr_meeting *, job->n_graphs);
+    d->rendezvous = orr_arena_array(d->arena, orr_rendezvous_id *, job->n_graphs);
     d->duration_ns = orr_arena_array(d->arena, int64_t *, job->n_graphs);
     if (d->groupings == NULL || d->rendezvous == NULL || d->duration_ns == NULL)
         return orr_fail_memory(d->err);
     for (uint32_t g = 0; g < job->n_graphs; g++) {
         const uint32_t n = job->graphs[g]->n_comms;
-        d->rendezvous[g] = orr_arena_array(d->arena, orr_meeting, n);
+        d->rendezvous[g] = orr_arena_array(d->arena, orr_rendezvous_id, n);
         if (d->rendezvous[g] == NULL)
             return orr_fail_memory(d->err);
         for (uint32_t c = 0; c < n; c++)
@@ -202,7 +202,7 @@ orr_status orr_ensemble_of_job(const orr_job *job, orr_arena *arena, const orr_e
         .graph_of_rank = job->graph_of_rank,
         .start_ns = start_ns,
         .groupings = d.groupings,
-        .rendezvous = (const orr_meeting *const *)d.rendezvous,
+        .rendezvous = (const orr_rendezvous_id *const *)d.rendezvous,
         .duration_ns = (const int64_t *const *)d.duration_ns,
     };
     *ret = d.ensemble;

@@ -127,7 +127,7 @@ static orr_status freeze_lanes(orr_graph_builder *b, orr_graph *g, orr_error *er
     orr_lane_rows rows = b->lane_rows;
     b->lane_rows = (orr_lane_rows){0};
     if (rows.first == NULL || b->sorted_nodes != columns.n_nodes ||
-        b->sorted_lanes != columns.n_lanes || !orr_lane_rows_hold(&rows, &columns)) {
+        b->sorted_lanes != columns.n_lanes || !orr_lane_rows_valid(&rows, &columns)) {
         orr_lane_rows_done(&rows);
         ORR_TRY(orr_lane_rows_sort(&columns, &rows, err));
     }
@@ -231,9 +231,9 @@ static orr_status freeze(orr_graph_builder *b, orr_frozen *frozen, orr_error *er
 {
     if (b->strings == NULL && (b->strings = orr_strtab_new()) == NULL)
         return orr_fail_memory(err);
-    orr_index_done(&b->lane_index);
-    orr_index_done(&b->group_index);
-    orr_index_done(&b->tensor_index);
+    orr_hash_index_done(&b->lane_index);
+    orr_hash_index_done(&b->group_index);
+    orr_hash_index_done(&b->tensor_index);
     ORR_TRY(orr_check_columns(b, err));
     ORR_TRY(rebase(b, &frozen->graph, err));
     ORR_TRY(freeze_deps(b, &frozen->graph, err));

@@ -10,17 +10,17 @@
 
 #define FIRST_ROOM 64
 
-orr_index_probe orr_index_find(const orr_index *index, uint32_t hash)
+orr_hash_index_probe orr_hash_index_find(const orr_hash_index *index, uint32_t hash)
 {
-    return (orr_index_probe){.at = index->room ? hash & (index->room - 1) : 0, .hash = hash};
+    return (orr_hash_index_probe){.at = index->room ? hash & (index->room - 1) : 0, .hash = hash};
 }
 
-uint32_t orr_index_next(const orr_index *index, orr_index_probe *probe)
+uint32_t orr_hash_index_next(const orr_hash_index *index, orr_hash_index_probe *probe)
 {
     if (index->room == 0)
         return UINT32_MAX;
     for (;;) {
-        const orr_index_slot slot = index->slot[probe->at];
+        const orr_hash_index_slot slot = index->slot[probe->at];
         if (slot.id == UINT32_MAX)
             return UINT32_MAX;
         probe->at = (probe->at + 1) & (index->room - 1);
@@ -29,7 +29,7 @@ uint32_t orr_index_next(const orr_index *index, orr_index_probe *probe)
     }
 }
 
-static void put(orr_index_slot *slots, size_t room, orr_index_slot entry)
+static void put(orr_hash_index_slot *slots, size_t room, orr_hash_index_slot entry)
 {
     size_t at = entry.hash & (room - 1);
     while (slots[at].id != UINT32_MAX)
@@ -37,13 +37,13 @@ static void put(orr_index_slot *slots, size_t room, orr_index_slot entry)
     slots[at] = entry;
 }
 
-static bool grow(orr_index *index)
+static bool grow(orr_hash_index *index)
 {
     const size_t room = index->room ? 2 * index->room : FIRST_ROOM;
     size_t bytes;
     if (!orr_mul_size(room, sizeof *index->slot, &bytes))
         return false;
-    orr_index_slot *slots = orr_malloc(bytes);
+    orr_hash_index_slot *slots = orr_malloc(bytes);
     if (slots == NULL)
         return false;
     memset(slots, 0xff, bytes);
@@ -56,20 +56,20 @@ static bool grow(orr_index *index)
     return true;
 }
 
-bool orr_index_add(orr_index *index, uint32_t hash, uint32_t id)
+bool orr_hash_index_add(orr_hash_index *index, uint32_t hash, uint32_t id)
 {
     /* Two thirds full at most, so that a probe always meets an empty slot. */
     if (index->n >= index->room - index->room / 3 && !grow(index))
         return false;
-    put(index->slot, index->room, (orr_index_slot){.hash = hash, .id = id});
+    put(index->slot, index->room, (orr_hash_index_slot){.hash = hash, .id = id});
     index->n++;
     return true;
 }
 
-void orr_index_done(orr_index *index)
+void orr_hash_index_done(orr_hash_index *index)
 {
     orr_free(index->slot);
-    *index = (orr_index){0};
+    *index = (orr_hash_index){0};
 }
 
 uint32_t orr_hash_bytes(const void *bytes, size_t len)

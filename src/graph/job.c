@@ -107,7 +107,7 @@ static void set_clocks(const orr_job_draft *draft)
         int64_t *offset = &draft->offset_ns[d];
         if (*offset >= -ORR_SAME_CLOCK_NS && *offset <= ORR_SAME_CLOCK_NS)
             *offset = 0;
-        const int64_t base = orr_ns_add(job->graphs[d]->base_ns, *offset);
+        const int64_t base = orr_ns_add_saturating(job->graphs[d]->base_ns, *offset);
         if (base < job->base_ns)
             job->base_ns = base;
     }
@@ -257,7 +257,7 @@ static orr_status tie_nothing(job_box *box, orr_error *err)
     return set_matches(&draft, err);
 }
 
-orr_status orr_job_gather(const orr_graph *const *graphs, uint32_t n, const orr_job **ret_job,
+orr_status orr_job_build_unmatched(const orr_graph *const *graphs, uint32_t n, const orr_job **ret_job,
                           orr_error *err)
 {
     return build(graphs, n, tie_nothing, ret_job, err);
@@ -331,5 +331,5 @@ int64_t orr_job_start_ns(const orr_job *job, uint32_t graph, orr_node_id node)
     const int64_t start = orr_node_clock_start_ns(job->graphs[graph], node);
     if (start == ORR_TIME_NONE)
         return ORR_TIME_NONE;
-    return orr_ns_sub(orr_ns_add(start, job->clock_offset_ns[graph]), job->base_ns);
+    return orr_ns_sub_saturating(orr_ns_add_saturating(start, job->clock_offset_ns[graph]), job->base_ns);
 }

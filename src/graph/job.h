@@ -22,7 +22,7 @@ typedef struct orr_job_draft {
 } orr_job_draft;
 
 /* orr_job_build() without its knowledge: nothing is matched, and all clocks are taken to agree. */
-orr_status orr_job_gather(const orr_graph *const *graphs, uint32_t n, const orr_job **ret_job,
+orr_status orr_job_build_unmatched(const orr_graph *const *graphs, uint32_t n, const orr_job **ret_job,
                           orr_error *err) ORR_MUST_CHECK;
 
 /* Fill job->groups, group_graph and group_of: one group of the job for all groups of graphs that
@@ -53,12 +53,12 @@ static inline int64_t orr_node_clock_end_ns(const orr_graph *graph, orr_node_id 
 
 /* Clocks of different recordings may be any distance apart: a + b and a - b that stop at
  * the last representable moment. */
-static inline int64_t orr_ns_add(int64_t a, int64_t b)
+static inline int64_t orr_ns_add_saturating(int64_t a, int64_t b)
 {
     int64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN + 1 : INT64_MAX) : sum;
 }
-static inline int64_t orr_ns_sub(int64_t a, int64_t b)
+static inline int64_t orr_ns_sub_saturating(int64_t a, int64_t b)
 {
     int64_t difference;
     return __builtin_sub_overflow(a, b, &difference) ? (b > 0 ? INT64_MIN + 1 : INT64_MAX)

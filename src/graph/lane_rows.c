@@ -157,7 +157,7 @@ orr_status orr_lane_rows_sort(const orr_lane_columns *c, orr_lane_rows *ret, orr
 }
 
 /* In each row strictly ascending nodes of that lane, N in all: then each node is there once. */
-bool orr_lane_rows_hold(const orr_lane_rows *rows, const orr_lane_columns *c)
+bool orr_lane_rows_valid(const orr_lane_rows *rows, const orr_lane_columns *c)
 {
     for (uint32_t l = 0; l < c->n_lanes; l++) {
         const uint32_t first = rows->first[l], n = rows->first[l + 1] - first;

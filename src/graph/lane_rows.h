@@ -19,7 +19,7 @@ typedef struct orr_lane_columns {
 orr_status orr_lane_rows_sort(const orr_lane_columns *columns, orr_lane_rows *ret,
                               orr_error *err) ORR_MUST_CHECK;
 /* Do rows made of as many nodes and lanes still hold for these columns? */
-bool orr_lane_rows_hold(const orr_lane_rows *rows, const orr_lane_columns *columns);
+bool orr_lane_rows_valid(const orr_lane_rows *rows, const orr_lane_columns *columns);
 void orr_lane_rows_done(orr_lane_rows *rows);
 
 #endif /* ORR_GRAPH_LANES_H */

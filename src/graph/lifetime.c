@@ -10,7 +10,7 @@
 
 typedef struct storages {
     orr_array(orr_storage) all; /* as they are met */
-    orr_index  index;
+    orr_hash_index  index;
     uint32_t  *of_tensor; /* shape (T): row of all */
 } storages;
 
@@ -34,8 +34,8 @@ static orr_status storage_of(storages *s, const orr_tensor *tensor, uint32_t *re
 {
     const int64_t key[2] = {tensor->storage, tensor->device};
     const uint32_t hash = orr_hash_bytes(key, sizeof key);
-    orr_index_probe probe = orr_index_find(&s->index, hash);
-    for (uint32_t row; (row = orr_index_next(&s->index, &probe)) != ORR_NONE;) {
+    orr_hash_index_probe probe = orr_hash_index_find(&s->index, hash);
+    for (uint32_t row; (row = orr_hash_index_next(&s->index, &probe)) != ORR_NONE;) {
         if (s->all.at[row].id == tensor->storage && s->all.at[row].device == tensor->device) {
             *ret_row = row;
             return ORR_OK;
@@ -43,7 +43,7 @@ static orr_status storage_of(storages *s, const orr_tensor *tensor, uint32_t *re
     }
     *ret_row = (uint32_t)s->all.n;
     const orr_storage fresh = {.id = tensor->storage, .device = tensor->device, .first = ORR_NONE};
-    if (!orr_array_push(&s->all, fresh) || !orr_index_add(&s->index, hash, *ret_row))
+    if (!orr_array_push(&s->all, fresh) || !orr_hash_index_add(&s->index, hash, *ret_row))
         return orr_fail_memory(err);
     return ORR_OK;
 }
@@ -181,7 +181,7 @@ orr_status orr_graph_lifetimes(const orr_graph *graph, orr_arena *arena, orr_lif
     if (status == ORR_OK)
         *ret = lives;
     orr_array_done(&s.all);
-    orr_index_done(&s.index);
+    orr_hash_index_done(&s.index);
     orr_free(s.of_tensor);
     return status;
 }

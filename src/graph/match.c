@@ -25,14 +25,14 @@ typedef struct place {
 
 typedef struct matcher {
     orr_job_draft *draft;
-    orr_calls      calls;
+    orr_comm_events      calls;
     place         *places;  /* shape (the largest bucket), for the one at work */
     int64_t       *gaps;    /* scratch of the same shape */
 } matcher;
 
 static orr_status matcher_init(matcher *m, orr_error *err)
 {
-    ORR_TRY(orr_calls_collect(m->draft->job, &m->calls, err));
+    ORR_TRY(orr_comm_events_collect(m->draft->job, &m->calls, err));
     size_t largest = 0;
     for (size_t i = 0; i < m->calls.buckets.n; i++)
         if (m->calls.buckets.at[i].n > largest)
@@ -44,7 +44,7 @@ static orr_status matcher_init(matcher *m, orr_error *err)
 
 static void matcher_done(matcher *m)
 {
-    orr_calls_done(&m->calls);
+    orr_comm_events_done(&m->calls);
     orr_free(m->places);
     orr_free(m->gaps);
 }
@@ -72,7 +72,7 @@ static int by_line_seq_time(const void *a_, const void *b_)
 /* One number may stand for several calls (a coalesced one): the k-th goes with the k-th. */
 static void place_by_number(place *places, orr_comm_event *calls, size_t n)
 {
-    orr_calls_sort(calls, n, by_line_seq_time);
+    orr_comm_events_sort(calls, n, by_line_seq_time);
     for (size_t i = 0; i < n; i++) {
         const bool again = i > 0 && calls[i].line == calls[i - 1].line &&
                            calls[i].seq == calls[i - 1].seq;
@@ -90,9 +90,9 @@ static void place_line(place *places, size_t begin, size_t end, size_t shift)
 /* False: the lines are not of one length, and nothing was placed. */
 static bool place_by_order(place *places, const orr_comm_event *calls, size_t n)
 {
-    const size_t length = orr_line_end(calls, 0, n);
+    const size_t length = orr_comm_line_end(calls, 0, n);
     for (size_t i = length, end; i < n; i = end) {
-        end = orr_line_end(calls, i, n);
+        end = orr_comm_line_end(calls, i, n);
         if (end - i != length)
             return false;
     }
@@ -109,7 +109,7 @@ typedef struct misfit {
 
 static int64_t magnitude(int64_t x)
 {
-    return x < 0 ? orr_ns_sub(0, x) : x;
+    return x < 0 ? orr_ns_sub_saturating(0, x) : x;
 }
 
 static misfit fit(matcher *m, const orr_comm_event *line, const orr_comm_event *longest, size_t n)
@@ -122,14 +122,14 @@ static misfit fit(matcher *m, const orr_comm_event *line, const orr_comm_event *
     for (size_t i = 0; i < n; i++) {
         if (line[i].end_ns == ORR_TIME_NONE || longest[i].end_ns == ORR_TIME_NONE)
             continue;
-        gap[n_gaps++] = orr_ns_sub(orr_ns_add(line[i].end_ns, aligned ? offset[a] : 0),
-                                   orr_ns_add(longest[i].end_ns, aligned ? offset[b] : 0));
+        gap[n_gaps++] = orr_ns_sub_saturating(orr_ns_add_saturating(line[i].end_ns, aligned ? offset[a] : 0),
+                                   orr_ns_add_saturating(longest[i].end_ns, aligned ? offset[b] : 0));
     }
     if (n_gaps == 0)
         return (misfit){0, 0};
     const int64_t middle = aligned ? 0 : orr_ns_median(gap, n_gaps);
     for (size_t i = 0; i < n_gaps; i++)
-        gap[i] = magnitude(orr_ns_sub(gap[i], middle));
+        gap[i] = magnitude(orr_ns_sub_saturating(gap[i], middle));
     return (misfit){orr_ns_median(gap, n_gaps), magnitude(middle)};
 }
 
@@ -142,14 +142,14 @@ static void place_by_time(matcher *m, const orr_comm_event *calls, size_t n)
 {
     size_t longest = 0, length = 0;
     for (size_t i = 0, end; i < n; i = end) {
-        end = orr_line_end(calls, i, n);
+        end = orr_comm_line_end(calls, i, n);
         if (end - i > length) {
             longest = i;
             length = end - i;
         }
     }
     for (size_t i = 0, end; i < n; i = end) {
-        end = orr_line_end(calls, i, n);
+        end = orr_comm_line_end(calls, i, n);
         const size_t room = length - (end - i);
         const misfit at_begin = fit(m, calls + i, calls + longest, end - i);
         const misfit at_end = fit(m, calls + i, calls + longest + room, end - i);
@@ -169,7 +169,7 @@ static void add_member(orr_job_draft *draft, uint32_t first, orr_member member)
 static orr_status add_match(orr_job_draft *draft, const orr_match_bucket_key *key, const orr_comm_event *calls,
                             const place *places, size_t n, orr_error *err)
 {
-    if (n < 2 || orr_bucket_overflows(draft->job, key, n))
+    if (n < 2 || orr_match_bucket_overflows(draft->job, key, n))
         return ORR_OK;
     const orr_match match = {
         .group = key->group,
@@ -230,7 +230,7 @@ static size_t shortest_line(const orr_comm_event *calls, size_t n)
 {
     size_t shortest = n;
     for (size_t i = 0, end; i < n; i = end) {
-        end = orr_line_end(calls, i, n);
+        end = orr_comm_line_end(calls, i, n);
         if (end - i < shortest)
             shortest = end - i;
     }
@@ -262,7 +262,7 @@ orr_status orr_job_match(orr_job_draft *draft, orr_error *err)
     ORR_TRY_OUT(status, orr_job_align_clocks(draft, false, err));
     ORR_TRY_OUT(status, match_uncertain(&m, 1, err));
     ORR_TRY_OUT(status, orr_job_align_clocks(draft, true, err));
-    ORR_TRY_OUT(status, orr_matches_verify(draft, &m.calls, &changed, err));
+    ORR_TRY_OUT(status, orr_job_verify_matches(draft, &m.calls, &changed, err));
     if (changed)
         ORR_TRY_OUT(status, orr_job_align_clocks(draft, true, err));
     draft->job->unmatched = (uint32_t)(m.calls.n - draft->members.n);

@@ -24,7 +24,7 @@ typedef struct timed_call {
 
 typedef struct verifier {
     orr_job_draft   *draft;
-    const orr_calls *calls;
+    const orr_comm_events *calls;
     uint8_t         *verdict; /* shape (buckets) */
     timed_call      *timed;   /* shape (the largest doubtful bucket) */
     size_t           n_timed;
@@ -40,8 +40,8 @@ static timed_call timed_of(const orr_job_draft *draft, orr_member at)
 {
     const orr_graph *graph = draft->job->graphs[at.graph];
     const int64_t offset = draft->offset_ns[at.graph];
-    return (timed_call){orr_ns_add(orr_node_clock_start_ns(graph, at.node), offset),
-                        orr_ns_add(orr_node_clock_end_ns(graph, at.node), offset), at};
+    return (timed_call){orr_ns_add_saturating(orr_node_clock_start_ns(graph, at.node), offset),
+                        orr_ns_add_saturating(orr_node_clock_end_ns(graph, at.node), offset), at};
 }
 
 /* Calls that cannot end on one member before all have begun: kernels of those collectives
@@ -75,7 +75,7 @@ static bool is_possible(const orr_job_draft *draft, const orr_match *match)
         if (c.end_ns < first_end)
             first_end = c.end_ns;
     }
-    return orr_ns_sub(last_start, first_end) <= CLOCK_ERROR_NS;
+    return orr_ns_sub_saturating(last_start, first_end) <= CLOCK_ERROR_NS;
 }
 
 static int by_end(const void *a_, const void *b_)
@@ -105,8 +105,8 @@ static size_t cluster_end(verifier *v, size_t begin)
     size_t end = begin;
     for (; end < v->n_timed; end++) {
         const timed_call *c = &v->timed[end];
-        if (v->taken[c->at.graph] == id || orr_ns_sub(c->end_ns, first->end_ns) > TOGETHER_NS ||
-            orr_ns_sub(c->start_ns, first->end_ns) > CLOCK_ERROR_NS)
+        if (v->taken[c->at.graph] == id || orr_ns_sub_saturating(c->end_ns, first->end_ns) > TOGETHER_NS ||
+            orr_ns_sub_saturating(c->start_ns, first->end_ns) > CLOCK_ERROR_NS)
             break;
         v->taken[c->at.graph] = id;
     }
@@ -115,7 +115,7 @@ static size_t cluster_end(verifier *v, size_t begin)
 
 static bool is_match(const verifier *v, const orr_match_bucket *b, size_t n)
 {
-    return n >= 2 && !orr_bucket_overflows(v->draft->job, &b->key, n);
+    return n >= 2 && !orr_match_bucket_overflows(v->draft->job, &b->key, n);
 }
 
 static size_t calls_by_time(verifier *v, const orr_match_bucket *b)
@@ -227,7 +227,7 @@ static orr_status verify(verifier *v, bool *ret_changed, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_matches_verify(orr_job_draft *draft, const orr_calls *calls, bool *ret_changed,
+orr_status orr_job_verify_matches(orr_job_draft *draft, const orr_comm_events *calls, bool *ret_changed,
                               orr_error *err)
 {
     verifier v = {.draft = draft, .calls = calls};

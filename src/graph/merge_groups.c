@@ -17,8 +17,8 @@ typedef struct merger {
     orr_job   *job;
     orr_array(orr_group) groups;
     orr_array(uint32_t)  group_graph;
-    orr_index  by_ranks; /* of those whose ranks are known: name and ranks */
-    orr_index  by_name;  /* of all */
+    orr_hash_index  by_ranks; /* of those whose ranks are known: name and ranks */
+    orr_hash_index  by_name;  /* of all */
 } merger;
 
 static bool ranks_known(const orr_group *group)
@@ -108,8 +108,8 @@ static orr_status add_group(merger *m, uint32_t graph, const orr_group *group,
     if (id == ORR_NONE - 1)
         return orr_fail(err, ORR_LIMIT, "over 2^32 - 2 process groups in one job");
     if (!orr_array_push(&m->group_graph, graph) || !orr_array_push(&m->groups, *group) ||
-        !orr_index_add(&m->by_name, hash_name(g), id) ||
-        (ranks_known(group) && !orr_index_add(&m->by_ranks, hash_ranks(g), id)))
+        !orr_hash_index_add(&m->by_name, hash_name(g), id) ||
+        (ranks_known(group) && !orr_hash_index_add(&m->by_ranks, hash_ranks(g), id)))
         return orr_fail_memory(err);
     *ret_id = id;
     return ORR_OK;
@@ -119,8 +119,8 @@ static orr_status merge_known(merger *m, uint32_t graph, const orr_group *group,
                               orr_error *err)
 {
     const named_group g = named(m->job->graphs[graph], group);
-    orr_index_probe probe = orr_index_find(&m->by_ranks, hash_ranks(&g));
-    for (uint32_t id; (id = orr_index_next(&m->by_ranks, &probe)) != ORR_NONE;) {
+    orr_hash_index_probe probe = orr_hash_index_find(&m->by_ranks, hash_ranks(&g));
+    for (uint32_t id; (id = orr_hash_index_next(&m->by_ranks, &probe)) != ORR_NONE;) {
         const named_group other = named_of_job(m, id);
         if (same_name(&g, &other) && same_ranks(&g.group, &other.group)) {
             *ret_id = id;
@@ -136,8 +136,8 @@ static orr_status merge_unknown(merger *m, uint32_t graph, const orr_group *grou
     const named_group g = named(m->job->graphs[graph], group);
     const uint32_t rank = m->job->rank_of_graph[graph];
     uint32_t best = ORR_NONE;
-    orr_index_probe probe = orr_index_find(&m->by_name, hash_name(&g));
-    for (uint32_t id; (id = orr_index_next(&m->by_name, &probe)) != ORR_NONE;) {
+    orr_hash_index_probe probe = orr_hash_index_find(&m->by_name, hash_name(&g));
+    for (uint32_t id; (id = orr_hash_index_next(&m->by_name, &probe)) != ORR_NONE;) {
         const named_group other = named_of_job(m, id);
         const bool sizes_agree = group->size == other.group.size || group->size == 0 ||
                                  other.group.size == 0;
@@ -212,7 +212,7 @@ orr_status orr_job_merge_groups(orr_job *job, orr_arena *arena, orr_error *err)
 out:
     orr_array_done(&m.groups);
     orr_array_done(&m.group_graph);
-    orr_index_done(&m.by_ranks);
-    orr_index_done(&m.by_name);
+    orr_hash_index_done(&m.by_ranks);
+    orr_hash_index_done(&m.by_name);
     return status;
 }

@@ -165,7 +165,7 @@ orr_status orr_job_overlay(const orr_job *job, const char *label, const orr_job 
     orr_status status =
         graphs ? overlay_all(job, label, other, other_label, graphs, err) : orr_fail_memory(err);
     if (status == ORR_OK)
-        status = orr_job_gather(graphs, job->n_graphs, ret, err);
+        status = orr_job_build_unmatched(graphs, job->n_graphs, ret, err);
     for (uint32_t d = 0; status != ORR_OK && graphs != NULL && d < job->n_graphs; d++)
         orr_graph_free(graphs[d]);
     orr_free(graphs);

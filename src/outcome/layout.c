@@ -78,7 +78,7 @@ static orr_status find_groupings(orr_outcome_job *job, orr_laid *layout, orr_are
         ORR_TRY(tell_all(job, used, arena, &layout->ensemble, job->grouping_at, err));
     for (uint32_t d = 0; d < layout->ensemble.n_graphs; d++)
         for (uint32_t c = 0; c < layout->graphs[d].graph->n_comms; c++) {
-            orr_meeting *meeting = &layout->graphs[d].rendezvous[c];
+            orr_rendezvous_id *meeting = &layout->graphs[d].rendezvous[c];
             meeting->grouping = job->grouping_at[meeting->grouping];
         }
     return ORR_OK;
@@ -100,7 +100,7 @@ static orr_status assemble(orr_outcome_job *job, const orr_job_options *options,
 {
     const uint32_t n = layout->ensemble.n_graphs;
     const orr_graph **graphs = orr_arena_array(arena, const orr_graph *, n);
-    const orr_meeting **rendezvous = orr_arena_array(arena, const orr_meeting *, n);
+    const orr_rendezvous_id **rendezvous = orr_arena_array(arena, const orr_rendezvous_id *, n);
     const int64_t **duration_ns = orr_arena_array(arena, const int64_t *, n);
     const uint8_t **basis = orr_arena_array(arena, const uint8_t *, n);
     if (graphs == NULL || rendezvous == NULL || duration_ns == NULL || basis == NULL)

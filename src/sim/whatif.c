@@ -193,7 +193,7 @@ static orr_status ranks_of(change *c, uint32_t d, const orr_comm *comm, uint32_t
     const orr_ensemble *e = c->from;
     const orr_graph *g = e->graphs[d];
     const orr_group *group = comm->group == ORR_NONE ? NULL : &g->groups[comm->group];
-    const orr_meeting meeting = e->rendezvous[d][row];
+    const orr_rendezvous_id meeting = e->rendezvous[d][row];
     uint32_t n = comm->group_size > 0 ? (uint32_t)comm->group_size : group ? group->size : 0;
     if (meeting.grouping != ORR_NONE) {
         const orr_grouping *of = &e->groupings[meeting.grouping];

@@ -69,7 +69,7 @@ static orr_status write_job(const orr_job *job, orr_format format, orr_output *o
     if (shift_ns == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < job->n_graphs; i++)
-        shift_ns[i] = orr_ns_sub(orr_ns_add(job->graphs[i]->base_ns, job->clock_offset_ns[i]),
+        shift_ns[i] = orr_ns_sub_saturating(orr_ns_add_saturating(job->graphs[i]->base_ns, job->clock_offset_ns[i]),
                                  job->base_ns);
     const orr_write_set set = {.graphs = job->graphs, .shift_ns = shift_ns,
                                .ranks = job->rank_of_graph, .n = job->n_graphs,

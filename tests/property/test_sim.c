@@ -145,18 +145,18 @@ static const orr_sim_program *program_of(const toy *t, uint32_t rank)
     return &t->programs[t->graph_of_rank[rank]];
 }
 
-static const orr_meeting *meeting_of(const toy *t, uint32_t rank, const orr_sim_work *work)
+static const orr_rendezvous_id *meeting_of(const toy *t, uint32_t rank, const orr_sim_work *work)
 {
     return work->comm == ORR_NONE ? NULL : &t->rendezvous[t->graph_of_rank[rank]][work->comm];
 }
 
-static const orr_sim_work *counterpart(const toy *t, uint32_t rank, const orr_meeting *m)
+static const orr_sim_work *counterpart(const toy *t, uint32_t rank, const orr_rendezvous_id *m)
 {
     if (t->graph_of_rank[rank] == ORR_NONE)
         return NULL;
     const orr_sim_program *p = program_of(t, rank);
     for (uint32_t w = 0; w < p->n_works; w++) {
-        const orr_meeting *other = meeting_of(t, rank, &p->works[w]);
+        const orr_rendezvous_id *other = meeting_of(t, rank, &p->works[w]);
         if (other && other->grouping == m->grouping && other->ordinal == m->ordinal)
             return &p->works[w];
     }
@@ -166,7 +166,7 @@ static const orr_sim_work *counterpart(const toy *t, uint32_t rank, const orr_me
 static int64_t naive_end_ns(const naive *n, uint32_t rank, const orr_sim_work *work)
 {
     const toy *t = n->t;
-    const orr_meeting *m = meeting_of(t, rank, work);
+    const orr_rendezvous_id *m = meeting_of(t, rank, work);
     int64_t start_ns = n->time_ns[rank][work->start], transfer_ns = work->duration_ns;
     const bool slowed = work->work_class == ORR_WORK_COMPUTE ||
                         work->work_class == ORR_WORK_MEMORY;
@@ -423,7 +423,7 @@ static bool try_settle(stepper *s, uint32_t rank, orr_point_id p)
 static bool together(stepper *s, uint32_t rank, uint32_t w,
                      bool (*visit)(stepper *s, uint32_t rank, uint32_t w))
 {
-    const orr_meeting *m = meeting_of(s->t, rank, &program_of(s->t, rank)->works[w]);
+    const orr_rendezvous_id *m = meeting_of(s->t, rank, &program_of(s->t, rank)->works[w]);
     const uint32_t *group_of = m ? s->t->groupings[m->grouping].group_of : NULL;
     if (m == NULL || group_of[rank] == ORR_NONE)
         return visit(s, rank, w);

@@ -286,7 +286,7 @@ orr_node_id orr_lay_move(orr_lay *l, const orr_lay_transfer *t, orr_node_id afte
     if (orr_lay_ok(l))
         fail(l, orr_builder_comm(l->b, id, &comm, l->err));
     if (orr_lay_ok(l) &&
-        !orr_array_push(&l->rendezvous, ((orr_meeting){t->grouping, ordinal})))
+        !orr_array_push(&l->rendezvous, ((orr_rendezvous_id){t->grouping, ordinal})))
         fail(l, orr_fail_memory(l->err));
     if (!orr_lay_ok(l))
         return ORR_NONE;

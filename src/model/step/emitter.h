@@ -43,7 +43,7 @@ typedef struct orr_lay {
     orr_array(int64_t)       duration_ns;
     orr_array(uint8_t)       basis, axis;
     orr_array(orr_step_node) nodes;
-    orr_array(orr_meeting)   rendezvous;
+    orr_array(orr_rendezvous_id)   rendezvous;
     orr_node_id        *recv_of;   /* shape (2 x virtual stages x micro-batches); ORR_NONE: none */
     orr_lay_chunk      *chunks;    /* shape (chunks) */
     orr_lay_elements   *heads;     /* shape (row->n): what is gathered from this place on, and */

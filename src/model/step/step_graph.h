@@ -69,7 +69,7 @@ typedef struct orr_step_totals {
 /* The graph of a kind of rank. Shapes: N nodes, C communications. */
 typedef struct orr_step_graph {
     const orr_graph     *graph;       /* orr_graph_free() */
-    orr_meeting         *rendezvous;    /* shape (C); grouping: orr_axis, or ORR_STEP_TWIN, ... */
+    orr_rendezvous_id         *rendezvous;    /* shape (C); grouping: orr_axis, or ORR_STEP_TWIN, ... */
     const int64_t       *duration_ns; /* shape (N) */
     const uint8_t       *basis;       /* shape (N) */
     const orr_step_node *nodes;       /* shape (N) */

@@ -56,7 +56,7 @@ orr_status orr_compose_insert(orr_composer *c, orr_comm_role role, const orr_pro
 orr_status orr_compose_insert_hidden(orr_composer *c, orr_comm_role role, const orr_profiled_step *step,
                                      const orr_step_piece *like) ORR_MUST_CHECK;
 /* Where it meets its partners. */
-orr_meeting orr_compose_meeting(const orr_composer *c, orr_comm_role role, int64_t seq);
+orr_rendezvous_id orr_compose_meeting(const orr_composer *c, orr_comm_role role, int64_t seq);
 int64_t     orr_compose_next_seq(orr_composer *c, orr_comm_role role);
 bool        orr_role_goes_up(orr_comm_role role); /* between this stage and the next */
 uint32_t    orr_compose_peer(const orr_composer *c, orr_comm_role role);

@@ -21,14 +21,14 @@ uint32_t orr_compose_peer(const orr_composer *c, orr_comm_role role)
     return orr_role_goes_up(role) ? c->stage + 1 : c->stage - 1;
 }
 
-orr_meeting orr_compose_meeting(const orr_composer *c, orr_comm_role role, int64_t seq)
+orr_rendezvous_id orr_compose_meeting(const orr_composer *c, orr_comm_role role, int64_t seq)
 {
     const uint32_t grouping = orr_grouping_of_role(role);
     if (grouping != ORR_GROUPING_PP)
-        return (orr_meeting){grouping, (uint32_t)seq};
+        return (orr_rendezvous_id){grouping, (uint32_t)seq};
     const bool backward = role == ORR_ROLE_SEND_BACKWARD || role == ORR_ROLE_RECV_BACKWARD;
     const uint32_t lower = orr_role_goes_up(role) ? c->stage : c->stage - 1;
-    return (orr_meeting){grouping, orr_pipeline_ordinal(lower, c->to.micro_batches,
+    return (orr_rendezvous_id){grouping, orr_pipeline_ordinal(lower, c->to.micro_batches,
                                                         c->micro_batch, backward)};
 }
 

@@ -52,7 +52,7 @@ static void groups_of_groupings(const orr_spreading *s, uint32_t *group)
         group[i] = ORR_NONE;
     for (uint32_t d = 0; d < job->n_graphs; d++)
         for (uint32_t c = 0; c < job->graphs[d]->n_comms && s->base->rendezvous != NULL; c++) {
-            const orr_meeting m = s->base->rendezvous[d][c];
+            const orr_rendezvous_id m = s->base->rendezvous[d][c];
             if (m.grouping != ORR_NONE && job->matches[m.ordinal].collective != ORR_COLL_SEND)
                 group[m.grouping] = job->matches[m.ordinal].group;
         }

@@ -95,7 +95,7 @@ static orr_status reprice(orr_spreading *s, uint32_t d, orr_node_id v, const orr
 static orr_spread_set *set_of(const orr_spreading *s, uint32_t d, uint32_t comm,
                               uint32_t *ret_ordinal)
 {
-    const orr_meeting m = s->base->rendezvous[d][comm];
+    const orr_rendezvous_id m = s->base->rendezvous[d][comm];
     if (m.grouping != ORR_NONE) {
         *ret_ordinal = m.ordinal;
         return &s->sets[m.grouping];
@@ -108,11 +108,11 @@ static orr_spread_set *set_of(const orr_spreading *s, uint32_t d, uint32_t comm,
     return NULL;
 }
 
-static orr_status find_rendezvous(orr_spreading *s, uint32_t d, orr_meeting *rendezvous, row *r, orr_error *err)
+static orr_status find_rendezvous(orr_spreading *s, uint32_t d, orr_rendezvous_id *rendezvous, row *r, orr_error *err)
 {
     const orr_graph *g = s->base->graphs[d];
     for (uint32_t c = 0; c < g->n_comms; c++)
-        rendezvous[c] = (orr_meeting){ORR_NONE, 0};
+        rendezvous[c] = (orr_rendezvous_id){ORR_NONE, 0};
     for (orr_node_id v = 0; v < g->n_nodes; v++) {
         uint32_t ordinal;
         if (!orr_is_communication(g, v) || !(g->flags[v] & ORR_FLAG_COMM))
@@ -123,7 +123,7 @@ static orr_status find_rendezvous(orr_spreading *s, uint32_t d, orr_meeting *ren
         /* Sends of one recorded rank alone would wait for a recv that nobody recorded. */
         if (s->base->rendezvous[d][g->detail[v]].grouping != ORR_NONE ||
             g->kind[v] == ORR_NODE_COLLECTIVE)
-            rendezvous[g->detail[v]] = (orr_meeting){set->grouping, ordinal};
+            rendezvous[g->detail[v]] = (orr_rendezvous_id){set->grouping, ordinal};
         if (set->changed)
             ORR_TRY(reprice(s, d, v, set, r, err));
     }
@@ -133,7 +133,7 @@ static orr_status find_rendezvous(orr_spreading *s, uint32_t d, orr_meeting *ren
 orr_status orr_spread_meetings(orr_spreading *s, orr_error *err)
 {
     const uint32_t n = s->base->n_graphs;
-    const orr_meeting **rendezvous = orr_arena_array(s->arena, const orr_meeting *, n);
+    const orr_rendezvous_id **rendezvous = orr_arena_array(s->arena, const orr_rendezvous_id *, n);
     const int64_t **duration_ns = orr_arena_array(s->arena, const int64_t *, n);
     const uint8_t **basis = orr_arena_array(s->arena, const uint8_t *, n);
     if (!rendezvous || !duration_ns || !basis)
@@ -141,7 +141,7 @@ orr_status orr_spread_meetings(orr_spreading *s, orr_error *err)
     ORR_TRY(find_spans(s, err));
     for (uint32_t d = 0; d < n; d++) {
         row r = {NULL, NULL};
-        orr_meeting *mine = orr_arena_array(s->arena, orr_meeting, s->base->graphs[d]->n_comms);
+        orr_rendezvous_id *mine = orr_arena_array(s->arena, orr_rendezvous_id, s->base->graphs[d]->n_comms);
         if (mine == NULL)
             return orr_fail_memory(err);
         ORR_TRY(find_rendezvous(s, d, mine, &r, err));

@@ -38,7 +38,7 @@ bool orr_comm_is_send(orr_comm_role role)
     return roles[role].kind == ORR_NODE_SEND;
 }
 
-void orr_emit_comm_row(orr_emit *e, orr_node_id node, const orr_comm *comm, orr_meeting meeting,
+void orr_emit_comm_row(orr_emit *e, orr_node_id node, const orr_comm *comm, orr_rendezvous_id meeting,
                        orr_meetings *rendezvous)
 {
     if (e->status != ORR_OK || node == ORR_NONE)
@@ -63,7 +63,7 @@ static orr_comm row_of(orr_emit *e, const orr_comm_call *call)
                       .dtype = orr_emit_str(e, call->dtype)};
 }
 
-orr_node_id orr_emit_comm(orr_emit *e, const orr_comm_call *call, orr_meeting meeting,
+orr_node_id orr_emit_comm(orr_emit *e, const orr_comm_call *call, orr_rendezvous_id meeting,
                           orr_meetings *rendezvous)
 {
     const uint32_t compute = orr_emit_stream_of(e, e->compute_stream);

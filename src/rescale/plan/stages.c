@@ -8,7 +8,7 @@ orr_status orr_stages_new(const orr_plan *plan, orr_arena *arena, orr_stages *re
     const uint32_t p = plan->pp, n_ranks = (uint32_t)orr_plan_ranks(plan);
     orr_stages s = {.ensemble = orr_arena_one(arena, orr_ensemble),
                     .graphs = orr_arena_array(arena, const orr_graph *, p),
-                    .rendezvous = orr_arena_array(arena, const orr_meeting *, p),
+                    .rendezvous = orr_arena_array(arena, const orr_rendezvous_id *, p),
                     .duration_ns = orr_arena_array(arena, const int64_t *, p),
                     .basis = orr_arena_array(arena, const uint8_t *, p)};
     uint32_t *graph_of_rank = orr_arena_array(arena, uint32_t, n_ranks);
@@ -33,7 +33,7 @@ orr_status orr_stages_add(orr_stages *s, uint32_t stage, const orr_meetings *ren
                           orr_error *err)
 {
     const uint32_t n_nodes = s->graphs[stage]->n_nodes;
-    orr_meeting *kept = orr_arena_array(arena, orr_meeting, rendezvous->n);
+    orr_rendezvous_id *kept = orr_arena_array(arena, orr_rendezvous_id, rendezvous->n);
     int64_t *duration_ns = orr_arena_array(arena, int64_t, n_nodes);
     uint8_t *basis = orr_arena_array(arena, uint8_t, n_nodes);
     if (kept == NULL || duration_ns == NULL || basis == NULL)

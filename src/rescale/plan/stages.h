@@ -9,7 +9,7 @@
 typedef struct orr_stages {
     orr_ensemble       *ensemble;
     const orr_graph   **graphs;      /* shape (stages), the maker's to free on failure */
-    const orr_meeting **rendezvous;
+    const orr_rendezvous_id **rendezvous;
     const int64_t     **duration_ns;
     const uint8_t     **basis;
 } orr_stages;

@@ -53,7 +53,7 @@ orr_status orr_synthetic_rank(const orr_synthetic *spec, uint32_t rank, const or
 
 /* Durations of one stage's graph: shapes price its kernels, its place on the cluster the rest. */
 static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_graph *g,
-                              const orr_meeting *rendezvous, const orr_pricing *pricing,
+                              const orr_rendezvous_id *rendezvous, const orr_pricing *pricing,
                               const orr_fabric_prices *wire, orr_arena *arena, int64_t *duration_ns,
                               uint8_t *basis, orr_error *err)
 {

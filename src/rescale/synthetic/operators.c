@@ -195,7 +195,7 @@ void orr_synthesis_tp(orr_synthesis *y, int64_t elements, const char *dims)
                                 .bytes = elements * y->dtype_bytes,
                                 .dtype = y->comm_dtype,
                                 .dims = dims};
-    orr_emit_comm(&y->e, &call, (orr_meeting){ORR_GROUPING_TP, (uint32_t)call.seq}, &y->rendezvous);
+    orr_emit_comm(&y->e, &call, (orr_rendezvous_id){ORR_GROUPING_TP, (uint32_t)call.seq}, &y->rendezvous);
 }
 
 static void reduce_hidden(orr_synthesis *y)

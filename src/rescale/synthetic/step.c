@@ -59,7 +59,7 @@ static void transfer_activations(orr_synthesis *y, orr_comm_role role, uint32_t 
                                 .bytes = y->b * y->s * y->h * y->dtype_bytes,
                                 .dtype = y->comm_dtype,
                                 .dims = dims};
-    const orr_meeting meeting = {
+    const orr_rendezvous_id meeting = {
         ORR_GROUPING_PP,
         orr_pipeline_ordinal(lower, y->plan.micro_batches, micro_batch, backward)};
     orr_emit_comm(&y->e, &call, meeting, &y->rendezvous);
@@ -79,7 +79,7 @@ static void reduce_gradients(orr_synthesis *y, int64_t parameters)
                                 .bytes = parameters * y->dtype_bytes,
                                 .dtype = y->comm_dtype,
                                 .dims = dims};
-    orr_emit_comm(&y->e, &call, (orr_meeting){ORR_GROUPING_DP, (uint32_t)call.seq}, &y->rendezvous);
+    orr_emit_comm(&y->e, &call, (orr_rendezvous_id){ORR_GROUPING_DP, (uint32_t)call.seq}, &y->rendezvous);
 }
 
 /* first[m * total + i]: the number of autograd at which part i of micro-batch m began. */

@@ -78,7 +78,7 @@ static int compare_calls(const void *a_, const void *b_)
     return (a->work > b->work) - (a->work < b->work);
 }
 
-static uint32_t find_calls(const orr_sim_program *program, const orr_meeting *rendezvous,
+static uint32_t find_calls(const orr_sim_program *program, const orr_rendezvous_id *rendezvous,
                            orr_comm_work *calls)
 {
     uint32_t n = 0;
@@ -107,7 +107,7 @@ static orr_status check_calls(const orr_sim_program *program, const orr_comm_wor
     return ORR_OK;
 }
 
-orr_status orr_script_of_program(const orr_sim_program *program, const orr_meeting *rendezvous,
+orr_status orr_script_of_program(const orr_sim_program *program, const orr_rendezvous_id *rendezvous,
                                  double host_speed, orr_transfer_pricer *pricer, orr_arena *arena,
                                  orr_script *ret, orr_error *err)
 {

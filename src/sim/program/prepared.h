@@ -30,7 +30,7 @@ typedef struct orr_script {
 /* In the arena. `rendezvous`: shape (C) of the graph, or NULL. Errors: NO_MEMORY; INVALID: a work
  * that is no communication and has no duration, an ordinal that occurs twice, and as
  * orr_pricer_ask(). */
-orr_status orr_script_of_program(const orr_sim_program *program, const orr_meeting *rendezvous,
+orr_status orr_script_of_program(const orr_sim_program *program, const orr_rendezvous_id *rendezvous,
                                  double host_speed, orr_transfer_pricer *pricer, orr_arena *arena,
                                  orr_script *ret, orr_error *err) ORR_MUST_CHECK;
 /* The calls of one grouping: [*ret_begin, *ret_end) of calls. */

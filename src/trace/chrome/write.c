@@ -107,7 +107,7 @@ static void put_time(writer *w, const char *key, int64_t ns)
 
 static int64_t start_ns(const writer *w, uint32_t i, orr_node_id v)
 {
-    return orr_ns_add(w->set->shift_ns[i], w->set->graphs[i]->start_ns[v]);
+    return orr_ns_add_saturating(w->set->shift_ns[i], w->set->graphs[i]->start_ns[v]);
 }
 
 /* "fwdbwd" is what Kineto draws from a forward operator to its autograd node. Other hand-offs, of

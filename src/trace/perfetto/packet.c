@@ -126,7 +126,7 @@ void orr_perfetto_describe_row(orr_perfetto *p, uint64_t parent, uint64_t track)
 static void begin_packet(orr_perfetto *p, int64_t at_ns)
 {
     p->packet.n = 0;
-    orr_proto_put_uint(&p->packet, PACKET_TIMESTAMP, (uint64_t)orr_ns_add(at_ns, p->shift_ns));
+    orr_proto_put_uint(&p->packet, PACKET_TIMESTAMP, (uint64_t)orr_ns_add_saturating(at_ns, p->shift_ns));
     orr_proto_put_uint(&p->packet, PACKET_SEQUENCE_ID, p->index + 1);
     orr_proto_put_uint(&p->packet, PACKET_SEQUENCE_FLAGS,
                        p->started ? SEQUENCE_NEEDS_STATE

@@ -116,7 +116,7 @@ static orr_status write_graph(const orr_write_set *set, uint32_t i, orr_output *
     orr_status status;
     /* Time stamps have no sign: a base from before the epoch is left out. */
     if (set->base_ns > 0)
-        p.shift_ns = orr_ns_add(p.shift_ns, set->base_ns);
+        p.shift_ns = orr_ns_add_saturating(p.shift_ns, set->base_ns);
     p.arena = orr_arena_new(0, 0);
     if (p.arena == NULL)
         return orr_fail_memory(err);

@@ -158,11 +158,11 @@ static void test_median(void **state)
 static void test_sums_stop_at_the_ends_of_time(void **state)
 {
     (void)state;
-    assert_int_equal(orr_ns_add(INT64_MAX, 1), INT64_MAX);
-    assert_int_equal(orr_ns_add(INT64_MIN + 1, -5), INT64_MIN + 1);
-    assert_int_equal(orr_ns_sub(INT64_MAX, -1), INT64_MAX);
-    assert_int_equal(orr_ns_sub(INT64_MIN + 1, 5), INT64_MIN + 1);
-    assert_int_equal(orr_ns_sub(3, 5), -2);
+    assert_int_equal(orr_ns_add_saturating(INT64_MAX, 1), INT64_MAX);
+    assert_int_equal(orr_ns_add_saturating(INT64_MIN + 1, -5), INT64_MIN + 1);
+    assert_int_equal(orr_ns_sub_saturating(INT64_MAX, -1), INT64_MAX);
+    assert_int_equal(orr_ns_sub_saturating(INT64_MIN + 1, 5), INT64_MIN + 1);
+    assert_int_equal(orr_ns_sub_saturating(3, 5), -2);
 }
 
 int main(void)

@@ -64,8 +64,8 @@ static void test_buckets_and_lines(void **state)
 {
     (void)state;
     const orr_job *job = small_job();
-    orr_calls calls;
-    OK(orr_calls_collect(job, &calls, NULL));
+    orr_comm_events calls;
+    OK(orr_comm_events_collect(job, &calls, NULL));
     assert_int_equal(calls.n, 6);
     assert_int_equal(calls.buckets.n, 3);
     const orr_match_bucket *b = calls.buckets.at;
@@ -74,14 +74,14 @@ static void test_buckets_and_lines(void **state)
     same_call(&calls.at[b[0].first], 0, (orr_member){0, 1}, 1000, 1010, 5);
     same_call(&calls.at[b[0].first + 1], 0, (orr_member){0, 0}, 1050, 1060, 5);
     same_call(&calls.at[b[0].first + 2], 1, (orr_member){1, 1}, 7, 17, 5);
-    assert_int_equal(orr_line_end(calls.at + b[0].first, 0, b[0].n), 2);
-    assert_int_equal(orr_line_end(calls.at + b[0].first, 2, b[0].n), 3);
+    assert_int_equal(orr_comm_line_end(calls.at + b[0].first, 0, b[0].n), 2);
+    assert_int_equal(orr_comm_line_end(calls.at + b[0].first, 2, b[0].n), 3);
     same_key(&b[1].key, ORR_COLL_SEND, -1, 0, 1);
     assert_int_equal(b[1].n, 2);
     same_call(&calls.at[b[1].first], 0, (orr_member){0, 2}, 1020, 1025, -1);
     same_call(&calls.at[b[1].first + 1], 1, (orr_member){1, 0}, ORR_TIME_NONE, ORR_TIME_NONE, -1);
     same_key(&b[2].key, ORR_COLL_SEND, -1, ORR_NONE, 1);
-    orr_calls_done(&calls);
+    orr_comm_events_done(&calls);
     orr_job_free(job);
 }
 
@@ -92,12 +92,12 @@ static void test_failed_allocations(void **state)
     orr_status status = ORR_NO_MEMORY;
     uint64_t nth = 1;
     for (; status != ORR_OK; nth++) {
-        orr_calls calls;
+        orr_comm_events calls;
         orr_alloc_fail_from(nth);
-        status = orr_calls_collect(job, &calls, NULL);
+        status = orr_comm_events_collect(job, &calls, NULL);
         orr_alloc_fail_from(0);
         assert_true(status == ORR_OK || status == ORR_NO_MEMORY);
-        orr_calls_done(&calls);
+        orr_comm_events_done(&calls);
     }
     assert_true(nth > 4);
     orr_job_free(job);

@@ -27,7 +27,7 @@ static const orr_job *three_ranks(void)
     return job;
 }
 
-static orr_meeting meeting_of(const orr_ensemble *e, uint32_t d, uint32_t c)
+static orr_rendezvous_id meeting_of(const orr_ensemble *e, uint32_t d, uint32_t c)
 {
     return e->rendezvous[d][c];
 }
@@ -47,7 +47,7 @@ static void test_recorded_job(void **state)
     assert_memory_equal(e->start_ns, starts, sizeof starts);
 
     /* all three meet with numbers 0 and 2, two of them with number 1 */
-    const orr_meeting pair = meeting_of(e, 0, 1), all = meeting_of(e, 0, 0);
+    const orr_rendezvous_id pair = meeting_of(e, 0, 1), all = meeting_of(e, 0, 0);
     assert_int_not_equal(pair.grouping, all.grouping);
     assert_int_equal(meeting_of(e, 1, 1).grouping, pair.grouping);
     assert_int_equal(meeting_of(e, 1, 1).ordinal, pair.ordinal);

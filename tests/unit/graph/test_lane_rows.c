@@ -65,7 +65,7 @@ static void test_any_order_is_sorted(void **state)
                              (g->duration_ns[u] > g->duration_ns[v] ||
                               (g->duration_ns[u] == g->duration_ns[v] && u < v))));
             }
-            assert_true(orr_lane_rows_hold(&rows, &c));
+            assert_true(orr_lane_rows_valid(&rows, &c));
             orr_graph_free(g);
         }
     }

@@ -102,7 +102,7 @@ static void play(scene *s, played *p)
 {
     const uint32_t n = s->plan.pp;
     const orr_graph **graphs = orr_arena_array(s->arena, const orr_graph *, n);
-    const orr_meeting **rendezvous = orr_arena_array(s->arena, const orr_meeting *, n);
+    const orr_rendezvous_id **rendezvous = orr_arena_array(s->arena, const orr_rendezvous_id *, n);
     const int64_t **ns = orr_arena_array(s->arena, const int64_t *, n);
     uint32_t *of_rank = orr_arena_array(s->arena, uint32_t, n);
     uint32_t *group_of = orr_arena_array(s->arena, uint32_t, n);

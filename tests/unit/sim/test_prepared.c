@@ -56,12 +56,12 @@ static void test_refuses(void **state)
     assert_int_equal(toy_try(t), ORR_INVALID);
     assert_string_equal(t->err.text, "nodes 0 and 2 of one graph take part in the same rendezvous "
                                      "(grouping 0, ordinal 4)");
-    ((orr_meeting *)t->rendezvous[0])[1].ordinal = 5;
+    ((orr_rendezvous_id *)t->rendezvous[0])[1].ordinal = 5;
     toy_simulate(t);
-    ((orr_meeting *)t->rendezvous[0])[1].grouping = 1;
+    ((orr_rendezvous_id *)t->rendezvous[0])[1].grouping = 1;
     assert_int_equal(toy_try(t), ORR_INVALID);
     assert_string_equal(t->err.text, "graph 0: a rendezvous in grouping 1 of 1");
-    ((orr_meeting *)t->rendezvous[0])[1].grouping = ORR_NONE;
+    ((orr_rendezvous_id *)t->rendezvous[0])[1].grouping = ORR_NONE;
     ((orr_sim_work *)t->programs[0].works)[1].duration_ns = -1;
     assert_int_equal(toy_try(t), ORR_INVALID);
     assert_string_equal(t->err.text, "node 1 'n1' has no duration, and is no communication that a "

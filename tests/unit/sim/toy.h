@@ -48,7 +48,7 @@ typedef struct toy {
     orr_grouping       groupings[TOY_GROUPINGS];
     const orr_graph   *graphs[TOY_GRAPHS];
     orr_sim_program        programs[TOY_GRAPHS];
-    const orr_meeting *rendezvous[TOY_GRAPHS];
+    const orr_rendezvous_id *rendezvous[TOY_GRAPHS];
     uint32_t          *graph_of_rank;
     int64_t           *start_ns;
     uint32_t          *slowdown_ppm;
@@ -57,7 +57,7 @@ typedef struct toy {
     orr_sim_work       works[TOY_NODES];
     toy_link           links[TOY_EDGES];
     int64_t            floors[2 * TOY_NODES];
-    orr_meeting        meets[TOY_NODES];
+    orr_rendezvous_id        meets[TOY_NODES];
     orr_sim_options    options;
     orr_simulation     sim;
     orr_error          err;
@@ -184,7 +184,7 @@ static inline uint32_t toy_meet_bytes(toy *t, int64_t duration_ns, uint32_t lane
                            .out_bytes = bytes};
     assert_int_equal(orr_builder_comm(t->builder, v, &comm, &t->err), ORR_OK);
     t->works[v].comm = t->n_comms;
-    t->meets[t->n_comms++] = (orr_meeting){grouping, ordinal};
+    t->meets[t->n_comms++] = (orr_rendezvous_id){grouping, ordinal};
     return v;
 }
 
@@ -213,7 +213,7 @@ static inline void toy_end_graph(toy *t)
     uint32_t *work_at = orr_arena_array(t->arena, uint32_t, n_points);
     orr_point_id *start = orr_arena_array(t->arena, orr_point_id, t->n);
     orr_point_id *end = orr_arena_array(t->arena, orr_point_id, t->n);
-    orr_meeting *meets = orr_arena_array(t->arena, orr_meeting, t->n_comms);
+    orr_rendezvous_id *meets = orr_arena_array(t->arena, orr_rendezvous_id, t->n_comms);
     for (uint32_t i = 0; i < t->n_links; i++)
         first[t->links[i].from + 1]++;
     for (uint32_t p = 0; p < n_points; p++)
