@@ -144,12 +144,12 @@ typedef struct orr_tape orr_tape;
 typedef uint32_t orr_value; /* a tensor on a tape; ORR_NONE: none */
 
 /* An operator applied: types of what goes in, and of what comes out once these are known. */
-typedef struct orr_op_site {
+typedef struct orr_op_signature {
     uint8_t            op;
     const orr_op_args *args;
     uint32_t           n_in, n_out;
     const orr_type    *in, *out; /* shapes (n_in), (n_out) */
-} orr_op_site;
+} orr_op_signature;
 
 typedef struct orr_op_work {
     double flops;                   /* of multiplications and additions, 2 for a fused pair */
@@ -182,8 +182,8 @@ typedef struct orr_op_row {
     const char *chakra;               /* "COMP_NODE", "COMM_COLL_NODE ALL_REDUCE"         */
     /* Types of the outputs; ORR_DTYPES as the dtype of the last ones: these are not made. INVALID:
      * "matmul: x (8, 512) and w (256, 1024): the inner dims 512 and 256 differ". */
-    orr_status (*shape)(const orr_op_site *site, orr_type *ret_out, orr_error *err);
-    void (*work)(const orr_op_site *site, orr_op_work *ret);
+    orr_status (*shape)(const orr_op_signature *site, orr_type *ret_out, orr_error *err);
+    void (*work)(const orr_op_signature *site, orr_op_work *ret);
     /* NULL: no gradient (optimizers, indices). */
     orr_status (*gradient)(orr_gradient *g, orr_error *err);
 } orr_op_row;
@@ -209,7 +209,7 @@ typedef struct orr_tape_value {
     orr_type    type;
     uint8_t     role;    /* orr_value_role                                                    */
     bool        frozen;  /* a parameter without gradient                                      */
-    bool        kept;    /* not a view, and read after the forward pass: see orr_tape_kept()  */
+    bool        kept;    /* not a view, and read after the forward pass: see orr_tape_is_saved()  */
     uint32_t    made_by; /* call, or ORR_NONE                                                 */
     orr_value   of;      /* of a gradient: the value; of what is computed again: the original */
     orr_value   view_of; /* shares the bytes of that one, which is no view itself; or ORR_NONE */
@@ -270,27 +270,27 @@ ORR_API ORR_MUST_CHECK orr_status orr_tape_gradient(orr_tape *tape, const orr_va
                                                     const orr_value *wanted, uint32_t n_wanted,
                                                     orr_value *ret_wanted, orr_error *err);
 /* What the backward pass shall not find kept. */
-typedef struct orr_tape_keep {
+typedef struct orr_recompute_policy {
     /* true: may be dropped, and computed again from what is kept. Asked of what forward calls make,
      * once, and of no view: that is there when what it views is. */
     bool (*drops)(void *ctx, const orr_tape *tape, orr_value value);
     void *ctx;
-} orr_tape_keep;
+} orr_recompute_policy;
 /* Rewrites the tape so that no backward call reads a value that `keep` drops: the forward calls
  * that make them are recorded again (pass RECOMPUTE), each right before it is first needed, from
  * values that are kept; collectives too. Numbers of values stay, those of calls do not. On
  * failure the tape is as it was. NO_MEMORY. */
-ORR_API ORR_MUST_CHECK orr_status orr_tape_recompute(orr_tape *tape, const orr_tape_keep *keep,
+ORR_API ORR_MUST_CHECK orr_status orr_tape_recompute(orr_tape *tape, const orr_recompute_policy *keep,
                                                      orr_error *err);
 /* Is the value, made in the forward pass or before it, read in the backward pass? So it is kept
  * between both. Never of a view: that keeps what it is a view of. Parameters answer too. */
-ORR_API bool orr_tape_kept(const orr_tape *tape, orr_value value);
+ORR_API bool orr_tape_is_saved(const orr_tape *tape, orr_value value);
 
 /* The site of a call: room for its types is given. */
-typedef struct orr_site_room {
+typedef struct orr_op_signature_types {
     orr_type in[ORR_CALL_IN], out[ORR_CALL_OUT];
-} orr_site_room;
-ORR_API orr_op_site orr_tape_site(const orr_tape *tape, uint32_t call, orr_site_room *room);
+} orr_op_signature_types;
+ORR_API orr_op_signature orr_tape_signature(const orr_tape *tape, uint32_t call, orr_op_signature_types *room);
 ORR_API void orr_tape_work(const orr_tape *tape, uint32_t call, orr_op_work *ret);
 
 #ifdef __cplusplus

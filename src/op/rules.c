@@ -2,7 +2,7 @@
 /* What gradient rules and work rules of the families are made of. */
 #include "op/rules.h"
 
-void orr_op_work_stream(const orr_op_site *sig, double flops, orr_op_work *ret)
+void orr_op_work_stream(const orr_op_signature *sig, double flops, orr_op_work *ret)
 {
     orr_dtype dtype = sig->n_in > 0 ? sig->in[0].dtype : sig->out[0].dtype;
     ret->flops = flops;
@@ -42,7 +42,7 @@ orr_status orr_gradient_sum(orr_gradient *g, orr_value value, uint32_t keep, orr
     return orr_gradient_call(g, ORR_OP_SUM, &args, &value, 1, ret, err);
 }
 
-orr_status orr_gradient_pass(orr_gradient *g, orr_error *err)
+orr_status orr_gradient_identity(orr_gradient *g, orr_error *err)
 {
     (void)err;
     g->ret_in[0] = g->grad_out[0];

@@ -22,7 +22,7 @@ ORR_OP_MAP(ORR_ROW_DECLARE_)
 
 /* What most kernels beside products do: every input is read once, every output written once, in the
  * wider dtype of the inputs, with so many FLOPs in all. */
-void orr_op_work_stream(const orr_op_site *sig, double flops, orr_op_work *ret);
+void orr_op_work_stream(const orr_op_signature *sig, double flops, orr_op_work *ret);
 
 /* Records a backward call under the name of the call whose gradient it is part of. `args`: NULL:
  * all 0. `ret_out`: as of orr_tape_call_op(). */
@@ -36,7 +36,7 @@ orr_status orr_gradient_view(orr_gradient *g, orr_value value, const orr_type *l
 orr_status orr_gradient_sum(orr_gradient *g, orr_value value, uint32_t keep, orr_value *ret,
                             orr_error *err) ORR_MUST_CHECK;
 /* Passes the gradient of output 0 on to input 0 as it is. */
-orr_status orr_gradient_pass(orr_gradient *g, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_gradient_identity(orr_gradient *g, orr_error *err) ORR_MUST_CHECK;
 static inline const orr_type *orr_gradient_type(const orr_gradient *g, orr_value value)
 {
     return &g->tape->values[value].type;

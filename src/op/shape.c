@@ -51,7 +51,7 @@ static const char *next_name(const char *at, int *ret_length)
     return NULL;
 }
 
-orr_status orr_op_shape_error(const orr_op_site *sig, orr_error *err, const char *format, ...)
+orr_status orr_op_shape_error(const orr_op_signature *sig, orr_error *err, const char *format, ...)
 {
     const orr_op_row *row = orr_op_of(sig->op);
     char text[sizeof err->text], dims[ORR_TYPE_TEXT];
@@ -112,7 +112,7 @@ orr_dtype orr_dtype_wider(orr_dtype a, orr_dtype b)
     return orr_dtype_bytes(b) > orr_dtype_bytes(a) ? b : a;
 }
 
-orr_status orr_op_check_same(const orr_op_site *sig, uint32_t first, orr_error *err)
+orr_status orr_op_check_same(const orr_op_signature *sig, uint32_t first, orr_error *err)
 {
     for (uint32_t k = first; k < sig->n_in; k++)
         if (!orr_type_same_dims(&sig->in[0], &sig->in[k]))
@@ -120,14 +120,14 @@ orr_status orr_op_check_same(const orr_op_site *sig, uint32_t first, orr_error *
     return ORR_OK;
 }
 
-orr_status orr_op_check_dim(const orr_op_site *sig, int32_t dim, orr_error *err)
+orr_status orr_op_check_dim(const orr_op_signature *sig, int32_t dim, orr_error *err)
 {
     if (dim < 0 || dim >= sig->in[0].rank)
         return orr_op_shape_error(sig, err, "there is no dim %d", dim);
     return ORR_OK;
 }
 
-orr_status orr_op_check_rank(const orr_op_site *sig, uint32_t k, uint32_t least, orr_error *err)
+orr_status orr_op_check_rank(const orr_op_signature *sig, uint32_t k, uint32_t least, orr_error *err)
 {
     if (sig->in[k].rank < least)
         return orr_op_shape_error(sig, err, "%u dims are needed, there are %u", least,
@@ -135,7 +135,7 @@ orr_status orr_op_check_rank(const orr_op_site *sig, uint32_t k, uint32_t least,
     return ORR_OK;
 }
 
-orr_status orr_op_shape_same(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+orr_status orr_op_shape_same(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     (void)err;
     ret_out[0] = sig->in[0];

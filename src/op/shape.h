@@ -12,7 +12,7 @@ const char *orr_type_text(const orr_type *type, char buffer[ORR_TYPE_TEXT]);
 
 /* INVALID, "matmul: x (8, 512) and w (256, 1024): " and what is wrong. Names of inputs: from what
  * the row says that the operator takes. */
-orr_status orr_op_shape_error(const orr_op_site *sig, orr_error *err, const char *format, ...)
+orr_status orr_op_shape_error(const orr_op_signature *sig, orr_error *err, const char *format, ...)
     ORR_PRINTF(3, 4);
 
 /* Same dims; dtypes may differ. */
@@ -29,15 +29,15 @@ orr_type orr_type_absent(void);
 orr_dtype orr_dtype_wider(orr_dtype a, orr_dtype b);
 
 /* INVALID unless all inputs from `first` on have the dims of input 0: for elementwise rules. */
-orr_status orr_op_check_same(const orr_op_site *sig, uint32_t first,
+orr_status orr_op_check_same(const orr_op_signature *sig, uint32_t first,
                              orr_error *err) ORR_MUST_CHECK;
 /* INVALID unless `dim` is one of input 0. */
-orr_status orr_op_check_dim(const orr_op_site *sig, int32_t dim, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_op_check_dim(const orr_op_signature *sig, int32_t dim, orr_error *err) ORR_MUST_CHECK;
 /* INVALID unless input k has at least, or exactly, so many dims. */
-orr_status orr_op_check_rank(const orr_op_site *sig, uint32_t k, uint32_t least,
+orr_status orr_op_check_rank(const orr_op_signature *sig, uint32_t k, uint32_t least,
                              orr_error *err) ORR_MUST_CHECK;
 /* A rule: one output like the first input, whatever the others are. */
-orr_status orr_op_shape_same(const orr_op_site *sig, orr_type *ret_out,
+orr_status orr_op_shape_same(const orr_op_signature *sig, orr_type *ret_out,
                              orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_OP_SHAPE_H */

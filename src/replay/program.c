@@ -112,14 +112,14 @@ static orr_status assign_storage_offsets(orr_replay_program *p, int64_t **ret_of
                                orr_error *err)
 {
     orr_replay_builder *b = &p->builder;
-    orr_life *lives = orr_arena_array(arena, orr_life, b->storages.n);
+    orr_live_range *lives = orr_arena_array(arena, orr_live_range, b->storages.n);
     int64_t *offsets = orr_arena_array(arena, int64_t, b->storages.n), bytes = 0;
     if (lives == NULL || offsets == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < b->storages.n; i++) {
         const orr_replay_storage *s = &b->storages.at[i];
         if (s->first != ORR_NONE)
-            lives[i] = (orr_life){s->first, s->last, s->bytes};
+            lives[i] = (orr_live_range){s->first, s->last, s->bytes};
     }
     for (uint32_t c = 0; c < b->tape.n_calls; c++)
         for (uint32_t k = 0; b->calls.at[c].lane == ORR_LANE_COMM && k < b->tape.calls[c].n_in;
@@ -128,7 +128,7 @@ static orr_status assign_storage_offsets(orr_replay_program *p, int64_t **ret_of
             if (s != ORR_NONE)
                 lives[s].last = b->tape.n_calls;
         }
-    ORR_TRY(orr_lives_lay(lives, (uint32_t)b->storages.n, ALIGNMENT, offsets, &bytes, err));
+    ORR_TRY(orr_live_ranges_pack(lives, (uint32_t)b->storages.n, ALIGNMENT, offsets, &bytes, err));
     const int64_t there = p->backend->free_bytes(p->backend);
     if (there >= 0 && bytes > there)
         return orr_fail(err, ORR_LIMIT,

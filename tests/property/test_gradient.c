@@ -79,7 +79,7 @@ static bool drop_some(void *ctx, const orr_tape *tape, orr_value value)
 
 /* The same gradients, to the last bit, when forward values are computed again: and no backward call
  * reads what was dropped. */
-static void hold_recomputed(bench *b, const char *name, const orr_tape_keep *keep)
+static void hold_recomputed(bench *b, const char *name, const orr_recompute_policy *keep)
 {
     naive_rank kept = bench_rank(b);
     naive_run(&kept, 1, false);
@@ -110,7 +110,7 @@ static void hold_recomputed(bench *b, const char *name, const orr_tape_keep *kee
 static void test_each_operator(void **state)
 {
     (void)state;
-    const orr_tape_keep nothing = {.drops = drop_all};
+    const orr_recompute_policy nothing = {.drops = drop_all};
     const seed_range range = seeds(12);
     for (uint64_t seed = range.begin; seed < range.end; seed++)
         for (size_t c = 0; c < sizeof CASES / sizeof *CASES; c++)
@@ -186,7 +186,7 @@ static void test_random_models(void **state)
     for (uint64_t seed = range.begin; seed < range.end; seed++) {
         bench b;
         uint32_t part = (uint32_t)(seed % 3);
-        const orr_tape_keep some = {.drops = drop_some, .ctx = &part};
+        const orr_recompute_policy some = {.drops = drop_some, .ctx = &part};
         bench_begin(&b, seed, 1);
         random_model(&b);
         bench_reverse(&b);
@@ -280,7 +280,7 @@ static void test_nothing_is_left_out(void **state)
         skip(); /* one seed does not draw everything */
     for (int op = 0; op < ORR_OPS; op++)
         if (orr_op_of((orr_op)op)->gradient != NULL && !covered[op] &&
-            op != ORR_OP_MERGE) /* right with what whoever merges puts in: test_ranks.c */
+            op != ORR_OP_ATTENTION_MERGE) /* right with what whoever merges puts in: test_ranks.c */
             fail_msg("%s has a gradient, and no test asks for it", orr_op_of((orr_op)op)->name);
 }
 

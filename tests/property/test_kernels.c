@@ -58,7 +58,7 @@ static void hold_tape(kernel_bench *k, bench *b, const char *name)
             kernel_round(&b->tape.values[v].type, rank.at[v]);
     for (rank.next = 0; rank.next < b->tape.n_calls; rank.next++) {
         const orr_tape_call *call = &b->tape.calls[rank.next];
-        orr_site_room room;
+        orr_op_signature_types room;
         const naive_call c = naive_now(&rank, &room);
         assert_non_null(NAIVE[call->op]);
         NAIVE[call->op](&c);

@@ -28,18 +28,18 @@ static void lives_do_not_overlap(void **state)
     const seed_range range = seeds(200);
     for (uint64_t seed = range.begin; seed < range.end; seed++) {
         orr_random random = orr_random_of(seed, 0);
-        orr_life lives[LIVES];
+        orr_live_range lives[LIVES];
         int64_t offset[LIVES], high, peak = 0, sum = 0;
         const uint32_t n = 1 + below(&random, LIVES);
         const int64_t alignment = 1LL << below(&random, 9);
         for (uint32_t i = 0; i < n; i++) {
             const uint32_t first = below(&random, STEPS);
-            lives[i] = (orr_life){first, first + below(&random, STEPS - first),
+            lives[i] = (orr_live_range){first, first + below(&random, STEPS - first),
                                   (int64_t)below(&random, 5000) * (below(&random, 8) > 0)};
             sum += (lives[i].bytes + alignment - 1) / alignment * alignment;
         }
-        if (orr_lives_lay(lives, n, alignment, offset, &high, NULL) != ORR_OK ||
-            orr_lives_peak(lives, n, 0, STEPS, &peak, NULL, NULL) != ORR_OK)
+        if (orr_live_ranges_pack(lives, n, alignment, offset, &high, NULL) != ORR_OK ||
+            orr_live_ranges_peak(lives, n, 0, STEPS, &peak, NULL, NULL) != ORR_OK)
             seed_fail(seed, "failed");
         if (high < peak || high > sum)
             seed_fail(seed, "%lld bytes: peak %lld, sum %lld", (long long)high, (long long)peak,

@@ -277,7 +277,7 @@ static void test_random_tapes(void **state)
     for (uint64_t seed = range.begin; seed < range.end; seed++) {
         bench b;
         uint32_t part = (uint32_t)(seed % 3);
-        const orr_tape_keep some = {.drops = drop_some, .ctx = &part};
+        const orr_recompute_policy some = {.drops = drop_some, .ctx = &part};
         bench_begin(&b, seed, 7);
         draw_tape(&b);
         bench_widen(&b.tape);

@@ -36,7 +36,7 @@ static void stand_at(const orr_module *module, int64_t first)
     for (uint32_t c = 0; c < module->tape->n_calls; c++)
         switch (module->tape->calls[c].op) {
         case ORR_OP_ROTARY:
-        case ORR_OP_TUNE:
+        case ORR_OP_ATTENTION_TEMPERATURE:
         case ORR_OP_ATTENTION:
         case ORR_OP_CACHE:
             assert_int_equal(args_of(module, c)->offset, 0);
@@ -157,7 +157,7 @@ static void look_for_pictures(const served *s)
     for (uint32_t p = 0; p < s->row.n; p++)
         for (uint32_t r = 0; r < s->n_ranks; r++)
             for (uint32_t c = 0; c < s->own[p][r].tape->n_calls; c++)
-                if (s->own[p][r].tape->calls[c].op == ORR_OP_SPLICE)
+                if (s->own[p][r].tape->calls[c].op == ORR_OP_MASKED_SCATTER)
                     args_of(&s->own[p][r], c)->begin = PICTURE;
 }
 

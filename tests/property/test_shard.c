@@ -195,9 +195,9 @@ static void tape_is_sound(const world *w, const orr_module *module)
                 seed_fail(w->seed, "%s: value %u is not made by call %u", module->name,
                           call->out[i], c);
         orr_type again[ORR_CALL_OUT];
-        orr_site_room room;
+        orr_op_signature_types room;
         orr_error err = {0};
-        const orr_op_site site = orr_tape_site(tape, c, &room);
+        const orr_op_signature site = orr_tape_signature(tape, c, &room);
         if (orr_op_of((orr_op)call->op)->shape(&site, again, &err) != ORR_OK)
             seed_fail(w->seed, "%s: call %u: %s", module->name, c, err.text);
         for (uint32_t i = 0; i < call->n_out; i++)

@@ -198,7 +198,7 @@ static bool drop_all(void *ctx, const orr_tape *tape, orr_value value)
 static void hold_model(const char *name, void (*make)(part *p, bool sp), uint64_t seed, uint32_t n,
                        bool sp, bool recomputed)
 {
-    const orr_tape_keep nothing = {.drops = drop_all};
+    const orr_recompute_policy nothing = {.drops = drop_all};
     static part whole, parts[RANKS_MAX];
     part_begin(&whole, NULL, seed, 0, 1);
     make(&whole, sp);

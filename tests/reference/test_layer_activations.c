@@ -114,7 +114,7 @@ static int64_t kept_bytes(const layer *l)
 {
     int64_t bytes = 0;
     for (orr_value v = 0; v < l->tape.n_values; v++)
-        if (orr_tape_kept(&l->tape, v) && l->tape.values[v].role != ORR_VALUE_PARAMETER)
+        if (orr_tape_is_saved(&l->tape, v) && l->tape.values[v].role != ORR_VALUE_PARAMETER)
             bytes += orr_type_bytes(&l->tape.values[v].type);
     for (int k = 0; k < 4; k++)
         bytes -= orr_type_bytes(&l->tape.values[l->stats[k]].type);
@@ -157,13 +157,13 @@ static void activations(void **state)
     const int64_t sbh = (int64_t)S * B * W, as2b = (int64_t)H * S * S * B;
     assert_int_equal(kept_bytes(&l), 34 * sbh + 5 * as2b);
     orr_error err;
-    const orr_tape_keep selective = {.drops = is_core, .ctx = &l};
+    const orr_recompute_policy selective = {.drops = is_core, .ctx = &l};
     ok(orr_tape_recompute(&l.tape, &selective, &err), &err);
     assert_int_equal(kept_bytes(&l), 34 * sbh);
     orr_arena_free(l.arena);
     /* From the input alone: 2 s b h; the statistics are gone too. */
     open_layer(&l);
-    const orr_tape_keep full = {.drops = is_any};
+    const orr_recompute_policy full = {.drops = is_any};
     ok(orr_tape_recompute(&l.tape, &full, &err), &err);
     assert_int_equal(kept_bytes(&l) + 16 * S * B, 2 * sbh);
     orr_arena_free(l.arena);
@@ -179,7 +179,7 @@ static void flops(void **state)
     assert_true(product_flops(&l, false) == 2 * forward);
     /* Selective: the products of the core once more, 4 b s^2 h. */
     orr_error err;
-    const orr_tape_keep selective = {.drops = is_core, .ctx = &l};
+    const orr_recompute_policy selective = {.drops = is_core, .ctx = &l};
     ok(orr_tape_recompute(&l.tape, &selective, &err), &err);
     assert_true(product_flops(&l, false) == 2 * forward + 4.0 * B * S * S * W);
     orr_arena_free(l.arena);

@@ -139,7 +139,7 @@ static void *fed(golden *g, const feed *f, const orr_tape_value *value)
 static void tell_image_token(const orr_tape *tape, int64_t token)
 {
     for (uint32_t c = 0; c < tape->n_calls; c++)
-        if (tape->calls[c].op == ORR_OP_SPLICE)
+        if (tape->calls[c].op == ORR_OP_MASKED_SCATTER)
             tape->calls[c].args.begin = token;
 }
 

@@ -6,14 +6,14 @@
 
 /* Calls on tapes as work: FLOPs and bytes are those of the operator's row; family and dims are what
  * cost models know it by. What shares bytes, and what a network does, is nothing for a kernel. */
-typedef void (*describe)(const orr_op_site *sig, orr_work *work);
+typedef void (*describe)(const orr_op_signature *sig, orr_work *work);
 
-static void elements_out(const orr_op_site *sig, orr_work *work)
+static void elements_out(const orr_op_signature *sig, orr_work *work)
 {
     ORR_SET_DIMS(work, orr_type_elements(&sig->out[0]));
 }
 
-static void elements_in(const orr_op_site *sig, orr_work *work)
+static void elements_in(const orr_op_signature *sig, orr_work *work)
 {
     ORR_SET_DIMS(work, orr_type_elements(&sig->in[0]));
 }
@@ -23,25 +23,25 @@ static void set_rows(const orr_type *type, orr_work *work)
     ORR_SET_DIMS(work, orr_type_rows(type), orr_type_columns(type));
 }
 
-static void rows_in(const orr_op_site *sig, orr_work *work)
+static void rows_in(const orr_op_signature *sig, orr_work *work)
 {
     set_rows(&sig->in[0], work);
 }
 
 /* Of what goes into the forward pass, which comes after its gradient. */
-static void rows_of_second(const orr_op_site *sig, orr_work *work)
+static void rows_of_second(const orr_op_signature *sig, orr_work *work)
 {
     set_rows(&sig->in[1], work);
 }
 
-static void channels(const orr_op_site *sig, orr_work *work)
+static void channels(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *x = &sig->in[work->backward ? 1 : 0];
     ORR_SET_DIMS(work, x->dim[1], orr_type_elements(x) / (x->dim[1] > 0 ? x->dim[1] : 1));
 }
 
 /* Where one matrix multiplies all, the leading dims are more rows of the one product. */
-static void product(const orr_op_site *sig, orr_work *work)
+static void product(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *x = &sig->in[0], *w = &sig->in[1], *y = &sig->out[0];
     const bool one = w->rank == 2;
@@ -51,7 +51,7 @@ static void product(const orr_op_site *sig, orr_work *work)
 }
 
 /* A product for each expert, as if all had as many tokens. Gradients of weights sum over these. */
-static void grouped_product(const orr_op_site *sig, orr_work *work)
+static void grouped_product(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *x = &sig->in[0], *y = &sig->out[0];
     const bool of_weights = sig->args->transpose_a;
@@ -63,13 +63,13 @@ static void grouped_product(const orr_op_site *sig, orr_work *work)
         ORR_SET_DIMS(work, experts, tokens, y->dim[1], x->dim[1]);
 }
 
-static void attention(const orr_op_site *sig, orr_work *work)
+static void attention(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *q = &sig->in[work->backward ? 1 : 0], *k = q + 1;
     ORR_SET_DIMS(work, q->dim[0], q->dim[2], q->dim[1], k->dim[1], q->dim[3]);
 }
 
-static void embedding(const orr_op_site *sig, orr_work *work)
+static void embedding(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *table = &sig->in[0];
     ORR_SET_DIMS(work, orr_type_elements(&sig->in[1]), table->dim[0], 1, table->dim[1], 1);
@@ -77,7 +77,7 @@ static void embedding(const orr_op_site *sig, orr_work *work)
 
 /* Bags (B, D) or (B, F, D). Backward, the table's size is not told: as many rows as are looked up.
  */
-static void bags(const orr_op_site *sig, orr_work *work)
+static void bags(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *y = work->backward ? &sig->in[0] : &sig->out[0];
     const int64_t tables = y->rank > 2 ? y->dim[1] : 1, count = orr_type_rows(y);
@@ -88,13 +88,13 @@ static void bags(const orr_op_site *sig, orr_work *work)
     ORR_SET_DIMS(work, y->dim[0], rows, pooling, orr_type_columns(y), tables);
 }
 
-static void pairs(const orr_op_site *sig, orr_work *work)
+static void pairs(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *x = &sig->in[0];
     ORR_SET_DIMS(work, x->dim[0], x->dim[1], x->dim[1]);
 }
 
-static void set_convolution(const orr_op_site *sig, const orr_type *x, const orr_type *w,
+static void set_convolution(const orr_op_signature *sig, const orr_type *x, const orr_type *w,
                             orr_work *work)
 {
     const int64_t stride = sig->args->stride > 0 ? sig->args->stride : 1;
@@ -102,23 +102,23 @@ static void set_convolution(const orr_op_site *sig, const orr_type *x, const orr
                  stride);
 }
 
-static void convolution(const orr_op_site *sig, orr_work *work)
+static void convolution(const orr_op_signature *sig, orr_work *work)
 {
     set_convolution(sig, &sig->in[0], &sig->in[1], work);
 }
 
-static void convolution_input(const orr_op_site *sig, orr_work *work)
+static void convolution_input(const orr_op_signature *sig, orr_work *work)
 {
     set_convolution(sig, &sig->out[0], &sig->in[1], work);
 }
 
-static void convolution_weight(const orr_op_site *sig, orr_work *work)
+static void convolution_weight(const orr_op_signature *sig, orr_work *work)
 {
     set_convolution(sig, &sig->in[0], &sig->out[0], work);
 }
 
 /* (..., dim, between, to_dim, ...) as products of matrices that are turned. */
-static void transposed(const orr_op_site *sig, orr_work *work)
+static void transposed(const orr_op_signature *sig, orr_work *work)
 {
     const orr_type *x = &sig->in[0];
     const uint32_t a = (uint32_t)sig->args->dim, b = (uint32_t)sig->args->to_dim;
@@ -127,7 +127,7 @@ static void transposed(const orr_op_site *sig, orr_work *work)
                  orr_type_span(x, second, x->rank));
 }
 
-static void bytes_written(const orr_op_site *sig, orr_work *work)
+static void bytes_written(const orr_op_signature *sig, orr_work *work)
 {
     (void)sig;
     work->copy = ORR_COPY_DTOD;
@@ -135,7 +135,7 @@ static void bytes_written(const orr_op_site *sig, orr_work *work)
 }
 
 /* Rows that are updated: those of the gradient. */
-static void updated_rows(const orr_op_site *sig, orr_work *work)
+static void updated_rows(const orr_op_signature *sig, orr_work *work)
 {
     ORR_SET_DIMS(work, orr_type_elements(&sig->in[1]));
 }
@@ -161,8 +161,8 @@ static const call_rule RULES[ORR_OPS] = {
     [ORR_OP_BATCH_NORM] = {channels, F(NORM), false},
     [ORR_OP_BATCH_NORM_BACKWARD] = {channels, F(NORM), true},
     [ORR_OP_ROTARY] = {elements_out, F(ELEMENTWISE), false},
-    [ORR_OP_MERGE] = {elements_out, F(ELEMENTWISE), false},
-    [ORR_OP_TUNE] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_ATTENTION_MERGE] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_ATTENTION_TEMPERATURE] = {elements_out, F(ELEMENTWISE), false},
     [ORR_OP_SWIGLU] = {elements_out, F(ELEMENTWISE), false},
     [ORR_OP_SWIGLU_BACKWARD] = {elements_out, F(ELEMENTWISE), true},
     [ORR_OP_GELU] = {elements_out, F(ELEMENTWISE), false},
@@ -173,7 +173,7 @@ static const call_rule RULES[ORR_OPS] = {
     [ORR_OP_EMBEDDING] = {embedding, F(EMBEDDING_FORWARD), false},
     /* No kernel of tables: zeros over all of a dense gradient, and sums into some of it. */
     [ORR_OP_EMBEDDING_BACKWARD] = {elements_out, F(ELEMENTWISE), true},
-    [ORR_OP_SPLICE] = {elements_out, F(ELEMENTWISE), false},
+    [ORR_OP_MASKED_SCATTER] = {elements_out, F(ELEMENTWISE), false},
     [ORR_OP_EMBEDDING_BAG] = {bags, F(EMBEDDING_FORWARD), false},
     [ORR_OP_EMBEDDING_BAG_BACKWARD] = {bags, F(EMBEDDING_BACKWARD), true},
     [ORR_OP_CROSS_ENTROPY] = {rows_in, F(SOFTMAX), false},
@@ -215,9 +215,9 @@ static const call_rule RULES[ORR_OPS] = {
 
 void orr_work_of_call(const orr_tape *tape, uint32_t call, orr_work *ret)
 {
-    orr_site_room room;
+    orr_op_signature_types room;
     orr_op_work row;
-    const orr_op_site sig = orr_tape_site(tape, call, &room);
+    const orr_op_signature sig = orr_tape_signature(tape, call, &room);
     const call_rule *rule = &RULES[sig.op];
     orr_tape_work(tape, call, &row);
     *ret = (orr_work){.family = rule->family,

@@ -149,7 +149,7 @@ static orr_status copy_calls(writer *w, const orr_module *module)
         for (uint32_t i = 0; i < call->n_out; i++)
             call->out[i] = w->map[call->out[i]];
         use_row_weights(w, call);
-        orr_tape_put(to);
+        orr_tape_commit_call(to);
         if (call->op == ORR_OP_TOP_K && w->body != NULL && w->g->options.record_experts)
             ORR_TRY(note_choice(w, call->out[1]));
     }

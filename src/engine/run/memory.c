@@ -48,13 +48,13 @@ static char *address_of(char *memory, const char *offset)
 }
 
 static void use(const orr_program *p, orr_value root, uint32_t first, uint32_t last,
-                orr_life *lives)
+                orr_live_range *lives)
 {
     if (root == ORR_NONE || !is_own(p, root))
         return;
-    orr_life *life = &lives[root];
+    orr_live_range *life = &lives[root];
     if (life->last < life->first) /* not seen yet; what no call makes is there from the start */
-        *life = (orr_life){.first = p->tape->values[root].made_by == ORR_NONE ? 0 : first,
+        *life = (orr_live_range){.first = p->tape->values[root].made_by == ORR_NONE ? 0 : first,
                            .last = last,
                            .bytes = orr_type_bytes(&p->tape->values[root].type)};
     if (last > life->last)
@@ -63,10 +63,10 @@ static void use(const orr_program *p, orr_value root, uint32_t first, uint32_t l
         life->first = first;
 }
 
-static void find_lives(const orr_program *p, const uint32_t *join, orr_life *lives)
+static void find_lives(const orr_program *p, const uint32_t *join, orr_live_range *lives)
 {
     for (orr_value v = 0; v < p->tape->n_values; v++)
-        lives[v] = (orr_life){.first = 1, .last = 0};
+        lives[v] = (orr_live_range){.first = 1, .last = 0};
     for (uint32_t c = 0; c < p->tape->n_calls; c++) {
         const orr_action *action = &p->actions[c];
         const uint32_t n = (uint32_t)action->n_in + action->n_out;
@@ -81,7 +81,7 @@ static void find_lives(const orr_program *p, const uint32_t *join, orr_life *liv
 }
 
 /* Offsets of the lives that are there, the values of which stand in `rows`. */
-static orr_status pack_lifetimes(orr_program *p, orr_life *lives, uint32_t *rows, int64_t *offsets,
+static orr_status pack_lifetimes(orr_program *p, orr_live_range *lives, uint32_t *rows, int64_t *offsets,
                             orr_error *err)
 {
     uint32_t n = 0;
@@ -90,7 +90,7 @@ static orr_status pack_lifetimes(orr_program *p, orr_life *lives, uint32_t *rows
             rows[n] = v;
             lives[n++] = lives[v];
         }
-    ORR_TRY(orr_lives_lay(lives, n, ALIGNMENT, offsets, &p->memory.planned_bytes, err));
+    ORR_TRY(orr_live_ranges_pack(lives, n, ALIGNMENT, offsets, &p->memory.planned_bytes, err));
     for (uint32_t i = 0; i < n; i++) {
         p->base[rows[i]] = offset_of(offsets[i]);
         p->memory.summed_bytes += aligned(lives[i].bytes);
@@ -116,7 +116,7 @@ orr_status orr_program_lay(orr_program *p, orr_error *err)
 {
     const uint32_t n = p->tape->n_values;
     orr_status status = ORR_OK;
-    orr_life *lives = orr_calloc((size_t)n + 1, sizeof *lives);
+    orr_live_range *lives = orr_calloc((size_t)n + 1, sizeof *lives);
     uint32_t *rows = orr_calloc((size_t)n + 1, sizeof *rows);
     int64_t *offsets = orr_calloc((size_t)n + 1, sizeof *offsets);
     uint32_t *join = orr_calloc((size_t)p->tape->n_calls + 1, sizeof *join);

@@ -134,11 +134,11 @@ static orr_status place_view(orr_program *p, uint32_t index, uint32_t k, const b
 static orr_status find_apart(const orr_program *p, orr_arena *scratch, bool **ret, orr_error *err)
 {
     const orr_tape *tape = p->tape;
-    orr_tape_lives lives;
+    orr_tape_liveness lives;
     bool *apart = orr_arena_array(scratch, bool, tape->n_values);
     if (apart == NULL)
         return orr_fail_memory(err);
-    ORR_TRY(orr_tape_lives_of(tape, false, scratch, &lives, err));
+    ORR_TRY(orr_tape_liveness_of(tape, false, scratch, &lives, err));
     for (uint32_t c = 0; c < tape->n_calls; c++) {
         const orr_tape_call *call = &tape->calls[c];
         if (call->pass == ORR_PASS_FORWARD || call->pass == ORR_PASS_OPTIMIZER ||

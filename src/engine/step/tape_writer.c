@@ -30,7 +30,7 @@ uint32_t orr_step_call(orr_step_writer *w, const orr_tape_call *call, uint8_t la
     if (!orr_step_writes(w))
         return ORR_NONE;
     tape->calls[tape->n_calls] = *call;
-    orr_tape_put(tape);
+    orr_tape_commit_call(tape);
     return tape->n_calls - 1;
 }
 

@@ -27,20 +27,20 @@ static orr_value cast_of(const orr_tape *tape, orr_value gradient)
 /* A fused cross entropy reads logits as they come, and writes their gradient over them
  * (TransformerEngine, parallel_cross_entropy(); Liger, arXiv 2410.10989, section 3.2): casts to
  * fp32 and back are within it. */
-static void fuse_loss(const orr_tape *tape, const orr_tape_call *backward, orr_tape_lives *lives)
+static void fuse_loss(const orr_tape *tape, const orr_tape_call *backward, orr_tape_liveness *lives)
 {
     orr_value logits = backward->in[0], gradient = backward->out[0];
-    const uint32_t now = orr_tape_life_of(lives, gradient)->first;
+    const uint32_t now = orr_tape_live_range_of(lives, gradient)->first;
     const orr_tape_call *cast = made_by(tape, logits, ORR_OP_CAST);
     const orr_value narrow = cast_of(tape, gradient);
-    if (cast != NULL && narrow != ORR_NONE && orr_tape_life_of(lives, logits)->last == now) {
-        orr_tape_life_of(lives, logits)->bytes = 0;
-        orr_tape_life_of(lives, gradient)->bytes = 0;
+    if (cast != NULL && narrow != ORR_NONE && orr_tape_live_range_of(lives, logits)->last == now) {
+        orr_tape_live_range_of(lives, logits)->bytes = 0;
+        orr_tape_live_range_of(lives, gradient)->bytes = 0;
         logits = cast->in[0];
         gradient = narrow;
-        orr_tape_life_of(lives, logits)->last = now;
+        orr_tape_live_range_of(lives, logits)->last = now;
     }
-    orr_life *over = orr_tape_life_of(lives, logits), *made = orr_tape_life_of(lives, gradient);
+    orr_live_range *over = orr_tape_live_range_of(lives, logits), *made = orr_tape_live_range_of(lives, gradient);
     if (over->last != now || over->bytes != made->bytes)
         return;
     over->last = made->last;
@@ -49,13 +49,13 @@ static void fuse_loss(const orr_tape *tape, const orr_tape_call *backward, orr_t
 
 /* Not fused, its backward pass is two kernels, and what the first gives is as large as the logits
  * (PyTorch: nll_loss_backward, then _log_softmax_backward_data). */
-static orr_life between_kernels(const orr_tape_call *backward, orr_tape_lives *lives)
+static orr_live_range between_kernels(const orr_tape_call *backward, orr_tape_liveness *lives)
 {
-    const orr_life *gradient = orr_tape_life_of(lives, backward->out[0]);
-    return (orr_life){gradient->first, gradient->first, gradient->bytes};
+    const orr_live_range *gradient = orr_tape_live_range_of(lives, backward->out[0]);
+    return (orr_live_range){gradient->first, gradient->first, gradient->bytes};
 }
 
-static uint32_t treat_losses(const orr_tape *tape, bool fused, orr_tape_lives *lives, orr_life *ret)
+static uint32_t treat_losses(const orr_tape *tape, bool fused, orr_tape_liveness *lives, orr_live_range *ret)
 {
     uint32_t n = 0;
     for (uint32_t c = 0; c < tape->n_calls; c++) {
@@ -72,7 +72,7 @@ static uint32_t treat_losses(const orr_tape *tape, bool fused, orr_tape_lives *l
 /* Ring attention adds up the outputs of its blocks, and its backward pass reads the sum and one
  * logsumexp: those of the blocks are gone once added (Liu et al., arXiv 2310.01889, section 3.1;
  * TransformerEngine, AttnFuncWithCPAndKVP2P). */
-static void merge_blocks(const orr_tape *tape, orr_tape_lives *lives)
+static void merge_blocks(const orr_tape *tape, orr_tape_liveness *lives)
 {
     bool first = true;
     for (uint32_t c = 0; c < tape->n_calls; c++) {
@@ -84,16 +84,16 @@ static void merge_blocks(const orr_tape *tape, orr_tape_lives *lives)
             const orr_tape_call *block = made_by(tape, sum->in[i], ORR_OP_ATTENTION);
             if (block == NULL)
                 continue;
-            const uint32_t added = orr_tape_life_of(lives, sum->out[0])->first;
-            orr_tape_life_of(lives, block->out[0])->last = added;
+            const uint32_t added = orr_tape_live_range_of(lives, sum->out[0])->first;
+            orr_tape_live_range_of(lives, block->out[0])->last = added;
             if (!first)
-                orr_tape_life_of(lives, block->out[1])->last = added;
+                orr_tape_live_range_of(lives, block->out[1])->last = added;
             first = false;
         }
     }
 }
 
-uint32_t orr_memory_kernels(const orr_tape *tape, bool fused, orr_tape_lives *lives, orr_life *ret)
+uint32_t orr_memory_kernels(const orr_tape *tape, bool fused, orr_tape_liveness *lives, orr_live_range *ret)
 {
     merge_blocks(tape, lives);
     return treat_losses(tape, fused, lives, ret);

@@ -40,7 +40,7 @@ orr_status orr_module_memory_as(const orr_module *module, bool fused, orr_module
 
 /* Changes lives on the tape to what kernels really hold: of losses, and of attention in a ring.
  * `fused`: as above. What is held besides goes to `ret`, room for n_calls; how many these are. */
-uint32_t orr_memory_kernels(const orr_tape *tape, bool fused, orr_tape_lives *lives, orr_life *ret);
+uint32_t orr_memory_kernels(const orr_tape *tape, bool fused, orr_tape_liveness *lives, orr_live_range *ret);
 
 /* Bytes of what lasts from step to step, of one module on one rank. */
 typedef struct orr_state_bytes {

@@ -60,7 +60,7 @@ typedef enum gradient_placement { APART, OWNED, PLAIN, MANNERS } gradient_placem
 
 /* Are these bytes a micro-batch's here, and not of states that last, of the cache, or of
  * another module? What a layer is given beside its stream is shared by all layers. */
-static bool passes(const orr_module *module, const orr_tape_life *l, gradient_placement how)
+static bool passes(const orr_module *module, const orr_tape_live_range *l, gradient_placement how)
 {
     switch (module->tape->values[l->value].role) {
     case ORR_VALUE_INPUT:
@@ -78,22 +78,22 @@ static bool passes(const orr_module *module, const orr_tape_life *l, gradient_pl
 }
 
 /* A row is alive on both sides of the border between two parts. */
-static bool crosses(const orr_tape_life *l, uint32_t border)
+static bool crosses(const orr_tape_live_range *l, uint32_t border)
 {
     return l->life.first < border && l->life.last >= border;
 }
 
-static void outlast(orr_life *life, uint32_t part_end)
+static void outlast(orr_live_range *life, uint32_t part_end)
 {
     if (part_end > 0 && life->last < part_end - 1)
         life->last = part_end - 1;
 }
 
 /* What goes out exists to the end of its part; then it is the next module's, whose input it is. */
-static void hand_over(const orr_module *module, orr_tape_lives *lives)
+static void hand_over(const orr_module *module, orr_tape_liveness *lives)
 {
-    orr_life *out = orr_tape_life_of(lives, module->out),
-             *grad_in = orr_tape_life_of(lives, module->grad_in);
+    orr_live_range *out = orr_tape_live_range_of(lives, module->out),
+             *grad_in = orr_tape_live_range_of(lives, module->grad_in);
     if (out != NULL) {
         outlast(out, lives->forward_end);
         if (lives->forward_end > 0 && out->last >= lives->forward_end)
@@ -105,13 +105,13 @@ static void hand_over(const orr_module *module, orr_tape_lives *lives)
 
 /* Lives of what a micro-batch makes and is given. What weights alone make and keep is no
  * micro-batch's. */
-static uint32_t gather_lives(const orr_module *module, orr_tape_lives *lives, gradient_placement how,
-                             bool fused, orr_life *ret)
+static uint32_t gather_lives(const orr_module *module, orr_tape_liveness *lives, gradient_placement how,
+                             bool fused, orr_live_range *ret)
 {
     hand_over(module, lives);
     uint32_t n = orr_memory_kernels(module->tape, fused, lives, ret);
     for (uint32_t i = 0; i < lives->n; i++) {
-        orr_tape_life *l = &lives->lives[i];
+        orr_tape_live_range *l = &lives->lives[i];
         if (!passes(module, l, how) || (l->derived && crosses(l, lives->forward_end)))
             continue;
         if (module->tape->values[l->value].role == ORR_VALUE_PARAMETER_GRADIENT)
@@ -126,7 +126,7 @@ static int64_t above(int64_t peak, int64_t kept)
     return peak > kept ? peak - kept : 0;
 }
 
-static int64_t crossing_bytes(const orr_life *lives, uint32_t n, uint32_t border)
+static int64_t crossing_bytes(const orr_live_range *lives, uint32_t n, uint32_t border)
 {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -135,14 +135,14 @@ static int64_t crossing_bytes(const orr_life *lives, uint32_t n, uint32_t border
     return bytes;
 }
 
-static orr_status peaks_of(const orr_module *module, orr_tape_lives *all, gradient_placement how, bool fused,
-                           orr_life *lives, orr_module_memory *m, orr_error *err)
+static orr_status peaks_of(const orr_module *module, orr_tape_liveness *all, gradient_placement how, bool fused,
+                           orr_live_range *lives, orr_module_memory *m, orr_error *err)
 {
     const uint32_t n = gather_lives(module, all, how, fused, lives);
     int64_t forward, backward, weight;
-    ORR_TRY(orr_lives_peak(lives, n, 0, all->forward_end, &forward, NULL, err));
-    ORR_TRY(orr_lives_peak(lives, n, all->forward_end, all->input_end, &backward, NULL, err));
-    ORR_TRY(orr_lives_peak(lives, n, all->input_end, all->n_steps, &weight, NULL, err));
+    ORR_TRY(orr_live_ranges_peak(lives, n, 0, all->forward_end, &forward, NULL, err));
+    ORR_TRY(orr_live_ranges_peak(lives, n, all->forward_end, all->input_end, &backward, NULL, err));
+    ORR_TRY(orr_live_ranges_peak(lives, n, all->input_end, all->n_steps, &weight, NULL, err));
     m->kept_bytes = crossing_bytes(lives, n, all->forward_end);
     m->forward_peak_bytes = above(forward, m->kept_bytes);
     if (how == APART) {
@@ -156,7 +156,7 @@ static orr_status peaks_of(const orr_module *module, orr_tape_lives *all, gradie
     return ORR_OK;
 }
 
-static int64_t derived_bytes(const orr_tape_lives *lives)
+static int64_t derived_bytes(const orr_tape_liveness *lives)
 {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < lives->n; i++)
@@ -192,7 +192,7 @@ orr_status orr_module_memory_as(const orr_module *module, bool fused, orr_module
     orr_module_memory m = {0};
     orr_status status = ORR_OK;
     orr_arena *arena = orr_arena_new(0, 0);
-    orr_life *lives = orr_malloc(((size_t)tape->n_values + tape->n_calls) * sizeof *lives + 1);
+    orr_live_range *lives = orr_malloc(((size_t)tape->n_values + tape->n_calls) * sizeof *lives + 1);
     if (arena == NULL || lives == NULL) {
         status = orr_fail_memory(err);
         goto out;
@@ -201,8 +201,8 @@ orr_status orr_module_memory_as(const orr_module *module, bool fused, orr_module
         if (tape->values[v].role == ORR_VALUE_PARAMETER && tape->values[v].view_of == ORR_NONE)
             count_parameter(&tape->values[v], &m);
     for (gradient_placement how = APART; how < MANNERS; how++) {
-        orr_tape_lives all;
-        ORR_TRY_OUT(status, orr_tape_lives_of(tape, how == APART, arena, &all, err));
+        orr_tape_liveness all;
+        ORR_TRY_OUT(status, orr_tape_liveness_of(tape, how == APART, arena, &all, err));
         m.derived_bytes = derived_bytes(&all);
         ORR_TRY_OUT(status, peaks_of(module, &all, how, fused, lives, &m, err));
     }

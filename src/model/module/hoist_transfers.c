@@ -86,7 +86,7 @@ static orr_status quantise_first(orr_tape *tape, uint32_t gather, uint32_t quant
     then.in[0] = between;
     then.out[0] = whole;
     orr_type types[ORR_CALL_OUT];
-    const orr_op_site site = {
+    const orr_op_signature site = {
         .op = first.op, .args = &first.args, .n_in = 1, .in = &tape->values[first.in[0]].type};
     ORR_TRY(orr_op_of((orr_op)first.op)->shape(&site, types, err));
     for (uint32_t i = 0; i < first.n_out; i++)

@@ -59,7 +59,7 @@ static orr_status insert_recomputation(orr_tape *tape, orr_arena *arena, orr_err
                 made->view_of = again[made->view_of];
         }
     }
-    orr_tape_mark_kept(tape);
+    orr_tape_mark_saved(tape);
     return ORR_OK;
 }
 
@@ -68,7 +68,7 @@ static bool is_merged(const orr_tape *tape, orr_value value)
 {
     for (uint32_t c = 0; c < tape->n_calls; c++) {
         const orr_tape_call *call = &tape->calls[c];
-        if (call->op == ORR_OP_MERGE && (call->in[0] == value || call->in[2] == value))
+        if (call->op == ORR_OP_ATTENTION_MERGE && (call->in[0] == value || call->in[2] == value))
             return true;
     }
     return false;
@@ -88,7 +88,7 @@ static bool drops(void *ctx, const orr_tape *tape, orr_value value)
     const bool slices = call->args.axis == ORR_AXIS_TP || call->args.axis == ORR_AXIS_CP;
     if (call->op == ORR_OP_ALL_GATHER || call->op == ORR_OP_SEND)
         return slices;
-    const bool core = call->op == ORR_OP_ATTENTION || call->op == ORR_OP_MERGE;
+    const bool core = call->op == ORR_OP_ATTENTION || call->op == ORR_OP_ATTENTION_MERGE;
     return plan->recompute == ORR_RECOMPUTE_SELECTIVE && core &&
            (value != call->out[0] || is_merged(tape, value));
 }
@@ -104,7 +104,7 @@ static orr_status close_rings(orr_tape *tape, orr_error *err)
     for (orr_value v = 0; v < tape->n_values; v++)
         whole[v] = v;
     for (uint32_t c = tape->n_calls; c-- > 0;) /* the whole before what it is of */
-        for (uint32_t i = 0; i < 4 && tape->calls[c].op == ORR_OP_MERGE; i++)
+        for (uint32_t i = 0; i < 4 && tape->calls[c].op == ORR_OP_ATTENTION_MERGE; i++)
             whole[tape->calls[c].in[i]] = whole[tape->calls[c].out[i % 2]];
     for (uint32_t c = 0; c < tape->n_calls; c++) {
         orr_tape_call *call = &tape->calls[c];
@@ -146,7 +146,7 @@ static orr_status differentiate(orr_tape *tape, const orr_draft *draft, const or
     module->grad_in = draft->in == ORR_NONE ? ORR_NONE : grads[0];
     if (draft->job->how.ring != 0)
         ORR_TRY(close_rings(tape, err));
-    const orr_tape_keep keep = {drops, (void *)draft->job->plan};
+    const orr_recompute_policy keep = {drops, (void *)draft->job->plan};
     ORR_TRY(orr_tape_recompute(tape, &keep, err));
     if (module->recomputed)
         ORR_TRY(insert_recomputation(tape, arena, err));

@@ -77,7 +77,7 @@ static void fill(const filler *f, orr_tape_call *call)
     orr_op_args *args = &call->args;
     switch (call->op) {
     case ORR_OP_ROTARY:
-    case ORR_OP_TUNE: {
+    case ORR_OP_ATTENTION_TEMPERATURE: {
         const orr_type *x = type_of(f, call->in[0]);
         args->offset += slice_of(f, call) * x->dim[x->rank - 3];
         break;

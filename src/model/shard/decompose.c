@@ -25,7 +25,7 @@ static uint32_t pieces_of(const orr_shard_pass *pass, const orr_shard_site *site
 static orr_status merge(orr_shard_pass *pass, orr_value *both, orr_error *err)
 {
     orr_value made[ORR_CALL_OUT];
-    ORR_TRY(orr_tape_call_op(pass->rank, ORR_OP_MERGE, NULL, both, 4, ORR_RING, made, err));
+    ORR_TRY(orr_tape_call_op(pass->rank, ORR_OP_ATTENTION_MERGE, NULL, both, 4, ORR_RING, made, err));
     both[0] = made[0];
     both[1] = made[1];
     return ORR_OK;

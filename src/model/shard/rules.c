@@ -220,7 +220,7 @@ orr_status orr_shard_rule(orr_shard_site *site, orr_error *err)
     case ORR_OP_FAMILY_ATTENTION:
         if (op == ORR_OP_ATTENTION)
             return attention(site, err);
-        return op == ORR_OP_TUNE ? positioned(site) : along_last(site, err);
+        return op == ORR_OP_ATTENTION_TEMPERATURE ? positioned(site) : along_last(site, err);
     case ORR_OP_FAMILY_NORM:
         return op == ORR_OP_BATCH_NORM ? orr_shard_other_rule(site, err) : along_last(site, err);
     case ORR_OP_FAMILY_ROTARY:
@@ -231,7 +231,7 @@ orr_status orr_shard_rule(orr_shard_site *site, orr_error *err)
     case ORR_OP_FAMILY_COPY:
         return elementwise(site, err);
     case ORR_OP_FAMILY_EMBEDDING:
-        return op == ORR_OP_SPLICE ? all_whole(site) : embedding(site, err);
+        return op == ORR_OP_MASKED_SCATTER ? all_whole(site) : embedding(site, err);
     case ORR_OP_FAMILY_LOSS:
         return cross_entropy(site, err);
     case ORR_OP_FAMILY_LAYOUT:

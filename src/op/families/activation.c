@@ -36,7 +36,7 @@ static double backward_flops(orr_op op)
     }
 }
 
-static void activation_work(const orr_op_site *sig, orr_op_work *ret)
+static void activation_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const double elements = (double)orr_type_elements(&sig->in[0]);
     orr_op_work_stream(sig, forward_flops((orr_op)sig->op) * elements, ret);
@@ -77,7 +77,7 @@ static bool is_unary(uint8_t op)
     return op == ORR_OP_GELU || op == ORR_OP_RELU || op == ORR_OP_SILU || op == ORR_OP_SIGMOID;
 }
 
-static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     if (!is_unary(sig->args->op))
         return orr_op_shape_error(sig, err, "`op` names no activation of one input");
@@ -86,7 +86,7 @@ static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_
     return ORR_OK;
 }
 
-static void backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const double elements = (double)orr_type_elements(&sig->in[0]);
     orr_op_work_stream(sig, backward_flops((orr_op)sig->args->op) * elements, ret);

@@ -74,7 +74,7 @@ double orr_attention_pairs(const orr_op_args *args, int64_t queries, int64_t key
     return pairs;
 }
 
-orr_status orr_attention_check(const orr_op_site *sig, const orr_type *q, const orr_type *k,
+orr_status orr_attention_check(const orr_op_signature *sig, const orr_type *q, const orr_type *k,
                                const orr_type *v, orr_error *err)
 {
     if (q->rank != 4 || k->rank != 4 || v->rank != 4)
@@ -95,7 +95,7 @@ orr_status orr_attention_check(const orr_op_site *sig, const orr_type *q, const 
     return ORR_OK;
 }
 
-static orr_status attention_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status attention_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *q = &sig->in[0], *k = &sig->in[1], *v = &sig->in[2];
     ORR_TRY(orr_attention_check(sig, q, k, v, err));
@@ -112,7 +112,7 @@ static orr_status attention_shape(const orr_op_site *sig, orr_type *ret_out, orr
 
 /* Without flash: scores are written by the product and read by the softmax; what the softmax, or
  * dropout after it, writes is read by the next. */
-static void add_unfused_traffic(const orr_op_site *sig, orr_op_work *ret)
+static void add_unfused_traffic(const orr_op_signature *sig, orr_op_work *ret)
 {
     const double scores = (double)orr_type_bytes(&sig->out[1]);
     const bool drops = sig->n_out > 2;
@@ -120,7 +120,7 @@ static void add_unfused_traffic(const orr_op_site *sig, orr_op_work *ret)
     ret->write_bytes += scores;
 }
 
-static void attention_work(const orr_op_site *sig, orr_op_work *ret)
+static void attention_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const orr_attention_dims d = orr_attention_dims_of(&sig->in[0], &sig->in[1], &sig->in[2]);
     const bool flash = sig->args->flash;
@@ -168,7 +168,7 @@ const orr_op_row orr_row_ATTENTION = {
     .gradient = attention_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *q = &sig->in[1], *k = &sig->in[2], *v = &sig->in[3];
     const bool flash = sig->args->flash, drops = !flash && sig->args->value > 0;
@@ -183,7 +183,7 @@ static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_
 
 /* dp = dy v', dv = p' dy, dq = ds k, dk = ds' q, and with flash q k' again. Without, dp is written
  * by the product, read and written as ds by the softmax's backward, and read by two products. */
-static void backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const bool flash = sig->args->flash;
     const orr_attention_dims d = orr_attention_dims_of(&sig->in[1], &sig->in[2], &sig->in[3]);

@@ -8,7 +8,7 @@ typedef struct orr_attention_dims {
     int64_t batch, queries, keys, heads, groups, width, value_width;
 } orr_attention_dims;
 orr_attention_dims orr_attention_dims_of(const orr_type *q, const orr_type *k, const orr_type *v);
-orr_status orr_attention_check(const orr_op_site *sig, const orr_type *q, const orr_type *k,
+orr_status orr_attention_check(const orr_op_signature *sig, const orr_type *q, const orr_type *k,
                                const orr_type *v, orr_error *err) ORR_MUST_CHECK;
 
 /* Pairs of a query and a key that the mask lets through; exact up to 2^53. */

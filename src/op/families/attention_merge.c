@@ -9,7 +9,7 @@ static bool is_statistic_of(const orr_type *l, const orr_type *y)
            l->dim[2] == y->dim[1];
 }
 
-static orr_status merge_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status merge_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *y = &sig->in[0], *l = &sig->in[1];
     if (y->rank != 4)
@@ -23,7 +23,7 @@ static orr_status merge_shape(const orr_op_site *sig, orr_type *ret_out, orr_err
     return ORR_OK;
 }
 
-static void merge_work(const orr_op_site *sig, orr_op_work *ret)
+static void merge_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 5 * (double)orr_type_elements(&sig->in[0]), ret);
     ret->dtype = sig->in[0].dtype;
@@ -36,7 +36,7 @@ static orr_status merge_gradient(orr_gradient *g, orr_error *err)
     return ORR_OK;
 }
 
-const orr_op_row orr_row_MERGE = {
+const orr_op_row orr_row_ATTENTION_MERGE = {
     ORR_ROW(ATTENTION_MERGE, "attention_merge", ATTENTION),
     .min_in = 4,
     .max_in = 4,

@@ -11,7 +11,7 @@
  *
  * FLOPs: a product an element; the factors are made from positions, not read. */
 
-static orr_status tune_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status tune_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(orr_op_check_rank(sig, 0, 3, err));
     if (sig->args->window < 1)
@@ -19,17 +19,17 @@ static orr_status tune_shape(const orr_op_site *sig, orr_type *ret_out, orr_erro
     return orr_op_shape_same(sig, ret_out, err);
 }
 
-static void tune_work(const orr_op_site *sig, orr_op_work *ret)
+static void tune_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, (double)orr_type_elements(&sig->in[0]), ret);
 }
 
 static orr_status tune_gradient(orr_gradient *g, orr_error *err)
 {
-    return orr_gradient_call(g, ORR_OP_TUNE, g->args, &g->grad_out[0], 1, &g->ret_in[0], err);
+    return orr_gradient_call(g, ORR_OP_ATTENTION_TEMPERATURE, g->args, &g->grad_out[0], 1, &g->ret_in[0], err);
 }
 
-const orr_op_row orr_row_TUNE = {
+const orr_op_row orr_row_ATTENTION_TEMPERATURE = {
     ORR_ROW(ATTENTION_TEMPERATURE, "attention_temperature", ATTENTION),
     .min_in = 1,
     .max_in = 1,

@@ -8,7 +8,7 @@
  * FLOPs an element as of layer norm: 7 forward, 11 backward. Both read x twice: once for the
  * statistics. */
 
-static orr_status check_channels(const orr_op_site *sig, uint32_t first, const orr_type *x,
+static orr_status check_channels(const orr_op_signature *sig, uint32_t first, const orr_type *x,
                                  orr_error *err)
 {
     if (x->rank < 2)
@@ -20,7 +20,7 @@ static orr_status check_channels(const orr_op_site *sig, uint32_t first, const o
     return ORR_OK;
 }
 
-static orr_status norm_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status norm_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(check_channels(sig, 1, &sig->in[0], err));
     ret_out[0] = sig->in[0];
@@ -28,7 +28,7 @@ static orr_status norm_shape(const orr_op_site *sig, orr_type *ret_out, orr_erro
     return ORR_OK;
 }
 
-static void norm_work(const orr_op_site *sig, orr_op_work *ret)
+static void norm_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 7 * (double)orr_type_elements(&sig->in[0]), ret);
     ret->read_bytes += (double)orr_type_bytes(&sig->in[0]);
@@ -75,7 +75,7 @@ const orr_op_row orr_row_BATCH_NORM = {
     .gradient = norm_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     if (!orr_type_same_dims(&sig->in[0], &sig->in[1]))
         return orr_op_shape_error(sig, err, "the dims of dy and x differ");
@@ -85,7 +85,7 @@ static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_
     return ORR_OK;
 }
 
-static void backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 11 * (double)orr_type_elements(&sig->in[1]), ret);
     ret->read_bytes += (double)(orr_type_bytes(&sig->in[0]) + orr_type_bytes(&sig->in[1]));

@@ -13,21 +13,21 @@
  * Gradients pass through rounding as if it were not there.
  * FLOPs an element: CAST none; QUANTIZE 2, largest and product; DEQUANTIZE 1. */
 
-static orr_status check_dtype(const orr_op_site *sig, orr_error *err)
+static orr_status check_dtype(const orr_op_signature *sig, orr_error *err)
 {
     if (sig->args->dtype >= ORR_DTYPES)
         return orr_op_shape_error(sig, err, "%u is no dtype", sig->args->dtype);
     return ORR_OK;
 }
 
-static orr_status cast_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status cast_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(check_dtype(sig, err));
     ret_out[0] = orr_type_with(&sig->in[0], (orr_dtype)sig->args->dtype);
     return ORR_OK;
 }
 
-static void cast_work(const orr_op_site *sig, orr_op_work *ret)
+static void cast_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 0, ret);
 }
@@ -38,7 +38,7 @@ static orr_status cast_gradient(orr_gradient *g, orr_error *err)
     const orr_op_args args = {.dtype = dtype};
     /* The gradient of what was cast to 8 bits has stayed wide. */
     if (orr_gradient_type(g, g->grad_out[0])->dtype == dtype || orr_dtype_bytes(dtype) <= 1)
-        return orr_gradient_pass(g, err);
+        return orr_gradient_identity(g, err);
     return orr_gradient_call(g, ORR_OP_CAST, &args, &g->grad_out[0], 1, &g->ret_in[0], err);
 }
 
@@ -56,7 +56,7 @@ const orr_op_row orr_row_CAST = {
     .gradient = cast_gradient,
 };
 
-static orr_status quantize_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status quantize_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const uint32_t block = sig->args->size;
     ORR_TRY(check_dtype(sig, err));
@@ -73,7 +73,7 @@ static orr_status quantize_shape(const orr_op_site *sig, orr_type *ret_out, orr_
     return ORR_OK;
 }
 
-static void quantize_work(const orr_op_site *sig, orr_op_work *ret)
+static void quantize_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 2 * (double)orr_type_elements(&sig->in[0]), ret);
 }
@@ -89,10 +89,10 @@ const orr_op_row orr_row_QUANTIZE = {
     .chakra = "COMP_NODE",
     .shape = quantize_shape,
     .work = quantize_work,
-    .gradient = orr_gradient_pass,
+    .gradient = orr_gradient_identity,
 };
 
-static void dequantize_work(const orr_op_site *sig, orr_op_work *ret)
+static void dequantize_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, (double)orr_type_elements(&sig->in[0]), ret);
 }
@@ -108,5 +108,5 @@ const orr_op_row orr_row_DEQUANTIZE = {
     .chakra = "COMP_NODE",
     .shape = cast_shape,
     .work = dequantize_work,
-    .gradient = orr_gradient_pass,
+    .gradient = orr_gradient_identity,
 };

@@ -23,20 +23,20 @@
  * ALL_GATHER and REDUCE_SCATTER are each other's, SHARD has the ALL_GATHER, ALL_TO_ALL itself with
  * the dims exchanged, SEND and RECV each other. */
 
-static orr_status check_members(const orr_op_site *sig, orr_error *err)
+static orr_status check_members(const orr_op_signature *sig, orr_error *err)
 {
     if (sig->args->members < 1)
         return orr_op_shape_error(sig, err, "a group of no members");
     return ORR_OK;
 }
 
-static orr_status same_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status same_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(check_members(sig, err));
     return orr_op_shape_same(sig, ret_out, err);
 }
 
-static orr_status grow(const orr_op_site *sig, int32_t dim, orr_type *type, orr_error *err)
+static orr_status grow(const orr_op_signature *sig, int32_t dim, orr_type *type, orr_error *err)
 {
     ORR_TRY(orr_op_check_dim(sig, dim, err));
     if (__builtin_mul_overflow(type->dim[dim], sig->args->members, &type->dim[dim]))
@@ -44,7 +44,7 @@ static orr_status grow(const orr_op_site *sig, int32_t dim, orr_type *type, orr_
     return ORR_OK;
 }
 
-static orr_status cut(const orr_op_site *sig, int32_t dim, orr_type *type, orr_error *err)
+static orr_status cut(const orr_op_signature *sig, int32_t dim, orr_type *type, orr_error *err)
 {
     ORR_TRY(orr_op_check_dim(sig, dim, err));
     if (type->dim[dim] % sig->args->members != 0)
@@ -54,7 +54,7 @@ static orr_status cut(const orr_op_site *sig, int32_t dim, orr_type *type, orr_e
     return ORR_OK;
 }
 
-static orr_status gather_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status gather_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     orr_type y = sig->in[0];
     ORR_TRY(check_members(sig, err));
@@ -63,7 +63,7 @@ static orr_status gather_shape(const orr_op_site *sig, orr_type *ret_out, orr_er
     return ORR_OK;
 }
 
-static orr_status scatter_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status scatter_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     orr_type y = sig->in[0];
     ORR_TRY(check_members(sig, err));
@@ -72,7 +72,7 @@ static orr_status scatter_shape(const orr_op_site *sig, orr_type *ret_out, orr_e
     return ORR_OK;
 }
 
-static orr_status exchange_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status exchange_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     orr_type y = sig->in[0];
     ORR_TRY(check_members(sig, err));
@@ -82,20 +82,20 @@ static orr_status exchange_shape(const orr_op_site *sig, orr_type *ret_out, orr_
     return ORR_OK;
 }
 
-static orr_status no_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status no_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     (void)ret_out;
     return check_members(sig, err);
 }
 
 /* Of this rank's memory; what the network does is for who knows it. */
-static void move_work(const orr_op_site *sig, orr_op_work *ret)
+static void move_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 0, ret);
 }
 
 /* Only the part is read. */
-static void shard_work(const orr_op_site *sig, orr_op_work *ret)
+static void shard_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 0, ret);
     ret->read_bytes = ret->write_bytes;
@@ -136,7 +136,7 @@ const orr_op_row orr_row_ALL_REDUCE = {
     .chakra = "COMM_COLL_NODE ALL_REDUCE",
     .shape = same_shape,
     .work = move_work,
-    .gradient = orr_gradient_pass,
+    .gradient = orr_gradient_identity,
 };
 
 const orr_op_row orr_row_ALL_GATHER = {

@@ -3,7 +3,7 @@
 
 /* CONCAT, SPLIT and SLICE: the head of layout.c says what they are. */
 
-static orr_status concat_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status concat_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const int32_t along = sig->args->dim;
     ORR_TRY(orr_op_check_dim(sig, along, err));
@@ -21,7 +21,7 @@ static orr_status concat_shape(const orr_op_site *sig, orr_type *ret_out, orr_er
     return ORR_OK;
 }
 
-static void concat_work(const orr_op_site *sig, orr_op_work *ret)
+static void concat_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 0, ret);
 }
@@ -53,7 +53,7 @@ const orr_op_row orr_row_CONCAT = {
     .gradient = concat_gradient,
 };
 
-static orr_status split_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status split_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *parts = sig->args->shape;
     ORR_TRY(orr_op_check_dim(sig, sig->args->dim, err));
@@ -109,7 +109,7 @@ const orr_op_row orr_row_SPLIT = {
     .gradient = split_gradient,
 };
 
-static orr_status slice_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status slice_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_op_args *args = sig->args;
     ORR_TRY(orr_op_check_dim(sig, args->dim, err));

@@ -32,7 +32,7 @@ static orr_type image_of(const orr_type *like, int64_t samples, int64_t channels
     return orr_type_of((orr_dtype)like->dtype, 4, (int64_t[]){samples, channels, high, wide});
 }
 
-static orr_status check_images(const orr_op_site *sig, orr_error *err)
+static orr_status check_images(const orr_op_signature *sig, orr_error *err)
 {
     for (uint32_t k = 0; k < sig->n_in; k++)
         if (sig->in[k].rank != 4)
@@ -49,7 +49,7 @@ static bool agrees(const orr_op_args *args, const orr_type *x, const orr_type *w
            y->dim[3] == places(args, x->dim[3], w->dim[3]);
 }
 
-static orr_status convolution_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status convolution_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *x = &sig->in[0], *w = &sig->in[1];
     ORR_TRY(check_images(sig, err));
@@ -64,13 +64,13 @@ static orr_status convolution_shape(const orr_op_site *sig, orr_type *ret_out, o
 }
 
 /* Of all three products of a convolution: 2 N K P Q C R S, from the types of y and w. */
-static void product_work(const orr_op_site *sig, const orr_type *y, const orr_type *w,
+static void product_work(const orr_op_signature *sig, const orr_type *y, const orr_type *w,
                          orr_op_work *ret)
 {
     orr_op_work_stream(sig, 2 * orr_elements(y) * (double)orr_type_span(w, 1, 4), ret);
 }
 
-static void convolution_work(const orr_op_site *sig, orr_op_work *ret)
+static void convolution_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     product_work(sig, &sig->out[0], &sig->in[1], ret);
 }
@@ -116,7 +116,7 @@ const orr_op_row orr_row_CONVOLUTION = {
     .gradient = convolution_gradient,
 };
 
-static orr_status input_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status input_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *grad = &sig->in[0], *w = &sig->in[1];
     ORR_TRY(check_images(sig, err));
@@ -129,7 +129,7 @@ static orr_status input_shape(const orr_op_site *sig, orr_type *ret_out, orr_err
     return ORR_OK;
 }
 
-static void input_work(const orr_op_site *sig, orr_op_work *ret)
+static void input_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     product_work(sig, &sig->in[0], &sig->in[1], ret);
 }
@@ -148,7 +148,7 @@ const orr_op_row orr_row_CONVOLUTION_INPUT = {
     .work = input_work,
 };
 
-static orr_status weight_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status weight_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *x = &sig->in[0], *grad = &sig->in[1];
     ORR_TRY(check_images(sig, err));
@@ -160,7 +160,7 @@ static orr_status weight_shape(const orr_op_site *sig, orr_type *ret_out, orr_er
     return ORR_OK;
 }
 
-static void weight_work(const orr_op_site *sig, orr_op_work *ret)
+static void weight_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     product_work(sig, &sig->in[1], &sig->out[0], ret);
 }
@@ -196,7 +196,7 @@ static bool pooled(const orr_op_args *args, const orr_type *x, orr_type *ret)
     return true;
 }
 
-static orr_status pool_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status pool_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(check_images(sig, err));
     if (!pooled(sig->args, &sig->in[0], &ret_out[0]))
@@ -210,7 +210,7 @@ static double window_elements(const orr_op_args *args, const orr_type *x)
     return args->size > 0 ? (double)args->size * args->size : (double)orr_type_span(x, 2, 4);
 }
 
-static void pool_work(const orr_op_site *sig, orr_op_work *ret)
+static void pool_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const double window = window_elements(sig->args, &sig->in[0]);
     orr_op_work_stream(sig, window * orr_elements(&sig->out[0]), ret);
@@ -241,7 +241,7 @@ const orr_op_row orr_row_POOL = {
     .gradient = pool_gradient,
 };
 
-static orr_status pool_backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status pool_backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *grad = &sig->in[0];
     ORR_TRY(check_images(sig, err));
@@ -258,7 +258,7 @@ static orr_status pool_backward_shape(const orr_op_site *sig, orr_type *ret_out,
     return ORR_OK;
 }
 
-static void pool_backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void pool_backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const double window = window_elements(sig->args, &sig->out[0]);
     orr_op_work_stream(sig, window * orr_elements(&sig->in[0]), ret);

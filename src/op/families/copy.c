@@ -4,7 +4,7 @@
 /* The same elsewhere: x (...), y (...). Also between memories: who runs the tape knows where they
  * lie. */
 
-static void copy_work(const orr_op_site *sig, orr_op_work *ret)
+static void copy_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 0, ret);
 }

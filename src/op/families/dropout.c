@@ -7,7 +7,7 @@
  *
  * FLOPs: two products an element; those of drawing numbers are not counted. */
 
-static orr_status dropout_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status dropout_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     if (!(sig->args->value >= 0 && sig->args->value < 1))
         return orr_op_shape_error(sig, err, "%g is no probability of dropping", sig->args->value);
@@ -17,7 +17,7 @@ static orr_status dropout_shape(const orr_op_site *sig, orr_type *ret_out, orr_e
     return ORR_OK;
 }
 
-static void dropout_work(const orr_op_site *sig, orr_op_work *ret)
+static void dropout_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 2 * (double)orr_type_elements(&sig->in[0]), ret);
     ret->dtype = sig->in[0].dtype;

@@ -12,7 +12,7 @@
  *
  * FLOPs: one an element of what is computed on. */
 
-static orr_status add_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status add_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(orr_op_check_same(sig, 1, err));
     ret_out[0] = orr_type_with(
@@ -20,7 +20,7 @@ static orr_status add_shape(const orr_op_site *sig, orr_type *ret_out, orr_error
     return ORR_OK;
 }
 
-static void each_work(const orr_op_site *sig, orr_op_work *ret)
+static void each_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, (double)orr_type_elements(&sig->in[0]), ret);
 }
@@ -46,7 +46,7 @@ const orr_op_row orr_row_ADD = {
     .gradient = add_gradient,
 };
 
-static orr_status mul_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status mul_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *a = &sig->in[0], *b = &sig->in[1];
     bool fits = a->rank == b->rank;
@@ -114,7 +114,7 @@ const orr_op_row orr_row_SCALE = {
     .gradient = scale_gradient,
 };
 
-static orr_status bias_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status bias_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *x = &sig->in[0], *bias = &sig->in[1];
     bool fits = bias->rank <= x->rank;
@@ -151,7 +151,7 @@ static uint32_t summed_dims(const orr_op_args *args)
     return args->count > 0 ? (uint32_t)args->count : 1;
 }
 
-static orr_status sum_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status sum_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *x = &sig->in[0];
     ORR_TRY(orr_op_check_dim(sig, sig->args->dim, err));
@@ -192,7 +192,7 @@ const orr_op_row orr_row_SUM = {
     .gradient = sum_gradient,
 };
 
-static orr_status fill_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status fill_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     if (sig->args->shape == NULL)
         return orr_op_shape_error(sig, err, "`shape` is not said");
@@ -200,7 +200,7 @@ static orr_status fill_shape(const orr_op_site *sig, orr_type *ret_out, orr_erro
     return ORR_OK;
 }
 
-static void fill_work(const orr_op_site *sig, orr_op_work *ret)
+static void fill_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 0, ret);
 }

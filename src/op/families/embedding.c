@@ -8,7 +8,7 @@
  * gives zeros, so that the sum over the slices is the whole; count 0: all rows. Backward: the
  * rows' gradients are added up in a dense gradient of `count` rows. */
 
-static orr_status embedding_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status embedding_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *table = &sig->in[0], *ids = &sig->in[1];
     if (table->rank != 2)
@@ -32,7 +32,7 @@ static double rows_touched(const orr_type *ids, int64_t rows)
     return lookups < (double)rows ? lookups : (double)rows;
 }
 
-static void embedding_work(const orr_op_site *sig, orr_op_work *ret)
+static void embedding_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const orr_type *table = &sig->in[0];
     *ret = (orr_op_work){
@@ -68,12 +68,12 @@ const orr_op_row orr_row_EMBEDDING = {
     .gradient = embedding_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *grad = &sig->in[0], *ids = &sig->in[1];
     if (!orr_type_is_index(ids))
         return orr_op_shape_error(sig, err, "ids are int32 or int64");
-    if (!orr_type_leads(ids, grad, 1))
+    if (!orr_type_has_leading_dims(ids, grad, 1))
         return orr_op_shape_error(sig, err, "the gradient has a row for each id");
     if (sig->args->count <= 0)
         return orr_op_shape_error(sig, err, "count, the rows of the table, is %lld",
@@ -84,7 +84,7 @@ static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_
 }
 
 /* The dense gradient is set to zeros, and rows are added where ids say. */
-static void backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const orr_type *grad = &sig->in[0], *table = &sig->out[0];
     const double sums =

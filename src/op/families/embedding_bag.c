@@ -12,7 +12,7 @@
  * Backward: the gradient of the table is sparse: a row for each id, in their order, to be added to
  * the row of that id. */
 
-static orr_type bags_of(const orr_op_site *sig)
+static orr_type bags_of(const orr_op_signature *sig)
 {
     const bool listed = sig->n_in > 2;
     orr_type bags = sig->in[listed ? 2 : 1];
@@ -21,14 +21,14 @@ static orr_type bags_of(const orr_op_site *sig)
     return bags;
 }
 
-static double lookups_of(const orr_op_site *sig)
+static double lookups_of(const orr_op_signature *sig)
 {
     const orr_type bags = bags_of(sig);
     return sig->args->count > 0 ? orr_elements(&bags) * (double)sig->args->count / 1024
                                  : orr_elements(&sig->in[1]);
 }
 
-static orr_status check_ids(const orr_op_site *sig, orr_error *err)
+static orr_status check_ids(const orr_op_signature *sig, orr_error *err)
 {
     const orr_type *ids = &sig->in[1];
     if (!orr_type_is_index(ids) || (sig->n_in > 2 && !orr_type_is_index(&sig->in[2])))
@@ -43,7 +43,7 @@ static orr_status check_ids(const orr_op_site *sig, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status bag_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status bag_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *table = &sig->in[0];
     if (table->rank != 2)
@@ -55,14 +55,14 @@ static orr_status bag_shape(const orr_op_site *sig, orr_type *ret_out, orr_error
     return ORR_OK;
 }
 
-static double index_bytes(const orr_op_site *sig)
+static double index_bytes(const orr_op_signature *sig)
 {
     const double ids = lookups_of(sig) * orr_dtype_bytes((orr_dtype)sig->in[1].dtype);
     return sig->n_in > 2 ? ids + orr_bytes(&sig->in[2]) : ids;
 }
 
 /* Every lookup reads its row: what a cache saves is the device's business. */
-static void bag_work(const orr_op_site *sig, orr_op_work *ret)
+static void bag_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const orr_type *table = &sig->in[0];
     const double lookups = lookups_of(sig);
@@ -100,19 +100,19 @@ const orr_op_row orr_row_EMBEDDING_BAG = {
     .gradient = bag_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *grad = &sig->in[0];
     ORR_TRY(check_ids(sig, err));
     const orr_type bags = bags_of(sig);
-    if (!orr_type_leads(&bags, grad, 1))
+    if (!orr_type_has_leading_dims(&bags, grad, 1))
         return orr_op_shape_error(sig, err, "the gradient has a row for each bag");
     ret_out[0] = orr_type_of((orr_dtype)grad->dtype, 2,
                              (int64_t[]){orr_type_elements(&sig->in[1]), orr_type_columns(grad)});
     return ORR_OK;
 }
 
-static void backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const orr_type *grad = &sig->in[0];
     *ret = (orr_op_work){

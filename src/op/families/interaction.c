@@ -12,7 +12,7 @@ static int64_t pairs_of(const orr_type *x)
     return x->dim[1] * (x->dim[1] - 1) / 2;
 }
 
-static orr_status interaction_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status interaction_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *x = &sig->in[0];
     if (x->rank != 3 || x->dim[1] < 2)
@@ -26,7 +26,7 @@ static double products(const orr_type *x)
     return (double)x->dim[0] * (double)pairs_of(x) * (double)x->dim[2];
 }
 
-static void interaction_work(const orr_op_site *sig, orr_op_work *ret)
+static void interaction_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 2 * products(&sig->in[0]), ret);
 }
@@ -52,7 +52,7 @@ const orr_op_row orr_row_INTERACTION = {
     .gradient = interaction_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *x = &sig->in[0], *grad = &sig->in[1];
     if (x->rank != 3 || grad->rank != 2 || grad->dim[0] != x->dim[0] || grad->dim[1] != pairs_of(x))
@@ -62,7 +62,7 @@ static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_
 }
 
 /* Each pair gives to both of its vectors. */
-static void backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 4 * products(&sig->in[0]), ret);
 }

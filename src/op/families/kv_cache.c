@@ -8,7 +8,7 @@
  *
  * Work: x is read and written once; the cache is not read. No gradient. */
 
-static orr_status cache_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status cache_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *cache = &sig->in[0], *x = &sig->in[1];
     if (cache->rank != 4 || x->rank != 4)
@@ -24,7 +24,7 @@ static orr_status cache_shape(const orr_op_site *sig, orr_type *ret_out, orr_err
     return ORR_OK;
 }
 
-static void cache_work(const orr_op_site *sig, orr_op_work *ret)
+static void cache_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const double bytes = (double)orr_type_bytes(&sig->in[1]);
     *ret = (orr_op_work){.read_bytes = bytes, .write_bytes = bytes, .dtype = sig->in[1].dtype};

@@ -12,12 +12,12 @@
  * - PAD: zeros along `dim`, `begin` of them before and `count` after: a copy.
  * - EXPAND: a new dim `dim` of `count`, all along it the same: a copy. */
 
-static void move_work(const orr_op_site *sig, orr_op_work *ret)
+static void move_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 0, ret);
 }
 
-static orr_status view_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status view_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *shape = sig->args->shape;
     if (shape == NULL)
@@ -52,7 +52,7 @@ const orr_op_row orr_row_VIEW = {
     .gradient = view_gradient,
 };
 
-static orr_status transpose_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status transpose_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const int32_t a = sig->args->dim, b = sig->args->to_dim;
     ORR_TRY(orr_op_check_dim(sig, a, err));
@@ -83,7 +83,7 @@ const orr_op_row orr_row_TRANSPOSE = {
     .gradient = transpose_gradient,
 };
 
-static orr_status pad_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status pad_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_op_args *args = sig->args;
     ORR_TRY(orr_op_check_dim(sig, args->dim, err));
@@ -120,7 +120,7 @@ const orr_op_row orr_row_PAD = {
     .gradient = pad_gradient,
 };
 
-static orr_status expand_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status expand_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *x = &sig->in[0];
     const int32_t at = sig->args->dim;

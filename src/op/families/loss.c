@@ -20,17 +20,17 @@
  *
  * FLOPs: each exponential and logarithm counts as one. */
 
-static orr_status check_targets(const orr_op_site *sig, orr_error *err)
+static orr_status check_targets(const orr_op_signature *sig, orr_error *err)
 {
     ORR_TRY(orr_op_check_rank(sig, 0, 1, err));
     if (!orr_type_is_index(&sig->in[1]))
         return orr_op_shape_error(sig, err, "targets are int32 or int64");
-    if (!orr_type_leads(&sig->in[1], &sig->in[0], 1))
+    if (!orr_type_has_leading_dims(&sig->in[1], &sig->in[0], 1))
         return orr_op_shape_error(sig, err, "there is a target for each row of logits");
     return ORR_OK;
 }
 
-static orr_status cross_entropy_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status cross_entropy_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(check_targets(sig, err));
     if (sig->n_in > 2) {
@@ -46,7 +46,7 @@ static orr_status cross_entropy_shape(const orr_op_site *sig, orr_type *ret_out,
     return ORR_OK;
 }
 
-static void cross_entropy_work(const orr_op_site *sig, orr_op_work *ret)
+static void cross_entropy_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const orr_type *logits = &sig->in[0];
     const double rows = orr_elements(&sig->in[1]);
@@ -113,7 +113,7 @@ const orr_op_row orr_row_CROSS_ENTROPY = {
     .gradient = cross_entropy_gradient,
 };
 
-static orr_status cross_entropy_backward_shape(const orr_op_site *sig, orr_type *ret_out,
+static orr_status cross_entropy_backward_shape(const orr_op_signature *sig, orr_type *ret_out,
                                                orr_error *err)
 {
     ORR_TRY(check_targets(sig, err));
@@ -124,7 +124,7 @@ static orr_status cross_entropy_backward_shape(const orr_op_site *sig, orr_type 
     return ORR_OK;
 }
 
-static void cross_entropy_backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void cross_entropy_backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const double flops = 3 * orr_elements(&sig->in[0]) + orr_elements(&sig->in[1]);
     orr_op_work_stream(sig, flops, ret);
@@ -146,14 +146,14 @@ const orr_op_row orr_row_CROSS_ENTROPY_BACKWARD = {
 
 /* Binary cross entropy of logits, without a mean: max(x, 0) - x y + log(1 + exp(-|x|)), 7 FLOPs;
  * backward (sigmoid(x) - y) grad, 5. */
-static orr_status bce_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status bce_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(orr_op_check_same(sig, 1, err));
     ret_out[0] = orr_type_with(&sig->in[0], ORR_DTYPE_FP32);
     return ORR_OK;
 }
 
-static void bce_work(const orr_op_site *sig, orr_op_work *ret)
+static void bce_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 7 * orr_elements(&sig->in[0]), ret);
 }
@@ -181,14 +181,14 @@ const orr_op_row orr_row_BCE_LOSS = {
     .gradient = bce_gradient,
 };
 
-static orr_status bce_backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status bce_backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(orr_op_check_same(sig, 1, err));
     ret_out[0] = sig->in[0];
     return ORR_OK;
 }
 
-static void bce_backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void bce_backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 5 * orr_elements(&sig->in[0]), ret);
 }

@@ -10,12 +10,12 @@
  * Work: what is copied; a row that is replaced is not read from x. No gradient: pictures are only
  * looked at. */
 
-static orr_status splice_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status splice_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *x = &sig->in[0], *ids = &sig->in[1], *pictures = &sig->in[2];
     if (!orr_type_is_index(ids))
         return orr_op_shape_error(sig, err, "ids are int32 or int64");
-    if (!orr_type_leads(ids, x, 1))
+    if (!orr_type_has_leading_dims(ids, x, 1))
         return orr_op_shape_error(sig, err, "there is an id for each row of x");
     if (pictures->rank != 2 || pictures->dim[1] != orr_type_columns(x))
         return orr_op_shape_error(sig, err, "pictures are rows of %lld columns",
@@ -26,14 +26,14 @@ static orr_status splice_shape(const orr_op_site *sig, orr_type *ret_out, orr_er
     return ORR_OK;
 }
 
-static void splice_work(const orr_op_site *sig, orr_op_work *ret)
+static void splice_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     *ret = (orr_op_work){.read_bytes = orr_bytes(&sig->in[0]) + orr_bytes(&sig->in[1]),
                          .write_bytes = orr_bytes(&sig->out[0]),
                          .dtype = sig->in[0].dtype};
 }
 
-const orr_op_row orr_row_SPLICE = {
+const orr_op_row orr_row_MASKED_SCATTER = {
     ORR_ROW(MASKED_SCATTER, "masked_scatter", EMBEDDING),
     .min_in = 3,
     .max_in = 3,

@@ -18,7 +18,7 @@ typedef struct product {
     int64_t batch, m, k, k_of_w, n;
 } product;
 
-static product product_of(const orr_op_site *sig)
+static product product_of(const orr_op_signature *sig)
 {
     const orr_type *x = &sig->in[0], *w = &sig->in[1];
     const uint32_t x_end = x->rank - 1u, w_end = w->rank - 1u;
@@ -30,7 +30,7 @@ static product product_of(const orr_op_site *sig)
                      .n = w->dim[tb ? w_end - 1 : w_end]};
 }
 
-static orr_status check_leading(const orr_op_site *sig, orr_error *err)
+static orr_status check_leading(const orr_op_signature *sig, orr_error *err)
 {
     const orr_type *x = &sig->in[0], *w = &sig->in[1];
     if (w->rank == 2 && (x->rank == 2 || !sig->args->transpose_a))
@@ -54,7 +54,7 @@ orr_dtype orr_matmul_dtype(orr_dtype x, orr_dtype w)
     return orr_dtype_bytes(wider) <= 1 ? ORR_DTYPE_BF16 : wider;
 }
 
-static orr_status matmul_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status matmul_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *x = &sig->in[0], *w = &sig->in[1];
     if (sig->n_in == 3)
@@ -72,7 +72,7 @@ static orr_status matmul_shape(const orr_op_site *sig, orr_type *ret_out, orr_er
     return ORR_OK;
 }
 
-static void matmul_work(const orr_op_site *sig, orr_op_work *ret)
+static void matmul_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const product p = product_of(sig);
     orr_op_work_stream(sig, 2.0 * (double)p.batch * (double)p.m * (double)p.k * (double)p.n, ret);
@@ -80,11 +80,11 @@ static void matmul_work(const orr_op_site *sig, orr_op_work *ret)
         (uint8_t)orr_dtype_wider((orr_dtype)sig->in[0].dtype, (orr_dtype)sig->in[1].dtype);
 }
 
-orr_status orr_scaled_gradient(orr_gradient *g, uint32_t first_scale, orr_scaled *ret,
+orr_status orr_quantized_gradient(orr_gradient *g, uint32_t first_scale, orr_quantized_value *ret,
                                 orr_error *err)
 {
     const orr_dtype dtype = (orr_dtype)orr_gradient_type(g, g->in[0])->dtype;
-    const orr_scaled dy = {.value = g->grad_out[0], .scale = ORR_NONE};
+    const orr_quantized_value dy = {.value = g->grad_out[0], .scale = ORR_NONE};
     const orr_op_args args = {.dtype = (uint8_t)dtype, .size = g->args->size};
     orr_value made[2] = {ORR_NONE, ORR_NONE};
     *ret = dy;
@@ -92,13 +92,13 @@ orr_status orr_scaled_gradient(orr_gradient *g, uint32_t first_scale, orr_scaled
         return ORR_OK;
     const orr_op op = g->n_in > first_scale ? ORR_OP_QUANTIZE : ORR_OP_CAST;
     ORR_TRY(orr_gradient_call(g, op, &args, &dy.value, 1, made, err));
-    *ret = (orr_scaled){.value = made[0], .scale = made[1]};
+    *ret = (orr_quantized_value){.value = made[0], .scale = made[1]};
     return ORR_OK;
 }
 
 /* The product a b, where both may have scales. */
-static orr_status record(orr_gradient *g, const orr_scaled *a, bool transpose_a,
-                         const orr_scaled *b, bool transpose_b, orr_value *ret, orr_error *err)
+static orr_status record(orr_gradient *g, const orr_quantized_value *a, bool transpose_a,
+                         const orr_quantized_value *b, bool transpose_b, orr_value *ret, orr_error *err)
 {
     const orr_op_args args = {
         .transpose_a = transpose_a, .transpose_b = transpose_b, .size = g->args->size};
@@ -107,15 +107,15 @@ static orr_status record(orr_gradient *g, const orr_scaled *a, bool transpose_a,
 }
 
 /* y = a b: da = dy b', db = a' dy, each turned where the operand is. */
-static orr_status record_x(orr_gradient *g, const orr_scaled *dy, orr_error *err)
+static orr_status record_x(orr_gradient *g, const orr_quantized_value *dy, orr_error *err)
 {
-    const orr_scaled w = {g->in[1], g->n_in > 2 ? g->in[3] : ORR_NONE};
+    const orr_quantized_value w = {g->in[1], g->n_in > 2 ? g->in[3] : ORR_NONE};
     const bool ta = g->args->transpose_a, tb = g->args->transpose_b;
     return ta ? record(g, &w, tb, dy, true, &g->ret_in[0], err)
               : record(g, dy, false, &w, !tb, &g->ret_in[0], err);
 }
 
-static orr_status flattened(orr_gradient *g, orr_scaled *operand, orr_error *err)
+static orr_status flattened(orr_gradient *g, orr_quantized_value *operand, orr_error *err)
 {
     const orr_type *type = orr_gradient_type(g, operand->value);
     const uint32_t last = type->rank - 1u;
@@ -124,9 +124,9 @@ static orr_status flattened(orr_gradient *g, orr_scaled *operand, orr_error *err
     return orr_gradient_view(g, operand->value, &flat, &operand->value, err);
 }
 
-static orr_status record_w(orr_gradient *g, orr_scaled dy, orr_error *err)
+static orr_status record_w(orr_gradient *g, orr_quantized_value dy, orr_error *err)
 {
-    orr_scaled x = {g->in[0], g->n_in > 2 ? g->in[2] : ORR_NONE};
+    orr_quantized_value x = {g->in[0], g->n_in > 2 ? g->in[2] : ORR_NONE};
     const bool ta = g->args->transpose_a, tb = g->args->transpose_b;
     /* One w for all leading dims: its gradient is summed over them, in one product. */
     if (orr_gradient_type(g, g->in[1])->rank == 2) {
@@ -139,10 +139,10 @@ static orr_status record_w(orr_gradient *g, orr_scaled dy, orr_error *err)
 
 static orr_status matmul_gradient(orr_gradient *g, orr_error *err)
 {
-    orr_scaled dy;
+    orr_quantized_value dy;
     if (!g->wanted[0] && !g->wanted[1])
         return ORR_OK;
-    ORR_TRY(orr_scaled_gradient(g, 2, &dy, err));
+    ORR_TRY(orr_quantized_gradient(g, 2, &dy, err));
     if (g->wanted[0])
         ORR_TRY(record_x(g, &dy, err));
     return g->wanted[1] ? record_w(g, dy, err) : ORR_OK;

@@ -18,7 +18,7 @@ static bool has_counts(uint32_t n_in)
     return n_in == 3 || n_in == 5;
 }
 
-static orr_status check_counts(const orr_op_site *sig, int64_t experts, orr_error *err)
+static orr_status check_counts(const orr_op_signature *sig, int64_t experts, orr_error *err)
 {
     if (has_counts(sig->n_in)) {
         const orr_type *counts = &sig->in[2];
@@ -32,7 +32,7 @@ static orr_status check_counts(const orr_op_site *sig, int64_t experts, orr_erro
     return ORR_OK;
 }
 
-static orr_status weight_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status weight_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *x = &sig->in[0], *w = &sig->in[1];
     if (x->rank != 2 || w->rank != 2 || x->dim[0] != w->dim[0])
@@ -48,7 +48,7 @@ static orr_status weight_shape(const orr_op_site *sig, orr_type *ret_out, orr_er
     return ORR_OK;
 }
 
-static orr_status grouped_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status grouped_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     if (sig->args->transpose_a)
         return weight_shape(sig, ret_out, err);
@@ -66,7 +66,7 @@ static orr_status grouped_shape(const orr_op_site *sig, orr_type *ret_out, orr_e
     return ORR_OK;
 }
 
-static void grouped_work(const orr_op_site *sig, orr_op_work *ret)
+static void grouped_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const orr_type *x = &sig->in[0], *w = &sig->in[1];
     const int64_t columns = sig->args->transpose_a ? w->dim[1] : sig->out[0].dim[1];
@@ -75,8 +75,8 @@ static void grouped_work(const orr_op_site *sig, orr_op_work *ret)
 }
 
 /* The product a b with the counts of the call. */
-static orr_status record(orr_gradient *g, const orr_op_args *how, const orr_scaled *a,
-                         const orr_scaled *b, orr_value *ret, orr_error *err)
+static orr_status record(orr_gradient *g, const orr_op_args *how, const orr_quantized_value *a,
+                         const orr_quantized_value *b, orr_value *ret, orr_error *err)
 {
     orr_value in[5] = {a->value, b->value};
     uint32_t n = 2;
@@ -92,8 +92,8 @@ static orr_status record(orr_gradient *g, const orr_op_args *how, const orr_scal
 }
 
 /* y = x' w for each expert: dx = w dy', dw = x dy. */
-static orr_status weight_gradient(orr_gradient *g, const orr_scaled *x, const orr_scaled *w,
-                                  const orr_scaled *dy, orr_error *err)
+static orr_status weight_gradient(orr_gradient *g, const orr_quantized_value *x, const orr_quantized_value *w,
+                                  const orr_quantized_value *dy, orr_error *err)
 {
     const orr_op_args turned = {.transpose_b = true}, straight = {0};
     if (g->wanted[0])
@@ -104,12 +104,12 @@ static orr_status weight_gradient(orr_gradient *g, const orr_scaled *x, const or
 static orr_status grouped_gradient(orr_gradient *g, orr_error *err)
 {
     const bool scaled = g->n_in >= 4, tb = g->args->transpose_b;
-    const orr_scaled x = {g->in[0], scaled ? g->in[g->n_in - 2] : ORR_NONE};
-    const orr_scaled w = {g->in[1], scaled ? g->in[g->n_in - 1] : ORR_NONE};
-    orr_scaled dy;
+    const orr_quantized_value x = {g->in[0], scaled ? g->in[g->n_in - 2] : ORR_NONE};
+    const orr_quantized_value w = {g->in[1], scaled ? g->in[g->n_in - 1] : ORR_NONE};
+    orr_quantized_value dy;
     if (!g->wanted[0] && !g->wanted[1])
         return ORR_OK;
-    ORR_TRY(orr_scaled_gradient(g, 3, &dy, err));
+    ORR_TRY(orr_quantized_gradient(g, 3, &dy, err));
     if (g->args->transpose_a)
         return weight_gradient(g, &x, &w, &dy, err);
     const orr_op_args input = {.transpose_b = !tb};

@@ -13,7 +13,7 @@
  * FLOPs an element, counted from these formulas: RMS forward 4, backward 8; layer forward 7,
  * backward 11. */
 
-static orr_status check_weights(const orr_op_site *sig, uint32_t first, const orr_type *x,
+static orr_status check_weights(const orr_op_signature *sig, uint32_t first, const orr_type *x,
                                 orr_error *err)
 {
     if (x->rank < 1)
@@ -34,7 +34,7 @@ static orr_type row_statistic(const orr_type *x)
     return made;
 }
 
-static orr_status norm_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status norm_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(check_weights(sig, 1, &sig->in[0], err));
     ret_out[0] = sig->in[0];
@@ -44,7 +44,7 @@ static orr_status norm_shape(const orr_op_site *sig, orr_type *ret_out, orr_erro
     return ORR_OK;
 }
 
-static void norm_work(const orr_op_site *sig, orr_op_work *ret)
+static void norm_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const double flops = sig->op == ORR_OP_RMS_NORM ? 4 : 7;
     orr_op_work_stream(sig, flops * (double)orr_type_elements(&sig->in[0]), ret);
@@ -101,7 +101,7 @@ const orr_op_row orr_row_LAYER_NORM = {
     .gradient = norm_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const uint32_t statistics = sig->op == ORR_OP_RMS_NORM_BACKWARD ? 1 : 2;
     const orr_type *x = &sig->in[1];
@@ -115,7 +115,7 @@ static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_
     return ORR_OK;
 }
 
-static void backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const double flops = sig->op == ORR_OP_RMS_NORM_BACKWARD ? 8 : 11;
     orr_op_work_stream(sig, flops * (double)orr_type_elements(&sig->in[1]), ret);

@@ -7,14 +7,14 @@
  * goes through them. `copy` is the parameter in the dtype of computation, written from the updated
  * one. */
 
-static orr_status same_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status same_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     (void)ret_out;
     return orr_op_check_same(sig, 1, err);
 }
 
 /* The first `read` inputs are read; all but the gradient are written. */
-static void update_work(const orr_op_site *sig, uint32_t read, double flops_each, orr_op_work *ret)
+static void update_work(const orr_op_signature *sig, uint32_t read, double flops_each, orr_op_work *ret)
 {
     *ret =
         (orr_op_work){.flops = flops_each * orr_elements(&sig->in[0]), .dtype = sig->in[0].dtype};
@@ -27,7 +27,7 @@ static void update_work(const orr_op_site *sig, uint32_t read, double flops_each
 }
 
 /* v = a v + g; p = p - b v; without momentum p = p - b g. */
-static void sgd_work(const orr_op_site *sig, orr_op_work *ret)
+static void sgd_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     update_work(sig, 3, sig->n_in > 2 ? 4 : 2, ret);
 }
@@ -48,7 +48,7 @@ const orr_op_row orr_row_SGD = {
 /* Loshchilov and Hutter, arXiv 1711.05101, algorithm 2: 3 FLOPs for m, 4 for v, 3 for the root of
  * v and epsilon, 2 for their ratio, 2 for the decay; corrections of bias are folded into the
  * factors. */
-static void adamw_work(const orr_op_site *sig, orr_op_work *ret)
+static void adamw_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     update_work(sig, 4, 14, ret);
 }
@@ -68,7 +68,7 @@ const orr_op_row orr_row_ADAMW = {
 
 /* The state is one number a row, the sum of its gradient's mean squares (Mudigere et al., arXiv
  * 2104.05158, section 4.1.4). Only rows that ids name are touched. */
-static orr_status adagrad_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status adagrad_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     (void)ret_out;
     const orr_type *table = &sig->in[0], *rows = &sig->in[1], *state = &sig->in[2],
@@ -85,7 +85,7 @@ static orr_status adagrad_shape(const orr_op_site *sig, orr_type *ret_out, orr_e
 /* Rows of the gradient with the same id are added up first: 3 FLOPs for each element that is read
  * (sum, and square into the state), 2 for the update. Every row counts as touched once, though ids
  * may repeat. */
-static void adagrad_work(const orr_op_site *sig, orr_op_work *ret)
+static void adagrad_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const orr_type *table = &sig->in[0], *rows = &sig->in[1], *state = &sig->in[2];
     const double lookups = (double)rows->dim[0], all = (double)table->dim[0];

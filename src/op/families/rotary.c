@@ -21,7 +21,7 @@
  *
  * FLOPs: an element is two products and a sum. */
 
-static orr_status rotary_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status rotary_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *x = &sig->in[0];
     ORR_TRY(orr_op_check_rank(sig, 0, 3, err));
@@ -34,7 +34,7 @@ static orr_status rotary_shape(const orr_op_site *sig, orr_type *ret_out, orr_er
     return orr_op_shape_same(sig, ret_out, err);
 }
 
-static void rotary_work(const orr_op_site *sig, orr_op_work *ret)
+static void rotary_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 3 * (double)orr_type_elements(&sig->in[0]), ret);
 }

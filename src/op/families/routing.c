@@ -11,7 +11,7 @@
  * bias is added to what experts are chosen by, not to their scores. Scores of K > 1 experts are
  * divided by their sum; of a single one it is its softmax over all, or its sigmoid as it is. */
 
-static orr_status check_choice(const orr_op_site *sig, orr_error *err)
+static orr_status check_choice(const orr_op_signature *sig, orr_error *err)
 {
     const orr_op_args *args = sig->args;
     const int64_t experts = orr_type_columns(&sig->in[0]);
@@ -26,7 +26,7 @@ static orr_status check_choice(const orr_op_site *sig, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status top_k_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status top_k_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(orr_op_check_rank(sig, 0, 2, err));
     ORR_TRY(check_choice(sig, err));
@@ -40,7 +40,7 @@ static orr_status top_k_shape(const orr_op_site *sig, orr_type *ret_out, orr_err
 }
 
 /* 4 FLOPs an expert for its score, and a comparison an expert and choice: assumed. */
-static void top_k_work(const orr_op_site *sig, orr_op_work *ret)
+static void top_k_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, (4 + (double)sig->args->top_k) * orr_elements(&sig->in[0]), ret);
 }
@@ -68,7 +68,7 @@ const orr_op_row orr_row_TOP_K = {
     .gradient = top_k_gradient,
 };
 
-static orr_status top_k_backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status top_k_backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *indices = &sig->in[1];
     ORR_TRY(orr_op_check_rank(sig, 0, 2, err));
@@ -83,7 +83,7 @@ static orr_status top_k_backward_shape(const orr_op_site *sig, orr_type *ret_out
     return ORR_OK;
 }
 
-static void top_k_backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void top_k_backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 4 * orr_elements(&sig->in[0]) + 4 * orr_elements(&sig->in[1]), ret);
 }
@@ -121,12 +121,12 @@ const orr_op_row orr_row_TOP_K_BACKWARD = {
  * The gradient of scores is a product of rows: COMBINE with args.op ORR_OP_MUL takes tokens (...,
  * D) instead of scores and gives, for each choice, the product of its sorted row with its token. */
 
-static int64_t sorted_rows(const orr_op_site *sig)
+static int64_t sorted_rows(const orr_op_signature *sig)
 {
     return sig->args->count > 0 ? sig->args->count : orr_type_elements(&sig->in[1]);
 }
 
-static orr_status check_indices(const orr_op_site *sig, orr_error *err)
+static orr_status check_indices(const orr_op_signature *sig, orr_error *err)
 {
     const int64_t parts = sig->args->members;
     ORR_TRY(orr_op_check_rank(sig, 0, 2, err));
@@ -150,7 +150,7 @@ static bool same_tokens(const orr_type *a, const orr_type *b)
     return orr_type_same_dims(&with_columns, b);
 }
 
-static orr_status dispatch_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status dispatch_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(check_indices(sig, err));
     if (!same_tokens(&sig->in[0], &sig->in[1]))
@@ -167,7 +167,7 @@ static orr_status dispatch_shape(const orr_op_site *sig, orr_type *ret_out, orr_
 }
 
 /* A token that goes to several experts is read for each. */
-static void dispatch_work(const orr_op_site *sig, orr_op_work *ret)
+static void dispatch_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, sig->n_in > 2 ? orr_elements(&sig->out[0]) : 0, ret);
     const double once = orr_bytes(&sig->in[0]), sorted = orr_bytes(&sig->out[0]);
@@ -225,12 +225,12 @@ const orr_op_row orr_row_DISPATCH = {
     .gradient = dispatch_gradient,
 };
 
-static bool gives_products(const orr_op_site *sig)
+static bool gives_products(const orr_op_signature *sig)
 {
     return sig->args->op == ORR_OP_MUL;
 }
 
-static orr_status combine_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status combine_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     const orr_type *sorted = &sig->in[0], *indices = &sig->in[1];
     ORR_TRY(check_indices(sig, err));
@@ -250,7 +250,7 @@ static orr_status combine_shape(const orr_op_site *sig, orr_type *ret_out, orr_e
     return ORR_OK;
 }
 
-static void combine_work(const orr_op_site *sig, orr_op_work *ret)
+static void combine_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     const double per_element = sig->n_in > 2 ? 2 : 1;
     orr_op_work_stream(sig, per_element * orr_elements(&sig->in[0]), ret);

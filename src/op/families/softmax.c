@@ -7,7 +7,7 @@
  * FLOPs an element: forward 5 (largest, difference, exponential, sum, quotient), backward 4 (dx =
  * y (dy - sum y dy)); exponential and quotient counted as one. */
 
-static orr_status softmax_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status softmax_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(orr_op_check_rank(sig, 0, sig->args->mask == ORR_MASK_NONE ? 1 : 2, err));
     if (sig->args->mask == ORR_MASK_CHUNKED && sig->args->window < 1)
@@ -16,7 +16,7 @@ static orr_status softmax_shape(const orr_op_site *sig, orr_type *ret_out, orr_e
     return orr_op_shape_same(sig, ret_out, err);
 }
 
-static void softmax_work(const orr_op_site *sig, orr_op_work *ret)
+static void softmax_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 5 * (double)orr_type_elements(&sig->in[0]), ret);
 }
@@ -41,13 +41,13 @@ const orr_op_row orr_row_SOFTMAX = {
     .gradient = softmax_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(orr_op_check_same(sig, 1, err));
     return orr_op_shape_same(sig, ret_out, err);
 }
 
-static void backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 4 * (double)orr_type_elements(&sig->in[0]), ret);
 }

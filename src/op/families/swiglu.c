@@ -8,7 +8,7 @@
  *
  * FLOPs an element of y: 6 forward, 11 backward, each operation of the formulas counted as one. */
 
-static orr_status swiglu_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status swiglu_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
     ORR_TRY(orr_op_check_rank(sig, 0, 1, err));
     ORR_TRY(orr_op_check_same(sig, 1, err));
@@ -23,7 +23,7 @@ static orr_status swiglu_shape(const orr_op_site *sig, orr_type *ret_out, orr_er
     return ORR_OK;
 }
 
-static void swiglu_work(const orr_op_site *sig, orr_op_work *ret)
+static void swiglu_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 6 * (double)orr_type_elements(&sig->out[0]), ret);
 }
@@ -53,9 +53,9 @@ const orr_op_row orr_row_SWIGLU = {
     .gradient = swiglu_gradient,
 };
 
-static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_error *err)
+static orr_status backward_shape(const orr_op_signature *sig, orr_type *ret_out, orr_error *err)
 {
-    const orr_op_site forward = {
+    const orr_op_signature forward = {
         .op = ORR_OP_SWIGLU, .args = sig->args, .n_in = sig->n_in - 1, .in = sig->in + 1};
     orr_type y;
     ORR_TRY(swiglu_shape(&forward, &y, err));
@@ -66,7 +66,7 @@ static orr_status backward_shape(const orr_op_site *sig, orr_type *ret_out, orr_
     return ORR_OK;
 }
 
-static void backward_work(const orr_op_site *sig, orr_op_work *ret)
+static void backward_work(const orr_op_signature *sig, orr_op_work *ret)
 {
     orr_op_work_stream(sig, 11 * (double)orr_type_elements(&sig->in[0]), ret);
 }

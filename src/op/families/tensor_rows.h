@@ -20,7 +20,7 @@ static inline int64_t orr_type_rows(const orr_type *type)
     return orr_type_span(type, 0, type->rank > 0 ? type->rank - 1u : 0);
 }
 /* Are the first dims of `whole` those of `lead`, and then `more` others? */
-static inline bool orr_type_leads(const orr_type *lead, const orr_type *whole, uint32_t more)
+static inline bool orr_type_has_leading_dims(const orr_type *lead, const orr_type *whole, uint32_t more)
 {
     bool same = whole->rank == lead->rank + more;
     for (uint32_t d = 0; same && d < lead->rank; d++)

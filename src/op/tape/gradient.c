@@ -192,7 +192,7 @@ orr_status orr_tape_gradient(orr_tape *tape, const orr_value *outputs, const orr
     if (status != ORR_OK) {
         tape->n_values = s.n_values;
         tape->n_calls = s.n_calls;
-        orr_tape_mark_kept(tape);
+        orr_tape_mark_saved(tape);
         return status;
     }
     for (uint32_t k = 0; k < n_wanted; k++)

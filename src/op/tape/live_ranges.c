@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-orr_status orr_lives_peak(const orr_life *lives, uint32_t n, uint32_t from, uint32_t to,
+orr_status orr_live_ranges_peak(const orr_live_range *lives, uint32_t n, uint32_t from, uint32_t to,
                           int64_t *ret_bytes, uint32_t *ret_step, orr_error *err)
 {
     const size_t steps = to > from ? to - from : 0;
@@ -18,7 +18,7 @@ orr_status orr_lives_peak(const orr_life *lives, uint32_t n, uint32_t from, uint
     int64_t all = 0, alive = 0, most = 0;
     uint32_t when = from;
     for (uint32_t i = 0; i < n; i++) {
-        const orr_life *l = &lives[i];
+        const orr_live_range *l = &lives[i];
         if (l->first >= to || l->last < from || l->last < l->first)
             continue;
         if (__builtin_add_overflow(all, l->bytes, &all)) {
@@ -50,7 +50,7 @@ typedef struct placed {
 } placed;
 
 typedef struct by_size {
-    const orr_life *lives;
+    const orr_live_range *lives;
     uint32_t life;
 } by_size;
 
@@ -63,14 +63,14 @@ static int largest_first(const void *a_, const void *b_)
     return (a->life > b->life) - (a->life < b->life);
 }
 
-static bool meet(const orr_life *a, const orr_life *b)
+static bool meet(const orr_live_range *a, const orr_live_range *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
 
 /* The tightest gap of `bytes` (aligned) between those placed, in order of offset, that live at
  * the same time. */
-static int64_t gap_for(const orr_life *lives, const orr_life *life, int64_t bytes,
+static int64_t gap_for(const orr_live_range *lives, const orr_live_range *life, int64_t bytes,
                        const placed *done, uint32_t n)
 {
     int64_t best = -1, best_room = INT64_MAX, end = 0;
@@ -97,7 +97,7 @@ static void place(placed *done, uint32_t n, placed what)
     done[at] = what;
 }
 
-orr_status orr_lives_lay(const orr_life *lives, uint32_t n, int64_t alignment, int64_t *ret_offset,
+orr_status orr_live_ranges_pack(const orr_live_range *lives, uint32_t n, int64_t alignment, int64_t *ret_offset,
                          int64_t *ret_bytes, orr_error *err)
 {
     orr_status status = ORR_OK;
@@ -119,7 +119,7 @@ orr_status orr_lives_lay(const orr_life *lives, uint32_t n, int64_t alignment, i
     }
     qsort(order, n, sizeof *order, largest_first);
     for (uint32_t i = 0; i < n; i++) {
-        const orr_life *life = &lives[order[i].life];
+        const orr_live_range *life = &lives[order[i].life];
         const int64_t bytes = (life->bytes + alignment - 1) / alignment * alignment;
         const int64_t at = bytes > 0 ? gap_for(lives, life, bytes, done, n_done) : 0;
         ret_offset[order[i].life] = at;

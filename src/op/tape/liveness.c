@@ -21,7 +21,7 @@ static part part_of(const orr_tape_call *call, bool apart)
 }
 
 /* Calls in the order in which they run: shape (n_steps). */
-static uint32_t *order_of(const orr_tape *tape, bool apart, orr_tape_lives *lives)
+static uint32_t *order_of(const orr_tape *tape, bool apart, orr_tape_liveness *lives)
 {
     uint32_t *order = orr_malloc((size_t)tape->n_calls * sizeof *order + 1);
     if (order == NULL)
@@ -42,7 +42,7 @@ static uint32_t *order_of(const orr_tape *tape, bool apart, orr_tape_lives *live
 /* Views are of no use to one who wants little of much: a slice of something that is not needed
  * whole in the backward pass is copied, so that the rest can go (as attention's kernels do with
  * keys and values that are sliced out of one product). `whole`, shape (n_values), by storage. */
-static void find_whole(const orr_tape *tape, const uint32_t *order, const orr_tape_lives *lives,
+static void find_whole(const orr_tape *tape, const uint32_t *order, const orr_tape_liveness *lives,
                        bool *whole)
 {
     for (uint32_t s = lives->forward_end; s < lives->n_steps; s++) {
@@ -75,7 +75,7 @@ static orr_value owner(const orr_tape *tape, const bool *whole, orr_value v)
     return root;
 }
 
-static uint32_t start_of_part(const orr_tape_lives *lives, uint32_t step)
+static uint32_t start_of_part(const orr_tape_liveness *lives, uint32_t step)
 {
     if (step < lives->forward_end)
         return 0;
@@ -83,14 +83,14 @@ static uint32_t start_of_part(const orr_tape_lives *lives, uint32_t step)
 }
 
 static void use(const orr_tape *tape, const bool *whole, orr_value v, uint32_t step,
-                orr_tape_lives *lives)
+                orr_tape_liveness *lives)
 {
     const orr_value storage = owner(tape, whole, v);
     uint32_t *row = &lives->row_of[storage];
     if (*row == ORR_NONE) {
         const bool given = tape->values[storage].made_by == ORR_NONE;
         *row = lives->n++;
-        lives->lives[*row] = (orr_tape_life){
+        lives->lives[*row] = (orr_tape_live_range){
             .value = storage,
             .given = given,
             .life = {given ? start_of_part(lives, step) : step, step, 0},
@@ -102,7 +102,7 @@ static void use(const orr_tape *tape, const bool *whole, orr_value v, uint32_t s
 
 /* Made of parameters and constants alone. Calls stand in an order in which what they read is
  * made. */
-static void find_derived(const orr_tape *tape, const uint32_t *order, orr_tape_lives *lives)
+static void find_derived(const orr_tape *tape, const uint32_t *order, orr_tape_liveness *lives)
 {
     for (uint32_t s = 0; s < lives->n_steps; s++) {
         const orr_tape_call *call = &tape->calls[order[s]];
@@ -110,13 +110,13 @@ static void find_derived(const orr_tape *tape, const uint32_t *order, orr_tape_l
         for (uint32_t i = 0; i < call->n_in && derived; i++) {
             if (call->in[i] == ORR_NONE)
                 continue;
-            const orr_tape_life *in = &lives->lives[lives->row_of[call->in[i]]];
+            const orr_tape_live_range *in = &lives->lives[lives->row_of[call->in[i]]];
             const uint8_t role = tape->values[in->value].role;
             derived =
                 in->given ? role == ORR_VALUE_PARAMETER || role == ORR_VALUE_CONSTANT : in->derived;
         }
         for (uint32_t o = 0; o < call->n_out; o++) {
-            orr_tape_life *out = &lives->lives[lives->row_of[call->out[o]]];
+            orr_tape_live_range *out = &lives->lives[lives->row_of[call->out[o]]];
             if (!out->given)
                 out->derived = derived;
         }
@@ -124,7 +124,7 @@ static void find_derived(const orr_tape *tape, const uint32_t *order, orr_tape_l
 }
 
 static orr_status walk(const orr_tape *tape, const uint32_t *order, const bool *whole,
-                       orr_tape_lives *lives, orr_error *err)
+                       orr_tape_liveness *lives, orr_error *err)
 {
     for (uint32_t s = 0; s < lives->n_steps; s++) {
         const orr_tape_call *call = &tape->calls[order[s]];
@@ -135,7 +135,7 @@ static orr_status walk(const orr_tape *tape, const uint32_t *order, const bool *
             use(tape, whole, call->out[o], s, lives);
     }
     for (uint32_t i = 0; i < lives->n; i++) {
-        orr_tape_life *l = &lives->lives[i];
+        orr_tape_live_range *l = &lives->lives[i];
         l->life.bytes = orr_type_bytes(&tape->values[l->value].type);
         if (l->life.bytes < 0)
             return orr_fail(err, ORR_INVALID, "'%s' is a tensor of over 2^63 bytes",
@@ -145,11 +145,11 @@ static orr_status walk(const orr_tape *tape, const uint32_t *order, const bool *
     return ORR_OK;
 }
 
-orr_status orr_tape_lives_of(const orr_tape *tape, bool apart, orr_arena *arena,
-                             orr_tape_lives *ret, orr_error *err)
+orr_status orr_tape_liveness_of(const orr_tape *tape, bool apart, orr_arena *arena,
+                             orr_tape_liveness *ret, orr_error *err)
 {
-    orr_tape_lives lives = {
-        .lives = orr_arena_array(arena, orr_tape_life, tape->n_values),
+    orr_tape_liveness lives = {
+        .lives = orr_arena_array(arena, orr_tape_live_range, tape->n_values),
         .row_of = orr_arena_array(arena, uint32_t, tape->n_values),
     };
     orr_status status = ORR_OK;

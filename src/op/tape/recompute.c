@@ -7,7 +7,7 @@
 typedef enum answer { NOT_ASKED, STAYS, DROPPED } answer;
 typedef struct redo {
     orr_tape *tape;
-    const orr_tape_keep *keep;
+    const orr_recompute_policy *keep;
     uint8_t *answers; /* shape (n_values before): of roots              */
     orr_value *again; /* shape (n_values before): its copy, or ORR_NONE */
     uint32_t *stack;  /* shape (n_calls before)                         */
@@ -49,7 +49,7 @@ static orr_status record_again(redo *r, uint32_t index, orr_error *err)
         call->out[k] = r->again[original] = tape->n_values;
         tape->values[tape->n_values++] = copy;
     }
-    orr_tape_put(tape);
+    orr_tape_commit_call(tape);
     return ORR_OK;
 }
 
@@ -93,7 +93,7 @@ static orr_status rewrite(redo *r, const orr_tape *before, orr_error *err)
         *call = *old;
         for (uint32_t k = 0; backward && k < call->n_in; k++)
             call->in[k] = source_of(r, call->in[k]);
-        orr_tape_put(tape);
+        orr_tape_commit_call(tape);
     }
     return ORR_OK;
 }
@@ -103,11 +103,11 @@ static void restore(orr_tape *tape, const orr_tape *before)
 {
     *tape = *before;
     for (uint32_t c = 0; c < tape->n_calls; c++)
-        orr_tape_own_outputs(tape, c);
-    orr_tape_mark_kept(tape);
+        orr_tape_link_outputs(tape, c);
+    orr_tape_mark_saved(tape);
 }
 
-orr_status orr_tape_recompute(orr_tape *tape, const orr_tape_keep *keep, orr_error *err)
+orr_status orr_tape_recompute(orr_tape *tape, const orr_recompute_policy *keep, orr_error *err)
 {
     const orr_tape before = *tape;
     orr_arena *arena = tape->arena;
@@ -126,6 +126,6 @@ orr_status orr_tape_recompute(orr_tape *tape, const orr_tape_keep *keep, orr_err
         restore(tape, &before);
         return status;
     }
-    orr_tape_mark_kept(tape);
+    orr_tape_mark_saved(tape);
     return ORR_OK;
 }

@@ -80,7 +80,7 @@ static void mark_read(orr_tape *tape, const orr_tape_call *call)
     }
 }
 
-void orr_tape_mark_kept(orr_tape *tape)
+void orr_tape_mark_saved(orr_tape *tape)
 {
     for (uint32_t v = 0; v < tape->n_values; v++)
         tape->values[v].kept = false;
@@ -88,7 +88,7 @@ void orr_tape_mark_kept(orr_tape *tape)
         mark_read(tape, &tape->calls[c]);
 }
 
-void orr_tape_own_outputs(orr_tape *tape, uint32_t index)
+void orr_tape_link_outputs(orr_tape *tape, uint32_t index)
 {
     const orr_tape_call *call = &tape->calls[index];
     const orr_value root =
@@ -99,10 +99,10 @@ void orr_tape_own_outputs(orr_tape *tape, uint32_t index)
     }
 }
 
-void orr_tape_put(orr_tape *tape)
+void orr_tape_commit_call(orr_tape *tape)
 {
     const uint32_t index = tape->n_calls++;
-    orr_tape_own_outputs(tape, index);
+    orr_tape_link_outputs(tape, index);
     mark_read(tape, &tape->calls[index]);
 }
 
@@ -126,7 +126,7 @@ static orr_status infer(const orr_tape *tape, const orr_op_row *row, orr_tape_ca
     orr_type in[ORR_CALL_IN];
     for (uint32_t k = 0; k < call->n_in; k++)
         in[k] = tape->values[call->in[k]].type;
-    const orr_op_site sig = {.op = call->op, .args = &call->args, .n_in = call->n_in, .in = in};
+    const orr_op_signature sig = {.op = call->op, .args = &call->args, .n_in = call->n_in, .in = in};
     ORR_TRY(row->shape(&sig, types, err));
     for (call->n_out = row->n_out; call->n_out > 0; call->n_out--)
         if (types[call->n_out - 1].dtype < ORR_DTYPES)
@@ -196,23 +196,23 @@ orr_status orr_tape_call_op(orr_tape *tape, orr_op op, const orr_op_args *args, 
     put_outputs(tape, call, types);
     for (uint32_t k = 0; k < row->n_out; k++)
         ret_out[k] = k < call->n_out ? call->out[k] : ORR_NONE;
-    orr_tape_put(tape);
+    orr_tape_commit_call(tape);
     return ORR_OK;
 }
 
-bool orr_tape_kept(const orr_tape *tape, orr_value value)
+bool orr_tape_is_saved(const orr_tape *tape, orr_value value)
 {
     return tape->values[value].kept;
 }
 
-orr_op_site orr_tape_site(const orr_tape *tape, uint32_t call, orr_site_room *room)
+orr_op_signature orr_tape_signature(const orr_tape *tape, uint32_t call, orr_op_signature_types *room)
 {
     const orr_tape_call *at = &tape->calls[call];
     for (uint32_t k = 0; k < at->n_in; k++)
         room->in[k] = tape->values[at->in[k]].type;
     for (uint32_t k = 0; k < at->n_out; k++)
         room->out[k] = tape->values[at->out[k]].type;
-    return (orr_op_site){.op = at->op,
+    return (orr_op_signature){.op = at->op,
                          .args = &at->args,
                          .n_in = at->n_in,
                          .n_out = at->n_out,
@@ -222,8 +222,8 @@ orr_op_site orr_tape_site(const orr_tape *tape, uint32_t call, orr_site_room *ro
 
 void orr_tape_work(const orr_tape *tape, uint32_t call, orr_op_work *ret)
 {
-    orr_site_room room;
-    const orr_op_site sig = orr_tape_site(tape, call, &room);
+    orr_op_signature_types room;
+    const orr_op_signature sig = orr_tape_signature(tape, call, &room);
     const orr_op_row *row = orr_op_of(sig.op);
     *ret = (orr_op_work){.dtype = sig.n_in > 0 ? sig.in[0].dtype : ORR_DTYPE_FP32};
     if (row->work != NULL)

@@ -22,10 +22,10 @@ orr_status orr_tape_reserve(orr_tape *tape, uint32_t values, uint32_t calls,
                             orr_error *err) ORR_MUST_CHECK;
 /* The call behind the last, which has been filled in where it stands, is one of the tape: its
  * outputs say that it makes them, and of what they are views. Room has been reserved. */
-void orr_tape_put(orr_tape *tape);
+void orr_tape_commit_call(orr_tape *tape);
 /* Says so of the outputs of a call of the tape. */
-void orr_tape_own_outputs(orr_tape *tape, uint32_t call);
+void orr_tape_link_outputs(orr_tape *tape, uint32_t call);
 /* Sets `kept` of all values anew, from the calls. */
-void orr_tape_mark_kept(orr_tape *tape);
+void orr_tape_mark_saved(orr_tape *tape);
 
 #endif /* ORR_OP_TAPE_H */

@@ -28,7 +28,7 @@ static bool naive_go(naive_rank *rank, bool forward)
             continue;
         if (NAIVE[call->op] == NULL)
             return true;
-        orr_site_room room;
+        orr_op_signature_types room;
         const naive_call c = naive_now(rank, &room);
         NAIVE[call->op](&c);
     }
@@ -48,7 +48,7 @@ static void naive_turn(const naive_call *c, uint32_t n)
 /* The group of rank `first` stands before one collective: it is made. */
 static void naive_gather_group(naive_rank *ranks, const orr_plan *plan, uint32_t first)
 {
-    orr_site_room room[NAIVE_GROUP_MAX];
+    orr_op_signature_types room[NAIVE_GROUP_MAX];
     naive_call c[NAIVE_GROUP_MAX];
     uint32_t members[NAIVE_GROUP_MAX];
     const orr_tape_call *call = &ranks[first].tape->calls[ranks[first].next];

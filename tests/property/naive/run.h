@@ -29,10 +29,10 @@ static const naive_kernel NAIVE[ORR_OPS] = {
     [ORR_OP_BATCH_NORM] = naive_batch_norm,
     [ORR_OP_BATCH_NORM_BACKWARD] = naive_batch_norm_backward,
     [ORR_OP_ROTARY] = naive_rotary,
-    [ORR_OP_TUNE] = naive_tune,
-    [ORR_OP_MERGE] = naive_merge,
+    [ORR_OP_ATTENTION_TEMPERATURE] = naive_tune,
+    [ORR_OP_ATTENTION_MERGE] = naive_merge,
     [ORR_OP_CACHE] = naive_cache,
-    [ORR_OP_SPLICE] = naive_splice,
+    [ORR_OP_MASKED_SCATTER] = naive_splice,
     [ORR_OP_SWIGLU] = naive_swiglu,
     [ORR_OP_SWIGLU_BACKWARD] = naive_swiglu_backward,
     [ORR_OP_GELU] = naive_gelu,
@@ -86,10 +86,10 @@ typedef struct naive_rank {
     uint32_t next; /* call */
 } naive_rank;
 
-static naive_call naive_now(const naive_rank *rank, orr_site_room *room)
+static naive_call naive_now(const naive_rank *rank, orr_op_signature_types *room)
 {
     const orr_tape_call *call = &rank->tape->calls[rank->next];
-    const orr_op_site site = orr_tape_site(rank->tape, rank->next, room);
+    const orr_op_signature site = orr_tape_signature(rank->tape, rank->next, room);
     naive_call c = {.args = site.args,
                     .n_in = site.n_in,
                     .n_out = site.n_out,
@@ -172,7 +172,7 @@ static uint8_t naive_op(const naive_rank *rank)
 /* All ranks stand before a collective. Two may also send and receive. */
 static void naive_meet(naive_rank *ranks, uint32_t n)
 {
-    orr_site_room room[NAIVE_RANKS_MAX];
+    orr_op_signature_types room[NAIVE_RANKS_MAX];
     naive_call c[NAIVE_RANKS_MAX];
     for (uint32_t r = 0; r < n; r++)
         c[r] = naive_now(&ranks[r], &room[r]);
@@ -204,7 +204,7 @@ static bool naive_advance(naive_rank *rank, bool forward_only)
             continue;
         if (NAIVE[call->op] == NULL)
             return true;
-        orr_site_room room;
+        orr_op_signature_types room;
         const naive_call c = naive_now(rank, &room);
         NAIVE[call->op](&c);
     }

@@ -296,7 +296,7 @@ static inline void kernel_accumulate(kernel_bench *k)
 static inline void kernel_without(kernel_bench *k)
 {
     for (uint32_t o = 0; o < k->now.n_out && k->now.n_out > 1 && !k->failed[k->now.op]; o++) {
-        if (o == 0 && (k->now.op == ORR_OP_ATTENTION || k->now.op == ORR_OP_MERGE))
+        if (o == 0 && (k->now.op == ORR_OP_ATTENTION || k->now.op == ORR_OP_ATTENTION_MERGE))
             continue;
         k->out[o].data = NULL;
         kernel_go(k);

@@ -303,7 +303,7 @@ static inline void special_quantize(kernel_bench *k, uint64_t seed)
     args->size = SIZES[seed / 3 % 4];
     orr_type out[ORR_CALL_OUT];
     orr_error err;
-    const orr_op_site site = {
+    const orr_op_signature site = {
         .op = ORR_OP_QUANTIZE, .args = args, .n_in = 1, .n_out = 2, .in = &x, .out = out};
     assert_int_equal(orr_op_of(ORR_OP_QUANTIZE)->shape(&site, out, &err), ORR_OK);
     (void)special_in(k, &x, seed % 5 > 2, -3, 3);

@@ -125,7 +125,7 @@ static void check(const cuda_case *c)
     side sides[2] = {{.backend = cpu}, {.backend = gpu}};
     orr_type out[ORR_CALL_OUT];
     uint32_t n_out = row->n_out;
-    const orr_op_site site = {.op = (uint8_t)c->op, .args = &c->args, .n_in = c->n_in, .in = c->in};
+    const orr_op_signature site = {.op = (uint8_t)c->op, .args = &c->args, .n_in = c->n_in, .in = c->in};
     assert_int_equal(row->shape(&site, out, NULL), ORR_OK);
     while (n_out > 0 && out[n_out - 1].dtype >= ORR_DTYPES)
         n_out--;

@@ -72,7 +72,7 @@ static void test_samples_stand_where_they_are_said_to(void **state)
     (void)state;
     hold_first(ORR_OP_ROTARY, (orr_op_args){.value = 100});
     hold_first(ORR_OP_ROTARY, (orr_op_args){.value = 100, .interleaved = true});
-    hold_first(ORR_OP_TUNE, (orr_op_args){.value = 0.1, .window = 4});
+    hold_first(ORR_OP_ATTENTION_TEMPERATURE, (orr_op_args){.value = 0.1, .window = 4});
     hold_first(ORR_OP_SOFTMAX, (orr_op_args){.mask = ORR_MASK_CAUSAL});
 }
 
@@ -152,7 +152,7 @@ static void test_strays_are_refused(void **state)
         ORR_INVALID);
     assert_string_equal(err.text, "dispatch: expert 4 of 4, at 1");
     assert_int_equal(
-        run(ORR_OP_SPLICE, &spliced, (orr_operand[]){tokens, asked, pictures}, 3, &out, NULL, &err),
+        run(ORR_OP_MASKED_SCATTER, &spliced, (orr_operand[]){tokens, asked, pictures}, 3, &out, NULL, &err),
         ORR_INVALID);
     assert_string_equal(err.text, "masked_scatter: more than 1 tokens ask for a picture's row");
     assert_int_equal(run(ORR_OP_ADAMW, &none, (orr_operand[]){t, t, t, t}, 4, NULL, NULL, &err),

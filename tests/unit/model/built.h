@@ -77,7 +77,7 @@ static inline int64_t kept_bytes(const orr_module *module)
 {
     int64_t bytes = 0;
     for (orr_value v = 0; v < module->tape->n_values; v++)
-        if (orr_tape_kept(module->tape, v) &&
+        if (orr_tape_is_saved(module->tape, v) &&
             module->tape->values[v].role != ORR_VALUE_PARAMETER)
             bytes += orr_type_bytes(&module->tape->values[v].type);
     return bytes;

@@ -10,12 +10,12 @@ static void streams_are_read_and_written_once(void **state)
     const orr_type out = orr_type_of(ORR_DTYPE_FP4, 1, (const int64_t[]){7});
     const orr_op_args args = {0};
     orr_op_work work = {0};
-    const orr_op_site site = {
+    const orr_op_signature site = {
         .op = ORR_OP_ADD, .args = &args, .n_in = 2, .n_out = 1, .in = in, .out = &out};
     orr_op_work_stream(&site, 42, &work);
     assert_true(work.flops == 42 && work.read_bytes == 32 && work.write_bytes == 4);
     assert_int_equal(work.dtype, ORR_DTYPE_FP32);
-    const orr_op_site source = {.op = ORR_OP_FILL, .args = &args, .n_out = 1, .out = &out};
+    const orr_op_signature source = {.op = ORR_OP_FILL, .args = &args, .n_out = 1, .out = &out};
     work = (orr_op_work){0};
     orr_op_work_stream(&source, 0, &work);
     assert_true(work.read_bytes == 0 && work.write_bytes == 4);
@@ -54,7 +54,7 @@ static void gradients_are_passed_on(void **state)
     const orr_value grad = 7;
     orr_value ret = ORR_NONE;
     orr_gradient g = {.grad_out = &grad, .ret_in = &ret};
-    assert_int_equal(orr_gradient_pass(&g, NULL), ORR_OK);
+    assert_int_equal(orr_gradient_identity(&g, NULL), ORR_OK);
     assert_int_equal(ret, 7);
 }
 

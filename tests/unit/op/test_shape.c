@@ -44,13 +44,13 @@ static void errors_name_the_inputs(void **state)
                                {.rank = 1, .dim = {5}}};
     const orr_op_args args = {0};
     orr_error err;
-    orr_op_site site = {.op = ORR_OP_LAYER_NORM, .args = &args, .n_in = 3, .in = types};
+    orr_op_signature site = {.op = ORR_OP_LAYER_NORM, .args = &args, .n_in = 3, .in = types};
     assert_int_equal(orr_op_shape_error(&site, &err, "no %d", 7), ORR_INVALID);
     assert_string_equal(err.text, "layer_norm: x (1), weight (2) and bias (3): no 7");
-    site = (orr_op_site){.op = ORR_OP_CONCAT, .args = &args, .n_in = 4, .in = types};
+    site = (orr_op_signature){.op = ORR_OP_CONCAT, .args = &args, .n_in = 4, .in = types};
     assert_int_equal(orr_op_shape_error(&site, &err, "no"), ORR_INVALID);
     assert_string_equal(err.text, "concat: a (1), b (2), (3) and (4): no");
-    site = (orr_op_site){.op = ORR_OP_BARRIER, .args = &args};
+    site = (orr_op_signature){.op = ORR_OP_BARRIER, .args = &args};
     assert_int_equal(orr_op_shape_error(&site, &err, "no"), ORR_INVALID);
     assert_string_equal(err.text, "barrier: no");
     assert_int_equal(orr_op_shape_error(&site, NULL, "no"), ORR_INVALID);
@@ -61,7 +61,7 @@ static void checks(void **state)
     (void)state;
     const orr_type types[2] = {{.rank = 1, .dim = {1}}, {.rank = 1, .dim = {2}}};
     const orr_op_args args = {0};
-    const orr_op_site site = {.op = ORR_OP_ADD, .args = &args, .n_in = 2, .in = types};
+    const orr_op_signature site = {.op = ORR_OP_ADD, .args = &args, .n_in = 2, .in = types};
     assert_int_equal(orr_op_check_dim(&site, 0, NULL), ORR_OK);
     assert_int_equal(orr_op_check_dim(&site, 1, NULL), ORR_INVALID);
     assert_int_equal(orr_op_check_dim(&site, -1, NULL), ORR_INVALID);

@@ -89,4 +89,4 @@ static orr_status tune_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_TUNE = {.run = tune_run};
+const orr_kernel_seat orr_cpu_ATTENTION_TEMPERATURE = {.run = tune_run};

@@ -88,4 +88,4 @@ static orr_status merge_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_MERGE = {.run = merge_run};
+const orr_kernel_seat orr_cpu_ATTENTION_MERGE = {.run = merge_run};

@@ -30,4 +30,4 @@ static orr_status splice_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_SPLICE = {.run = splice_run};
+const orr_kernel_seat orr_cpu_MASKED_SCATTER = {.run = splice_run};

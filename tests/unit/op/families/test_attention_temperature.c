@@ -15,7 +15,7 @@ static void its_gradient_is_itself(void **state)
     TAPE_IS(&t, 1, "attention_temperature(d):3 input\n");
     assert_int_equal(t.tape.calls[1].args.offset, 16);
     assert_int_equal(t.tape.calls[1].args.window, 8192);
-    assert_false(orr_tape_kept(&t.tape, x));
+    assert_false(orr_tape_is_saved(&t.tape, x));
     try_end(&t);
 }
 

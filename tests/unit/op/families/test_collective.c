@@ -86,9 +86,9 @@ static void tensor_parallel_mlp(void **state)
             "activation_backward(9, 4):11 input\n"
             "matmul(11, a'):12 input\nmatmul(3', 11):13 weight\n"
             "all_reduce(12):14 input\n");
-    assert_true(orr_tape_kept(&t.tape, x)); /* of which 3 is a view */
-    assert_false(orr_tape_kept(&t.tape, 3));
-    assert_false(orr_tape_kept(&t.tape, 6));
+    assert_true(orr_tape_is_saved(&t.tape, x)); /* of which 3 is a view */
+    assert_false(orr_tape_is_saved(&t.tape, 3));
+    assert_false(orr_tape_is_saved(&t.tape, 6));
     try_end(&t);
 }
 

@@ -17,8 +17,8 @@ static void the_mask_is_kept(void **state)
     TAPE_IS(&t, 1, "dropout(d, mask):4 input\n");
     assert_true(t.tape.calls[1].args.value == 0.1);
     try_work(&t, 1024, 1024 + 512, 1024);
-    assert_true(orr_tape_kept(&t.tape, mask));
-    assert_false(orr_tape_kept(&t.tape, x));
+    assert_true(orr_tape_is_saved(&t.tape, mask));
+    assert_false(orr_tape_is_saved(&t.tape, x));
     try_end(&t);
 }
 

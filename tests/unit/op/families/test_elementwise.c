@@ -47,7 +47,7 @@ static void one_factor_is_wanted(void **state)
     TRY_OP(&t, MUL, NULL, a, b);
     try_backward(&t, t.out[0], &b, 1, &db);
     TAPE_IS(&t, 1, "mul(d, a):4 input\n");
-    assert_false(orr_tape_kept(&t.tape, b));
+    assert_false(orr_tape_is_saved(&t.tape, b));
     try_end(&t);
 }
 

@@ -116,7 +116,7 @@ static void one_weight_for_a_batch_is_summed_in_one_product(void **state)
             "matmul(5', 6):7 weight\n");
     assert_int_equal(t.tape.values[7].type.dim[0], 5);
     assert_int_equal(t.tape.values[7].type.dim[1], 7);
-    assert_true(orr_tape_kept(&t.tape, x));
+    assert_true(orr_tape_is_saved(&t.tape, x));
     try_end(&t);
 }
 
@@ -143,8 +143,8 @@ static void quantised_products_have_quantised_gradients(void **state)
             "matmul(xq', 8, xs, 9):11 weight\n");
     assert_int_equal(t.tape.values[dx].type.dtype, ORR_DTYPE_BF16);
     assert_int_equal(try_gradient_of(&t, w), 11);
-    assert_false(orr_tape_kept(&t.tape, x)); /* its 8 bits are kept */
-    assert_true(orr_tape_kept(&t.tape, xq));
+    assert_false(orr_tape_is_saved(&t.tape, x)); /* its 8 bits are kept */
+    assert_true(orr_tape_is_saved(&t.tape, xq));
     try_end(&t);
 }
 
@@ -160,7 +160,7 @@ static void frozen_weights_have_no_gradient(void **state)
     orr_value dx;
     try_backward(&t, t.out[0], &x, 1, &dx);
     TAPE_IS(&t, 1, "matmul(d, w'):4 input\n");
-    assert_false(orr_tape_kept(&t.tape, x));
+    assert_false(orr_tape_is_saved(&t.tape, x));
     try_end(&t);
 }
 

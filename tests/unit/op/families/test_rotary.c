@@ -15,7 +15,7 @@ static void turns_and_turns_back(void **state)
     TAPE_IS(&t, 1, "rotary(d):3 input\n");
     assert_true(t.tape.calls[1].args.value == -500000);
     assert_int_equal(t.tape.calls[1].args.offset, 16);
-    assert_false(orr_tape_kept(&t.tape, x));
+    assert_false(orr_tape_is_saved(&t.tape, x));
     try_end(&t);
 }
 

@@ -15,7 +15,7 @@ static void forward_and_backward(void **state)
     try_backward(&t, t.out[0], &x, 1, &dx);
     TAPE_IS(&t, 1, "softmax_backward(d, y):3 input\n");
     try_work(&t, 4 * 3200, 2 * 12800, 12800);
-    assert_false(orr_tape_kept(&t.tape, x));
+    assert_false(orr_tape_is_saved(&t.tape, x));
     try_end(&t);
 }
 

@@ -60,9 +60,9 @@ static void an_attention_block(void **state)
     const orr_value kept[] = {b.x, b.normed, b.r, b.qkv, b.rq, b.rk, b.context, b.lse};
     const orr_value gone[] = {b.q, b.k, b.v, b.flat, b.out, b.y};
     for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
-        assert_true(orr_tape_kept(&t.tape, kept[k]));
+        assert_true(orr_tape_is_saved(&t.tape, kept[k]));
     for (size_t k = 0; k < sizeof gone / sizeof *gone; k++)
-        assert_false(orr_tape_kept(&t.tape, gone[k]));
+        assert_false(orr_tape_is_saved(&t.tape, gone[k]));
     try_end(&t);
 }
 
@@ -88,7 +88,7 @@ static void adapters(void **state)
     TRY_OP(&t, ADD, NULL, y, t.out[0]);
     try_backward(&t, t.out[0], NULL, 0, NULL);
     TAPE_IS(&t, 6, "matmul(d, up'):11 weight\nmatmul(7', d):12 weight\nmatmul(5', 11):13 weight\n");
-    assert_false(orr_tape_kept(&t.tape, x));
+    assert_false(orr_tape_is_saved(&t.tape, x));
     try_end(&t);
 }
 
@@ -187,7 +187,7 @@ static void an_operator_without_gradient_is_told(void **state)
                         "activation_backward has no gradient, and one is asked of what it takes");
     assert_int_equal(t.tape.n_calls, calls); /* the tape is as it was */
     assert_int_equal(t.tape.n_values, values);
-    assert_false(orr_tape_kept(&t.tape, out));
+    assert_false(orr_tape_is_saved(&t.tape, out));
     assert_int_equal(t.tape.pass, ORR_PASS_FORWARD);
     try_end(&t);
 }

@@ -28,10 +28,10 @@ static void make(products *p)
     small_call(&p->s, ORR_OP_MATMUL, ORR_PASS_INPUT, p->dy, p->w, ORR_NONE, p->dx);
 }
 
-static void assert_life(const orr_tape_lives *lives, orr_value v, uint32_t first, uint32_t last)
+static void assert_life(const orr_tape_liveness *lives, orr_value v, uint32_t first, uint32_t last)
 {
     assert_int_not_equal(lives->row_of[v], ORR_NONE);
-    const orr_tape_life *l = &lives->lives[lives->row_of[v]];
+    const orr_tape_live_range *l = &lives->lives[lives->row_of[v]];
     assert_int_equal(l->life.first, first);
     assert_int_equal(l->life.last, last);
 }
@@ -40,10 +40,10 @@ static void lives_go_from_maker_to_last_reader(void **state)
 {
     (void)state;
     products p;
-    orr_tape_lives lives;
+    orr_tape_liveness lives;
     orr_arena *arena = orr_arena_new(0, 0);
     make(&p);
-    assert_int_equal(orr_tape_lives_of(&p.s.tape, false, arena, &lives, NULL), ORR_OK);
+    assert_int_equal(orr_tape_liveness_of(&p.s.tape, false, arena, &lives, NULL), ORR_OK);
     assert_int_equal(lives.n_steps, 5);
     assert_int_equal(lives.forward_end, 2);
     assert_int_equal(lives.input_end, 5);
@@ -63,10 +63,10 @@ static void weight_gradients_apart_run_last(void **state)
 {
     (void)state;
     products p;
-    orr_tape_lives lives;
+    orr_tape_liveness lives;
     orr_arena *arena = orr_arena_new(0, 0);
     make(&p);
-    assert_int_equal(orr_tape_lives_of(&p.s.tape, true, arena, &lives, NULL), ORR_OK);
+    assert_int_equal(orr_tape_liveness_of(&p.s.tape, true, arena, &lives, NULL), ORR_OK);
     assert_int_equal(lives.forward_end, 2);
     assert_int_equal(lives.input_end, 4);
     assert_life(&lives, p.x, 0, 4);
@@ -80,7 +80,7 @@ static void views_live_in_what_they_view(void **state)
 {
     (void)state;
     small_tape s;
-    orr_tape_lives lives;
+    orr_tape_liveness lives;
     orr_arena *arena = orr_arena_new(0, 0);
     small_init(&s);
     const orr_value x = small_value(&s, ORR_VALUE_INPUT, 8),
@@ -92,7 +92,7 @@ static void views_live_in_what_they_view(void **state)
     small_call(&s, ORR_OP_RELU, ORR_PASS_FORWARD, x, ORR_NONE, ORR_NONE, y);
     small_call(&s, ORR_OP_VIEW, ORR_PASS_FORWARD, y, ORR_NONE, ORR_NONE, view);
     small_call(&s, ORR_OP_RELU, ORR_PASS_FORWARD, view, ORR_NONE, ORR_NONE, z);
-    assert_int_equal(orr_tape_lives_of(&s.tape, false, arena, &lives, NULL), ORR_OK);
+    assert_int_equal(orr_tape_liveness_of(&s.tape, false, arena, &lives, NULL), ORR_OK);
     assert_int_equal(lives.n, 3);
     assert_int_equal(lives.row_of[view], lives.row_of[y]);
     assert_life(&lives, view, 0, 2);
@@ -105,7 +105,7 @@ static void a_slice_that_is_wanted_alone_is_copied(void **state)
 {
     (void)state;
     small_tape s;
-    orr_tape_lives lives;
+    orr_tape_liveness lives;
     orr_arena *arena = orr_arena_new(0, 0);
     small_init(&s);
     const orr_value x = small_value(&s, ORR_VALUE_INPUT, 8),
@@ -124,7 +124,7 @@ static void a_slice_that_is_wanted_alone_is_copied(void **state)
     small_call(&s, ORR_OP_ROTARY, ORR_PASS_FORWARD, q, ORR_NONE, ORR_NONE, turned);
     small_call(&s, ORR_OP_ATTENTION, ORR_PASS_FORWARD, turned, heads, ORR_NONE, y);
     small_call(&s, ORR_OP_ATTENTION_BACKWARD, ORR_PASS_INPUT, turned, heads, y, dx);
-    assert_int_equal(orr_tape_lives_of(&s.tape, false, arena, &lives, NULL), ORR_OK);
+    assert_int_equal(orr_tape_liveness_of(&s.tape, false, arena, &lives, NULL), ORR_OK);
     assert_life(&lives, qkv, 0, 2);
     assert_life(&lives, q, 1, 4);
     assert_life(&lives, v, 2, 6);
@@ -132,7 +132,7 @@ static void a_slice_that_is_wanted_alone_is_copied(void **state)
     assert_int_equal(lives.lives[lives.row_of[v]].life.bytes, 4);
     /* Where the whole is read too, they stay views of it. */
     s.calls[6].in[2] = qkv;
-    assert_int_equal(orr_tape_lives_of(&s.tape, false, arena, &lives, NULL), ORR_OK);
+    assert_int_equal(orr_tape_liveness_of(&s.tape, false, arena, &lives, NULL), ORR_OK);
     assert_life(&lives, qkv, 0, 6);
     assert_int_equal(lives.row_of[heads], lives.row_of[qkv]);
     assert_int_equal(lives.row_of[q], lives.row_of[qkv]);
@@ -143,7 +143,7 @@ static void what_weights_alone_make_is_derived(void **state)
 {
     (void)state;
     small_tape s;
-    orr_tape_lives lives;
+    orr_tape_liveness lives;
     orr_arena *arena = orr_arena_new(0, 0);
     small_init(&s);
     const orr_value x = small_value(&s, ORR_VALUE_INPUT, 8),
@@ -152,7 +152,7 @@ static void what_weights_alone_make_is_derived(void **state)
                     y = small_value(&s, ORR_VALUE_ACTIVATION, 8);
     small_call(&s, ORR_OP_QUANTIZE, ORR_PASS_FORWARD, w, ORR_NONE, ORR_NONE, w8);
     small_call(&s, ORR_OP_MATMUL, ORR_PASS_FORWARD, x, w8, ORR_NONE, y);
-    assert_int_equal(orr_tape_lives_of(&s.tape, false, arena, &lives, NULL), ORR_OK);
+    assert_int_equal(orr_tape_liveness_of(&s.tape, false, arena, &lives, NULL), ORR_OK);
     assert_true(lives.lives[lives.row_of[w8]].derived);
     assert_false(lives.lives[lives.row_of[y]].derived);
     assert_false(lives.lives[lives.row_of[w]].derived);
@@ -163,18 +163,18 @@ static void tensors_too_large_and_failing_allocations_are_told(void **state)
 {
     (void)state;
     products p;
-    orr_tape_lives lives;
+    orr_tape_liveness lives;
     orr_error err;
     orr_arena *arena = orr_arena_new(0, 0), *small = orr_arena_new(0, 1);
     make(&p);
-    assert_int_equal(orr_tape_lives_of(&p.s.tape, false, small, &lives, NULL), ORR_NO_MEMORY);
+    assert_int_equal(orr_tape_liveness_of(&p.s.tape, false, small, &lives, NULL), ORR_NO_MEMORY);
     orr_alloc_fail_from(1);
-    const orr_status status = orr_tape_lives_of(&p.s.tape, false, small, &lives, NULL);
+    const orr_status status = orr_tape_liveness_of(&p.s.tape, false, small, &lives, NULL);
     orr_alloc_fail_from(0);
     assert_int_equal(status, ORR_NO_MEMORY);
     p.s.values[p.y].type =
         (orr_type){.dtype = ORR_DTYPE_FP32, .rank = 2, .dim = {1L << 40, 1L << 40}};
-    assert_int_equal(orr_tape_lives_of(&p.s.tape, false, arena, &lives, &err), ORR_INVALID);
+    assert_int_equal(orr_tape_liveness_of(&p.s.tape, false, arena, &lives, &err), ORR_INVALID);
     orr_arena_free(small);
     orr_arena_free(arena);
 }

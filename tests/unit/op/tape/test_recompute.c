@@ -21,7 +21,7 @@ static bool drops_named(void *ctx, const orr_tape *tape, orr_value value)
 
 /* No call after the forward pass reads what was dropped, every value stands after its maker, and
  * made_by is right. */
-static void check(const orr_tape *tape, const orr_tape_keep *keep)
+static void check(const orr_tape *tape, const orr_recompute_policy *keep)
 {
     for (uint32_t c = 0; c < tape->n_calls; c++) {
         const orr_tape_call *call = &tape->calls[c];
@@ -58,19 +58,19 @@ static void from_the_input_of_the_layer(void **state)
     orr_value dx;
     open_block(&t, &b, &dx);
     const uint32_t forward = 10, before = t.tape.n_calls;
-    const orr_tape_keep keep = {.drops = drops_all};
+    const orr_recompute_policy keep = {.drops = drops_all};
     assert_int_equal(orr_tape_recompute(&t.tape, &keep, &t.err), ORR_OK);
     check(&t.tape, &keep);
     /* All of the forward pass again but the output product and the residual, which no one reads. */
     assert_int_equal(t.tape.n_calls, before + forward - 2);
     uint32_t kept = 0;
     for (orr_value v = 0; v < t.tape.n_values; v++) {
-        kept += orr_tape_kept(&t.tape, v);
+        kept += orr_tape_is_saved(&t.tape, v);
         if (t.tape.values[v].kept)
             assert_true(t.tape.values[v].made_by == ORR_NONE);
     }
     assert_int_equal(kept, 4); /* x and three parameters */
-    assert_true(orr_tape_kept(&t.tape, b.x));
+    assert_true(orr_tape_is_saved(&t.tape, b.x));
     assert_int_equal(t.tape.calls[t.tape.n_calls - 1].in[0], b.seed);
     assert_int_equal(t.tape.calls[t.tape.n_calls - 1].out[0], dx);
     /* The first backward call reads the weight and the gradient: it goes first. */
@@ -87,7 +87,7 @@ static void the_core_of_attention(void **state)
     orr_value dx;
     open_block(&t, &b, &dx);
     const char *const names[] = {"a", "lse", NULL};
-    const orr_tape_keep keep = {.drops = drops_named, .ctx = (void *)names};
+    const orr_recompute_policy keep = {.drops = drops_named, .ctx = (void *)names};
     for (orr_value v = b.seed + 1; v < t.tape.n_values; v++)
         t.tape.values[v].name = "";
     assert_int_equal(orr_tape_recompute(&t.tape, &keep, &t.err), ORR_OK);
@@ -111,11 +111,11 @@ static void the_core_of_attention(void **state)
         "matmul(30, wqkv'):31 input\nview(n):32 weight\nview(30):33 weight\nmatmul(32', 33):34 weight\n"
         "rms_norm_backward(31, x, r, norm):35,36 input\n"
         "add(dy, 35):37 input\n");
-    assert_false(orr_tape_kept(&t.tape, b.context));
-    assert_false(orr_tape_kept(&t.tape, b.lse));
-    assert_false(orr_tape_kept(&t.tape, a));
-    assert_true(orr_tape_kept(&t.tape, b.rq));
-    assert_true(orr_tape_kept(&t.tape, b.qkv)); /* v is a part of it */
+    assert_false(orr_tape_is_saved(&t.tape, b.context));
+    assert_false(orr_tape_is_saved(&t.tape, b.lse));
+    assert_false(orr_tape_is_saved(&t.tape, a));
+    assert_true(orr_tape_is_saved(&t.tape, b.rq));
+    assert_true(orr_tape_is_saved(&t.tape, b.qkv)); /* v is a part of it */
     assert_true(t.tape.values[20].view_of == a || t.tape.values[20].view_of == b.context);
     try_end(&t);
 }
@@ -128,7 +128,7 @@ static void what_is_dropped_together_is_computed_once(void **state)
     orr_value dx;
     open_block(&t, &b, &dx);
     const char *const names[] = {"n", "qkv", "rq", "rk", NULL};
-    const orr_tape_keep keep = {.drops = drops_named, .ctx = (void *)names};
+    const orr_recompute_policy keep = {.drops = drops_named, .ctx = (void *)names};
     assert_int_equal(orr_tape_recompute(&t.tape, &keep, &t.err), ORR_OK);
     check(&t.tape, &keep);
     uint32_t again[ORR_OPS] = {0};
@@ -139,7 +139,7 @@ static void what_is_dropped_together_is_computed_once(void **state)
     assert_int_equal(again[ORR_OP_SPLIT], 1);
     assert_int_equal(again[ORR_OP_ROTARY], 2);
     assert_int_equal(again[ORR_OP_ATTENTION], 0);
-    assert_true(orr_tape_kept(&t.tape, b.r)); /* the copy's r is not read: the kept one is */
+    assert_true(orr_tape_is_saved(&t.tape, b.r)); /* the copy's r is not read: the kept one is */
     try_end(&t);
 }
 
@@ -152,12 +152,12 @@ static void nothing_is_dropped(void **state)
     open_block(&t, &b, &dx);
     const uint32_t calls = t.tape.n_calls, values = t.tape.n_values;
     const char *const names[] = {NULL};
-    const orr_tape_keep keep = {.drops = drops_named, .ctx = (void *)names};
+    const orr_recompute_policy keep = {.drops = drops_named, .ctx = (void *)names};
     assert_int_equal(orr_tape_recompute(&t.tape, &keep, &t.err), ORR_OK);
     check(&t.tape, &keep);
     assert_int_equal(t.tape.n_calls, calls);
     assert_int_equal(t.tape.n_values, values);
-    assert_true(orr_tape_kept(&t.tape, b.normed));
+    assert_true(orr_tape_is_saved(&t.tape, b.normed));
     try_end(&t);
 }
 
@@ -178,7 +178,7 @@ static void views_of_what_is_there_again(void **state)
     orr_value dx;
     try_backward(&t, t.out[0], &x, 1, &dx);
     const uint32_t before = t.tape.n_calls;
-    const orr_tape_keep keep = {.drops = drops_all};
+    const orr_recompute_policy keep = {.drops = drops_all};
     assert_int_equal(orr_tape_recompute(&t.tape, &keep, &t.err), ORR_OK);
     check(&t.tape, &keep);
     assert_int_equal(t.tape.n_calls, before + 2 * LAYERS - 1);
@@ -206,7 +206,7 @@ static void collectives_too(void **state)
     orr_value dx;
     try_backward(&t, t.out[0], &x, 1, &dx);
     const char *const names[] = {"all", NULL};
-    const orr_tape_keep keep = {.drops = drops_named, .ctx = (void *)names};
+    const orr_recompute_policy keep = {.drops = drops_named, .ctx = (void *)names};
     assert_int_equal(orr_tape_recompute(&t.tape, &keep, &t.err), ORR_OK);
     check(&t.tape, &keep);
     TAPE_IS(&t, 3,
@@ -228,7 +228,7 @@ static void long_chains(void **state)
         TRY_OP(&t, SILU, NULL, t.out[0]);
     orr_value dx;
     try_backward(&t, t.out[0], &x, 1, &dx);
-    const orr_tape_keep keep = {.drops = drops_all};
+    const orr_recompute_policy keep = {.drops = drops_all};
     assert_int_equal(orr_tape_recompute(&t.tape, &keep, &t.err), ORR_OK);
     assert_int_equal(t.tape.n_calls, 3 * LENGTH - 1);
     check(&t.tape, &keep);
@@ -238,7 +238,7 @@ static void long_chains(void **state)
 static void out_of_memory_is_survived(void **state)
 {
     (void)state;
-    const orr_tape_keep keep = {.drops = drops_all};
+    const orr_recompute_policy keep = {.drops = drops_all};
     for (uint64_t i = 1; i > 0; i++) {
         orr_arena *arena = orr_arena_new(512, 0);
         assert_non_null(arena);
@@ -261,7 +261,7 @@ static void out_of_memory_is_survived(void **state)
             for (uint32_t c = 0; c < calls; c++)
                 for (uint32_t k = 0; k < tape.calls[c].n_out; k++)
                     assert_int_equal(tape.values[tape.calls[c].out[k]].made_by, c);
-            assert_true(orr_tape_kept(&tape, b.normed));
+            assert_true(orr_tape_is_saved(&tape, b.normed));
         }
         orr_arena_free(arena);
         if (over)

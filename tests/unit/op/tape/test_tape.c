@@ -25,8 +25,8 @@ static void values_and_calls(void **state)
     assert_int_equal(t.tape.values[y[0]].made_by, 0);
     assert_int_equal(t.tape.values[y[0]].role, ORR_VALUE_ACTIVATION);
     assert_int_equal(t.tape.values[y[0]].view_of, ORR_NONE);
-    orr_site_room room;
-    const orr_op_site site = orr_tape_site(&t.tape, 0, &room);
+    orr_op_signature_types room;
+    const orr_op_signature site = orr_tape_signature(&t.tape, 0, &room);
     assert_int_equal(site.n_in, 2);
     assert_int_equal(site.n_out, 1);
     assert_int_equal(site.in[1].dim[1], 64);
@@ -42,17 +42,17 @@ static void roles_go_by_the_pass(void **state)
     const orr_value x = TRY_VALUE(&t, INPUT, BF16, 8);
     TRY_OP(&t, COPY, NULL, x);
     const orr_value y = t.out[0];
-    assert_false(orr_tape_kept(&t.tape, x));
+    assert_false(orr_tape_is_saved(&t.tape, x));
     t.tape.pass = ORR_PASS_INPUT;
     TRY_OP(&t, COPY, NULL, x);
     assert_int_equal(t.tape.values[t.out[0]].role, ORR_VALUE_GRADIENT);
-    assert_true(orr_tape_kept(&t.tape, x));
+    assert_true(orr_tape_is_saved(&t.tape, x));
     TRY_OP(&t, COPY, NULL, t.out[0]);
-    assert_false(orr_tape_kept(&t.tape, t.tape.calls[1].out[0])); /* made after the forward pass */
+    assert_false(orr_tape_is_saved(&t.tape, t.tape.calls[1].out[0])); /* made after the forward pass */
     t.tape.pass = ORR_PASS_OPTIMIZER;
     TRY_OP(&t, COPY, NULL, y);
     assert_int_equal(t.tape.values[t.out[0]].role, ORR_VALUE_STATE);
-    assert_false(orr_tape_kept(&t.tape, y));
+    assert_false(orr_tape_is_saved(&t.tape, y));
     try_end(&t);
 }
 
@@ -68,9 +68,9 @@ static void a_view_keeps_what_it_views(void **state)
     const orr_value view = t.out[0];
     t.tape.pass = ORR_PASS_WEIGHT;
     TRY_OP(&t, COPY, NULL, view);
-    assert_true(orr_tape_kept(&t.tape, y));
-    assert_false(orr_tape_kept(&t.tape, view));
-    assert_false(orr_tape_kept(&t.tape, x));
+    assert_true(orr_tape_is_saved(&t.tape, y));
+    assert_false(orr_tape_is_saved(&t.tape, view));
+    assert_false(orr_tape_is_saved(&t.tape, x));
     try_end(&t);
 }
 
