@@ -30,7 +30,7 @@ static void check_facts(const void *entry, const orr_field *(*fields_of)(size_t 
     }
 }
 
-static void check_wire(const orr_wire *transport)
+static void check_wire(const orr_rdma_transport *transport)
 {
     FUZZ_CHECK(transport == NULL || (transport->loss_frac >= 0 && transport->loss_frac < 1));
     FUZZ_CHECK(transport == NULL || transport->failed == 0 || transport->failed < transport->paths);
@@ -65,7 +65,7 @@ static void check_sites(const orr_cluster *cluster, orr_arena *arena)
     FUZZ_CHECK(cluster->n_sites >= 2 && cluster->n_sites <= ORR_SITES_MAX);
     FUZZ_CHECK(cluster->n_cuts == cluster->n_sites * (cluster->n_sites - 1) / 2);
     for (uint32_t s = 0; s < cluster->n_sites; s++) {
-        const orr_unit unit = orr_cluster_unit(cluster, cluster->site_level, devices);
+        const orr_device_range unit = orr_cluster_unit(cluster, cluster->site_level, devices);
         check_facts(&cluster->sites[s], orr_site_fields);
         FUZZ_CHECK(unit.first == devices && orr_cluster_site(cluster, devices) == s);
         devices += cluster->sites[s].devices;
@@ -74,14 +74,14 @@ static void check_sites(const orr_cluster *cluster, orr_arena *arena)
     }
     FUZZ_CHECK(devices == cluster->n_devices);
     for (uint32_t i = 0; i < cluster->n_cuts; i++) {
-        const orr_cut *cut = &cluster->cuts[i];
-        check_facts(cut, orr_cut_fields);
+        const orr_site_link *cut = &cluster->cuts[i];
+        check_facts(cut, orr_site_link_fields);
         check_wire(cut->transport);
         FUZZ_CHECK(cut->a < cut->b && cut->b < cluster->n_sites && cut->bytes_per_s.value > 0);
         FUZZ_CHECK(cut->oversubscription.value >= 1);
     }
     some[0] += some[0] == 0;
-    FUZZ_CHECK(orr_cluster_place(cluster, some, arena, &part, NULL) == ORR_OK);
+    FUZZ_CHECK(orr_cluster_select_sites(cluster, some, arena, &part, NULL) == ORR_OK);
     check_levels(part);
 }
 
@@ -104,18 +104,18 @@ static void check_cluster(const orr_cluster *cluster, orr_arena *arena)
 }
 
 /* A catalogue file in which each number is assumed unless it says more. */
-static orr_status read_file(const orr_yaml *root, orr_arena *arena, orr_shelf *shelf,
+static orr_status read_file(const orr_yaml *root, orr_arena *arena, orr_catalog_builder *shelf,
                             orr_error *err)
 {
     const orr_scope scope = {.basis = ORR_FACT_ASSUMED, .source = "input", .arena = arena};
-    ORR_TRY(orr_file_read_parts(root, &scope, shelf, err));
-    return orr_file_read_clusters(root, &scope, shelf, err);
+    ORR_TRY(orr_catalog_file_read_parts(root, &scope, shelf, err));
+    return orr_catalog_file_read_clusters(root, &scope, shelf, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     orr_arena *arena = orr_arena_new(0, 0);
-    orr_shelf shelf = {.arena = arena};
+    orr_catalog_builder shelf = {.arena = arena};
     const orr_yaml *root;
     orr_error err = {0};
     if (orr_yaml_parse((const char *)bytes, len, "input.yaml", arena, &root, &err) == ORR_OK) {
@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         for (size_t i = 0; i < shelf.clusters.n; i++)
             check_cluster(shelf.clusters.at[i], arena);
     }
-    orr_shelf_done(&shelf);
+    orr_catalog_builder_done(&shelf);
     orr_arena_free(arena);
     return 0;
 }

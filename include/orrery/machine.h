@@ -128,20 +128,20 @@ typedef enum orr_buffers {
     ORR_BUFFERS_MAP(ORR_BUFFERS_ENUM_)
 #undef ORR_BUFFERS_ENUM_
 } orr_buffers;
-typedef struct orr_wire {
+typedef struct orr_rdma_transport {
     uint8_t  balance, congestion, buffers;
     uint32_t queue_pairs;    /* of a connection between two ranks                           */
     uint32_t outstanding;    /* segments of a queue pair that may be under way              */
     uint32_t paths, failed;  /* links, or planes, that flows are spread over; of them down  */
     double   segment_bytes;
     double   loss_frac;      /* of packets                                                  */
-} orr_wire;
+} orr_rdma_transport;
 ORR_API const char *orr_balance_name(orr_balance balance);
 ORR_API const char *orr_congestion_name(orr_congestion congestion);
 ORR_API const char *orr_buffers_name(orr_buffers buffers);
 /* Settings that a job can choose, class of traffic by class: what they say goes over what the
  * level says; paths, loss and buffers stay the level's. */
-#define ORR_WIRE_MAP(X)                                                               \
+#define ORR_RDMA_PRESET_MAP(X)                                                               \
     X(UNKNOWN, "unknown") /* as the level has it                                    */ \
     X(SINGLE, "single")   /* one queue pair, ECMP                                   */ \
     X(QP4, "qp4") X(QP16, "qp16") /* E-ECMP with 4 or 16 queue pairs                 */ \
@@ -149,10 +149,10 @@ ORR_API const char *orr_buffers_name(orr_buffers buffers);
     X(BOUNDED, "bounded") /* the same, as many segments as the connection holds      */ \
     X(CENTRAL, "central") X(CREDITS, "credits") X(DCQCN, "dcqcn")
 typedef enum orr_wire_setting {
-#define ORR_WIRE_ENUM_(name, text) ORR_WIRE_##name,
-    ORR_WIRE_MAP(ORR_WIRE_ENUM_)
-#undef ORR_WIRE_ENUM_
-    ORR_WIRES
+#define ORR_RDMA_PRESET_ENUM_(name, text) ORR_RDMA_##name,
+    ORR_RDMA_PRESET_MAP(ORR_RDMA_PRESET_ENUM_)
+#undef ORR_RDMA_PRESET_ENUM_
+    ORR_RDMA_PRESETS
 } orr_wire_setting;
 
 typedef struct orr_level {
@@ -169,12 +169,12 @@ typedef struct orr_level {
     const uint32_t *ends;      /* NULL: its units are alike. Else shape (units): the device behind
                                 * the last one of each; units of levels below begin anew in each,
                                 * and `size` and `devices` are those of the largest         */
-    const orr_wire *transport;      /* NULL: nothing is said of it                               */
+    const orr_rdma_transport *transport;      /* NULL: nothing is said of it                               */
 } orr_level;
 
 /* Sites: what the levels from `site_level` + 1 on join. Buildings, mostly; of one region where the same
  * text says so. Sites of a region stand together. */
-enum { ORR_SITES_MAX = 8, ORR_CUTS_MAX = ORR_SITES_MAX * (ORR_SITES_MAX - 1) / 2 };
+enum { ORR_SITES_MAX = 8, ORR_SITE_LINKS_MAX = ORR_SITES_MAX * (ORR_SITES_MAX - 1) / 2 };
 typedef struct orr_site {
     const char       *name, *region; /* "" where nobody named it                            */
     const orr_device *device;
@@ -182,16 +182,16 @@ typedef struct orr_site {
     orr_fact          price_per_hour; /* USD, of a device                                   */
 } orr_site;
 /* Between two sites, both ways alike; shared by all that crosses it. */
-typedef struct orr_cut {
+typedef struct orr_site_link {
     uint32_t a, b;             /* sites, a < b                                              */
     orr_fact km;
     orr_fact bytes_per_s;      /* one way, per device of the smaller site; before oversubscription */
     orr_fact latency_ns;       /* one way: of the distance (fibre: 5 us/km) and the switches  */
     orr_fact oversubscription;
     orr_fact price_per_gb;     /* USD, for what leaves a site                               */
-    const orr_wire *transport;      /* NULL: nothing is said of it                               */
+    const orr_rdma_transport *transport;      /* NULL: nothing is said of it                               */
     const char *technology;    /* name of a link, or text; "" where nobody said             */
-} orr_cut;
+} orr_site_link;
 
 typedef struct orr_cluster {
     const char       *name;
@@ -207,7 +207,7 @@ typedef struct orr_cluster {
     uint32_t          site_level; /* whose units they are                                   */
     const orr_site   *sites;   /* shape (n_sites) */
     uint32_t          n_cuts;
-    const orr_cut    *cuts;    /* shape (n_cuts): of every pair, by a, then b               */
+    const orr_site_link    *cuts;    /* shape (n_cuts): of every pair, by a, then b               */
 } orr_cluster;
 
 /* The catalogue: what is built in, and what files added. */
@@ -252,14 +252,14 @@ ORR_API ORR_MUST_CHECK orr_status orr_cluster_resize(const orr_cluster *cluster,
  * are those that still join something: one for the sites of a region, one for regions, each as slow as
  * the slowest cut that it stands for. The result keeps the names of sites. INVALID: more than a site has,
  * nothing at all, a cluster without sites. */
-ORR_API ORR_MUST_CHECK orr_status orr_cluster_place(const orr_cluster *cluster,
+ORR_API ORR_MUST_CHECK orr_status orr_cluster_select_sites(const orr_cluster *cluster,
                                                     const uint32_t *devices, orr_arena *arena,
                                                     const orr_cluster **ret, orr_error *err);
 /* The unit of a level that a device is in: its first device, and the one behind its last. */
-typedef struct orr_unit {
+typedef struct orr_device_range {
     uint32_t first, end;
-} orr_unit;
-ORR_API orr_unit orr_cluster_unit(const orr_cluster *cluster, uint32_t level, uint32_t device);
+} orr_device_range;
+ORR_API orr_device_range orr_cluster_unit(const orr_cluster *cluster, uint32_t level, uint32_t device);
 /* Index of the site of a device; 0 where there are none. */
 ORR_API uint32_t orr_cluster_site(const orr_cluster *cluster, uint32_t device);
 /* The same cluster with other numbers, as factors: for asking what depends on them. */

@@ -40,7 +40,7 @@ static orr_status check_heterogeneous(const orr_odd_ranks *heterogeneous, uint32
 }
 
 /* The unit of a level of that number; how many there are of them before where it does not exist. */
-static bool find_unit(const orr_cluster *cluster, const orr_slow_link *slow, orr_unit *ret,
+static bool find_unit(const orr_cluster *cluster, const orr_slow_link *slow, orr_device_range *ret,
                       uint32_t *ret_n)
 {
     *ret_n = 0;
@@ -52,7 +52,7 @@ static bool find_unit(const orr_cluster *cluster, const orr_slow_link *slow, orr
     return false;
 }
 
-static orr_status check_slow(const orr_slow_link *slow, const orr_cluster *cluster, orr_unit *ret,
+static orr_status check_slow(const orr_slow_link *slow, const orr_cluster *cluster, orr_device_range *ret,
                              orr_error *err)
 {
     uint32_t units;
@@ -119,7 +119,7 @@ static orr_status take_heterogeneous(finder *f, const orr_odd_ranks *heterogeneo
 
 /* A group that reaches out of the slow unit is as slow as that link. */
 static orr_status slow_group(finder *f, const uint32_t *members, uint32_t n, uint32_t axis,
-                             const orr_slow_link *slow, orr_unit unit)
+                             const orr_slow_link *slow, orr_device_range unit)
 {
     bool inside = false, outside = false;
     for (uint32_t i = 0; i < n; i++) {
@@ -140,7 +140,7 @@ static orr_status slow_group(finder *f, const uint32_t *members, uint32_t n, uin
 }
 
 static orr_status slow_grouping(finder *f, const orr_grouping *grouping, uint32_t axis,
-                                const orr_slow_link *slow, orr_unit unit)
+                                const orr_slow_link *slow, orr_device_range unit)
 {
     for (uint32_t g = 0; g < grouping->n_groups; g++) {
         const uint32_t *members = grouping->members + grouping->first[g];
@@ -159,7 +159,7 @@ static orr_status slow_grouping(finder *f, const orr_grouping *grouping, uint32_
 
 static orr_status take_slow(finder *f, const orr_slow_link *slow)
 {
-    orr_unit unit;
+    orr_device_range unit;
     ORR_TRY(check_slow(slow, f->job->cluster, &unit, f->err));
     for (uint32_t axis = 0; axis < ORR_AXES; axis++) {
         orr_grouping grouping;

@@ -210,7 +210,7 @@ static orr_status run_passes(const passes *p, const orr_model *model, const orr_
                              orr_error *err)
 {
     orr_axis_use *axes = orr_arena_array(arena, orr_axis_use, ORR_AXES);
-    orr_cut_use *cuts = orr_arena_array(arena, orr_cut_use, (size_t)ORR_CUTS_MAX * ORR_AXES);
+    orr_cut_use *cuts = orr_arena_array(arena, orr_cut_use, (size_t)ORR_SITE_LINKS_MAX * ORR_AXES);
     if (axes == NULL || cuts == NULL)
         return orr_fail_memory(err);
     sum->axes = axes;

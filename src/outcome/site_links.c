@@ -20,7 +20,7 @@ typedef struct accumulator {
     const orr_cluster *cluster;
     const orr_laid *layout;
     const orr_simulation *simulation;
-    cut_sum sum[ORR_CUTS_MAX][ORR_AXES];
+    cut_sum sum[ORR_SITE_LINKS_MAX][ORR_AXES];
 } accumulator;
 
 static uint32_t cut_of(const accumulator *t, uint32_t a, uint32_t b)
@@ -37,7 +37,7 @@ static uint32_t cut_of(const accumulator *t, uint32_t a, uint32_t b)
 /* Of what the groups of an axis in a stage send, and of their ranks: what crosses each cut. Sums of
  * shares over the groups that were looked at. */
 typedef struct crossing {
-    double bytes[ORR_CUTS_MAX], ranks[ORR_CUTS_MAX];
+    double bytes[ORR_SITE_LINKS_MAX], ranks[ORR_SITE_LINKS_MAX];
     uint32_t n_groups;
 } crossing;
 
@@ -46,10 +46,10 @@ typedef struct members {
     uint32_t n, n_sites, count[ORR_SITES_MAX], site[ORR_SITES_MAX];
 } members;
 
-typedef void share_out(const accumulator *t, const members *m, double bytes[ORR_CUTS_MAX]);
+typedef void share_out(const accumulator *t, const members *m, double bytes[ORR_SITE_LINKS_MAX]);
 
 /* Every member sends as much to every other. */
-static void share_pairs(const accumulator *t, const members *m, double bytes[ORR_CUTS_MAX])
+static void share_pairs(const accumulator *t, const members *m, double bytes[ORR_SITE_LINKS_MAX])
 {
     const double pairs = (double)m->n * (m->n - 1);
     for (uint32_t i = 0; i < m->n_sites; i++)
@@ -58,7 +58,7 @@ static void share_pairs(const accumulator *t, const members *m, double bytes[ORR
 }
 
 /* Members pass it on in order of rank, and the last to the first. */
-static void share_ring(const accumulator *t, const members *m, double bytes[ORR_CUTS_MAX])
+static void share_ring(const accumulator *t, const members *m, double bytes[ORR_SITE_LINKS_MAX])
 {
     for (uint32_t i = 0; i < m->n_sites; i++)
         bytes[cut_of(t, m->site[i], m->site[(i + 1) % m->n_sites])] += 1.0 / m->n;
@@ -66,7 +66,7 @@ static void share_ring(const accumulator *t, const members *m, double bytes[ORR_
 
 /* Each site has its own sum before anything leaves it: of what n members send in all, n - 1 times
  * as much as one holds, once as much passes between neighbours. */
-static void share_sites(const accumulator *t, const members *m, double bytes[ORR_CUTS_MAX])
+static void share_sites(const accumulator *t, const members *m, double bytes[ORR_SITE_LINKS_MAX])
 {
     for (uint32_t i = 0; i + 1 < m->n_sites; i++)
         bytes[cut_of(t, m->site[i], m->site[i + 1])] += 1.0 / (m->n - 1);
@@ -95,7 +95,7 @@ static void take_groups(const accumulator *t, orr_axis axis, uint32_t base, cros
 {
     const orr_axis_layout l = orr_plan_layout(t->plan, axis);
     for (uint32_t first = 0; first < l.n; first++) {
-        double bytes[ORR_CUTS_MAX] = {0};
+        double bytes[ORR_SITE_LINKS_MAX] = {0};
         members m = {.n = l.size};
         if (first / l.stride % l.size != 0 || first + l.stride * (l.size - 1) >= l.n)
             continue;
@@ -187,7 +187,7 @@ static orr_status add_axis(accumulator *t, orr_axis axis, orr_arena *scratch, or
 /* --- between stages -------------------------------------------------------------------------- */
 
 /* Pairs of a stage and another one, by cut. */
-static void count_pairs(const accumulator *t, uint32_t stage, uint32_t other, double pairs[ORR_CUTS_MAX])
+static void count_pairs(const accumulator *t, uint32_t stage, uint32_t other, double pairs[ORR_SITE_LINKS_MAX])
 {
     const orr_axis_bases bases = orr_plan_bases(t->plan, ORR_AXIS_PP);
     const uint32_t ranks = t->job->n_ranks / t->plan->pp;
@@ -207,7 +207,7 @@ static uint32_t site_end(const accumulator *t, uint32_t rank)
 
 /* Ranks of a stage come in runs; of a run those that are on one site, with partners on one site. */
 static void count_all_pairs(const accumulator *t, uint32_t stage, uint32_t other,
-                            double pairs[ORR_CUTS_MAX])
+                            double pairs[ORR_SITE_LINKS_MAX])
 {
     const orr_axis_layout l = orr_plan_layout(t->plan, ORR_AXIS_PP);
     const uint32_t stride = l.digits[0].stride, round = stride * l.size;
@@ -236,7 +236,7 @@ static void add_pairs(accumulator *t, orr_axis axis, uint32_t class_index, uint3
     const orr_timeline *timeline = &t->simulation->timelines[class_index];
     const uint32_t stage = t->layout->stage_of[timeline->graph];
     const double share = (double)timeline->n_ranks * t->plan->pp / t->job->n_ranks;
-    double pairs[ORR_CUTS_MAX] = {0};
+    double pairs[ORR_SITE_LINKS_MAX] = {0};
     (orr_plan_has_sites(t->plan) ? count_pairs : count_all_pairs)(t, stage, other, pairs);
     for (uint32_t i = 0; i < t->cluster->n_cuts; i++) {
         cut_sum *sum = &t->sum[i][axis];
@@ -304,7 +304,7 @@ static void add_stages(accumulator *t)
 /* --- told ------------------------------------------------------------------------------------ */
 
 /* Both ways; each as wide as the ports of the smaller site, over the oversubscription. */
-static double bytes_per_s(const accumulator *t, const orr_cut *cut)
+static double bytes_per_s(const accumulator *t, const orr_site_link *cut)
 {
     const uint32_t a = t->cluster->sites[cut->a].devices, b = t->cluster->sites[cut->b].devices;
     return 2.0 * (a < b ? a : b) * orr_fact_or(&cut->bytes_per_s, NAN) /
@@ -313,7 +313,7 @@ static double bytes_per_s(const accumulator *t, const orr_cut *cut)
 
 static orr_cut_use use_of(const accumulator *t, uint32_t cut, uint32_t axis, int64_t step_ns)
 {
-    const orr_cut *from = &t->cluster->cuts[cut];
+    const orr_site_link *from = &t->cluster->cuts[cut];
     const cut_sum *sum = &t->sum[cut][axis];
     return (orr_cut_use){.a = from->a,
                          .b = from->b,

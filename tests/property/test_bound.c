@@ -140,8 +140,8 @@ static void choose_sites(scene *s, const orr_cluster *cluster, orr_plan *p)
         p->pp = p->dp_outer > 1 ? sum / p->dp_outer : sum;
         p->dp *= p->dp_outer > 1 ? p->dp_outer : 1;
     }
-    p->wire_dp = (uint8_t)ONE_OF(s, 0, 0, ORR_WIRE_QP4, ORR_WIRE_SPRAY, ORR_WIRE_BOUNDED);
-    p->wire_pp = (uint8_t)ONE_OF(s, 0, 0, ORR_WIRE_QP16);
+    p->wire_dp = (uint8_t)ONE_OF(s, 0, 0, ORR_RDMA_QP4, ORR_RDMA_SPRAY, ORR_RDMA_BOUNDED);
+    p->wire_pp = (uint8_t)ONE_OF(s, 0, 0, ORR_RDMA_QP16);
     p->dp_algorithm = (uint8_t)ONE_OF(s, 0, 0, ORR_ALGORITHM_HIERARCHICAL, ORR_ALGORITHM_RING);
     p->dp_chunks = p->dp_algorithm == ORR_ALGORITHM_HIERARCHICAL ? ONE_OF(s, 0, 4, 16) : 0;
     p->compress = (uint8_t)ONE_OF(s, 0, 0, 0, ORR_COMPRESS_BF16, ORR_COMPRESS_FP8);

@@ -84,7 +84,7 @@ static void choose_sites(scene *c)
     const uint32_t first = between(c, 0, all->n_sites - 2);
     for (uint32_t i = 0; i < 3 && first + i < all->n_sites; i++)
         devices[first + i] = i < 2 || between(c, 0, 1) ? between(c, 2, 12) : 0;
-    must(c, orr_cluster_place(all, devices, c->arena, &part, &c->err), "place");
+    must(c, orr_cluster_select_sites(all, devices, c->arena, &part, &c->err), "place");
     c->cluster = *part;
     c->device = *part->device;
     c->cluster.device = &c->device;

@@ -32,7 +32,7 @@ typedef struct scene {
     orr_level levels[4];
     uint32_t ends[ORR_SITES_MAX];
     orr_site sites[ORR_SITES_MAX];
-    orr_cut cuts[ORR_CUTS_MAX];
+    orr_site_link cuts[ORR_SITE_LINKS_MAX];
     orr_cluster cluster;
 } scene;
 
@@ -180,7 +180,7 @@ static void choose_cluster(scene *s, bool mixed, bool larger)
     for (uint32_t a = 0; a < s->n_sites; a++)
         for (uint32_t b = a + 1; b < s->n_sites; b++)
             s->cuts[s->cluster.n_cuts++] =
-                (orr_cut){.a = a,
+                (orr_site_link){.a = a,
                           .b = b,
                           .km = assumed(1),
                           .price_per_gb = assumed(0),

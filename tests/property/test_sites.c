@@ -42,7 +42,7 @@ static uint32_t some_inner(orr_random *random, orr_level *levels)
 
 /* Sizes often alike, whole or not; regions of sites that stand together. */
 static void some_sites(orr_random *random, uint32_t most, orr_cluster *c, orr_site *sites,
-                       orr_cut *cuts)
+                       orr_site_link *cuts)
 {
     static const char *const regions[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
     const uint32_t n = 2 + below(random, ORR_SITES_MAX - 1), usual = 1 + below(random, most);
@@ -57,7 +57,7 @@ static void some_sites(orr_random *random, uint32_t most, orr_cluster *c, orr_si
     c->n_cuts = 0;
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = a + 1; b < n; b++)
-            cuts[c->n_cuts++] = (orr_cut){.a = a,
+            cuts[c->n_cuts++] = (orr_site_link){.a = a,
                                           .b = b,
                                           .bytes_per_s = fact(1 + below(random, 9)),
                                           .latency_ns = fact(1 + below(random, 9)),
@@ -148,7 +148,7 @@ static void check_units(uint64_t seed, const orr_cluster *c, const naive *n)
             uint32_t end = d + 1;
             while (end < n->n_devices && n->unit[l][end] == n->unit[l][first] && end < d + 50)
                 end++;
-            const orr_unit unit = orr_cluster_unit(c, l, d);
+            const orr_device_range unit = orr_cluster_unit(c, l, d);
             if (unit.first != first || (end < d + 50 && unit.end != end) || unit.end < end)
                 seed_fail(seed, "level %u, device %u: %u to %u, not %u to %u", l, d, unit.first,
                           unit.end, first, end);
@@ -217,7 +217,7 @@ static void random_sites_are_as_the_definition_says(void **state)
         orr_random random = orr_random_of(seed, 0);
         orr_level inner[ORR_LEVELS_MAX];
         orr_site sites[ORR_SITES_MAX];
-        orr_cut cuts[ORR_CUTS_MAX];
+        orr_site_link cuts[ORR_SITE_LINKS_MAX];
         orr_cluster c = {.name = "c"};
         const orr_cluster *part = NULL;
         orr_site_levels levels = {.inner = inner,
@@ -225,14 +225,14 @@ static void random_sites_are_as_the_definition_says(void **state)
                                   .region = {.name = "region", .technology = ""},
                                   .wan = {.name = "wan", .technology = ""}};
         some_sites(&random, inner[levels.n_inner - 1].devices, &c, sites, cuts);
-        assert_int_equal(orr_sites_lay(&c, &levels, arena, NULL), ORR_OK);
+        assert_int_equal(orr_sites_build_levels(&c, &levels, arena, NULL), ORR_OK);
         check_cluster(seed, &random, &c, inner);
 
         uint32_t devices[ORR_SITES_MAX];
         for (uint32_t s = 0; s < c.n_sites; s++)
             devices[s] = below(&random, 3) == 0 ? 0 : 1 + below(&random, sites[s].devices);
         devices[below(&random, c.n_sites)] = 1;
-        assert_int_equal(orr_cluster_place(&c, devices, arena, &part, NULL), ORR_OK);
+        assert_int_equal(orr_cluster_select_sites(&c, devices, arena, &part, NULL), ORR_OK);
         check_cluster(seed, &random, part, inner);
         orr_arena_reset(arena);
     }

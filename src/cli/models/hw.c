@@ -134,7 +134,7 @@ static orr_status add_cluster(hw *h, const orr_cluster *c)
         ORR_TRY(add_part(h, c, c->sites[s].name, &c->sites[s], orr_site_fields));
     for (uint32_t i = 0; i < c->n_cuts && sites; i++)
         ORR_TRY(add_part(h, c, orr_hw_cut_name(c, &c->cuts[i], h->session.arena), &c->cuts[i],
-                         orr_cut_fields));
+                         orr_site_link_fields));
     return ORR_OK;
 }
 

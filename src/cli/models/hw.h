@@ -54,6 +54,6 @@ orr_status orr_hw_list_wires(const orr_cluster *const *clusters, size_t n, orr_a
 /* Sites with names; those of a tree of buildings have none. */
 bool orr_hw_has_sites(const orr_cluster *cluster);
 /* "north - south"; NULL: out of memory. */
-const char *orr_hw_cut_name(const orr_cluster *cluster, const orr_cut *cut, orr_arena *arena);
+const char *orr_hw_cut_name(const orr_cluster *cluster, const orr_site_link *cut, orr_arena *arena);
 
 #endif /* ORR_CLI_HW_H */

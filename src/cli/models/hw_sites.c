@@ -16,7 +16,7 @@ bool orr_hw_has_sites(const orr_cluster *cluster)
     return cluster->n_sites > 0 && cluster->sites[0].name[0] != '\0';
 }
 
-const char *orr_hw_cut_name(const orr_cluster *cluster, const orr_cut *cut, orr_arena *arena)
+const char *orr_hw_cut_name(const orr_cluster *cluster, const orr_site_link *cut, orr_arena *arena)
 {
     return orr_arena_printf(arena, "%s - %s", cluster->sites[cut->a].name,
                             cluster->sites[cut->b].name);
@@ -84,7 +84,7 @@ static const orr_column CUT_COLUMNS[] = {
 };
 #undef C
 
-static cut_row row_of_cut(const orr_cluster *cluster, const orr_cut *cut, const char *between)
+static cut_row row_of_cut(const orr_cluster *cluster, const orr_site_link *cut, const char *between)
 {
     const uint32_t a = cluster->sites[cut->a].devices, b = cluster->sites[cut->b].devices;
     const double bytes_per_s = orr_fact_or(&cut->bytes_per_s, 0);
@@ -106,13 +106,13 @@ static cut_row row_of_cut(const orr_cluster *cluster, const orr_cut *cut, const 
 orr_status orr_hw_list_cuts(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
                             orr_table *ret, orr_error *err)
 {
-    cut_row *rows = orr_arena_array(arena, cut_row, n * ORR_CUTS_MAX);
+    cut_row *rows = orr_arena_array(arena, cut_row, n * ORR_SITE_LINKS_MAX);
     size_t n_rows = 0;
     if (rows == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < n; i++) {
         for (uint32_t c = 0; c < clusters[i]->n_cuts && orr_hw_has_sites(clusters[i]); c++) {
-            const orr_cut *cut = &clusters[i]->cuts[c];
+            const orr_site_link *cut = &clusters[i]->cuts[c];
             const char *between = orr_hw_cut_name(clusters[i], cut, arena);
             if (between == NULL)
                 return orr_fail_memory(err);
@@ -150,7 +150,7 @@ static double or_nan(double value)
     return value > 0 ? value : NAN;
 }
 
-static wire_row row_of_wire(const char *cluster, const char *where, const orr_wire *transport)
+static wire_row row_of_wire(const char *cluster, const char *where, const orr_rdma_transport *transport)
 {
     return (wire_row){
         .cluster = cluster,
@@ -170,7 +170,7 @@ static wire_row row_of_wire(const char *cluster, const char *where, const orr_wi
 orr_status orr_hw_list_wires(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
                              orr_table *ret, orr_error *err)
 {
-    wire_row *rows = orr_arena_array(arena, wire_row, n * (ORR_LEVELS_MAX + ORR_CUTS_MAX));
+    wire_row *rows = orr_arena_array(arena, wire_row, n * (ORR_LEVELS_MAX + ORR_SITE_LINKS_MAX));
     size_t n_rows = 0;
     if (rows == NULL)
         return orr_fail_memory(err);

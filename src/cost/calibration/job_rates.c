@@ -78,7 +78,7 @@ static void open_network(const orr_cluster *cluster, const orr_calibration *c, o
         network.reduction[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] *= REDUCTION_FRAC;
     }
     network.memory_bytes_per_s = c->memory * or_zero(&cluster->device->memory_bytes_per_s);
-    orr_network_apply_wire(&network, cluster, ORR_WIRE_UNKNOWN);
+    orr_network_apply_wire(&network, cluster, ORR_RDMA_UNKNOWN);
     *ret = network;
 }
 

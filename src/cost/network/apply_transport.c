@@ -25,16 +25,16 @@ static orr_wire_place place_of(const orr_cluster *cluster, const orr_network *ne
 }
 
 /* Where nothing is said of balance, a setting takes what it is worse than 16 queue pairs with. */
-static orr_wire_effect effect_on(const orr_wire *transport, uint8_t setting, orr_wire_place place)
+static orr_wire_effect effect_on(const orr_rdma_transport *transport, uint8_t setting, orr_wire_place place)
 {
     static const double LEAST_DEVICES = 128;
     const bool said = transport != NULL && transport->balance != ORR_BALANCE_UNKNOWN;
     if (transport == NULL || transport->paths == 0)
         place.devices = fmax(place.devices, LEAST_DEVICES);
-    const orr_wire set = orr_wire_set(transport, setting, &place);
+    const orr_rdma_transport set = orr_wire_set(transport, setting, &place);
     orr_wire_effect effect = orr_wire_effect_of(&set, &place);
     if (!said && set.balance != ORR_BALANCE_UNKNOWN) {
-        const orr_wire usual = orr_wire_set(transport, ORR_WIRE_QP16, &place);
+        const orr_rdma_transport usual = orr_wire_set(transport, ORR_RDMA_QP16, &place);
         const double usually = orr_wire_effect_of(&usual, &place).balance_frac;
         effect.balance_frac = fmin(1, effect.balance_frac / usually);
         orr_wire_multiply(&effect);
@@ -57,10 +57,10 @@ static orr_alpha_beta under(const orr_alpha_beta *bare, const orr_wire_effect *e
 void orr_network_apply_wire(orr_network *network, const orr_cluster *cluster, uint8_t setting)
 {
     for (uint32_t k = 0; k < cluster->n_levels && k < ORR_LEVELS_MAX; k++) {
-        const orr_wire *transport = cluster->levels[k].transport;
+        const orr_rdma_transport *transport = cluster->levels[k].transport;
         network->uneven[k] = k > 0 && cluster->levels[k - 1].ends != NULL;
         const bool touched =
-            transport != NULL || (setting != ORR_WIRE_UNKNOWN && !is_scale_up(cluster, k));
+            transport != NULL || (setting != ORR_RDMA_UNKNOWN && !is_scale_up(cluster, k));
         if (!network->wired[k] && !touched)
             continue;
         if (!network->wired[k]) {

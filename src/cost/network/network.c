@@ -47,6 +47,6 @@ void orr_network_of_cluster(const orr_cluster *cluster, orr_network *ret)
             network.reduction[k] = scaled(&fit->reduction, factor);
         }
     }
-    orr_network_apply_wire(&network, cluster, ORR_WIRE_UNKNOWN);
+    orr_network_apply_wire(&network, cluster, ORR_RDMA_UNKNOWN);
     *ret = network;
 }

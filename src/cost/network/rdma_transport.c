@@ -48,7 +48,7 @@ static double round_trip_bytes(const orr_wire_place *place)
     return place->bytes_per_s * place->round_trip_ns * 1e-9;
 }
 
-static void bound(orr_wire *transport, const orr_wire_place *place)
+static void bound(orr_rdma_transport *transport, const orr_wire_place *place)
 {
     const double share = round_trip_bytes(place) / at_least_one(place->oversubscription) /
                          transport->queue_pairs;
@@ -56,35 +56,35 @@ static void bound(orr_wire *transport, const orr_wire_place *place)
     transport->segment_bytes = fmax(LEAST_SEGMENT_BYTES, share / transport->outstanding);
 }
 
-orr_wire orr_wire_set(const orr_wire *level, uint8_t setting, const orr_wire_place *place)
+orr_rdma_transport orr_wire_set(const orr_rdma_transport *level, uint8_t setting, const orr_wire_place *place)
 {
-    orr_wire transport = level != NULL ? *level : (orr_wire){0};
+    orr_rdma_transport transport = level != NULL ? *level : (orr_rdma_transport){0};
     switch (setting) {
-    case ORR_WIRE_SINGLE:
+    case ORR_RDMA_SINGLE:
         transport.balance = ORR_BALANCE_ECMP;
         transport.queue_pairs = 1;
         break;
-    case ORR_WIRE_QP4:
-    case ORR_WIRE_QP16:
+    case ORR_RDMA_QP4:
+    case ORR_RDMA_QP16:
         transport.balance = ORR_BALANCE_QP;
-        transport.queue_pairs = setting == ORR_WIRE_QP4 ? 4 : 16;
+        transport.queue_pairs = setting == ORR_RDMA_QP4 ? 4 : 16;
         break;
-    case ORR_WIRE_SPRAY:
-    case ORR_WIRE_BOUNDED:
-        transport.balance = setting == ORR_WIRE_SPRAY ? ORR_BALANCE_SPRAY : ORR_BALANCE_ADAPTIVE;
+    case ORR_RDMA_SPRAY:
+    case ORR_RDMA_BOUNDED:
+        transport.balance = setting == ORR_RDMA_SPRAY ? ORR_BALANCE_SPRAY : ORR_BALANCE_ADAPTIVE;
         transport.queue_pairs = ASSUMED_QUEUE_PAIRS;
         transport.segment_bytes = SEGMENT_BYTES;
         transport.outstanding = ASSUMED_OUTSTANDING;
-        if (setting == ORR_WIRE_BOUNDED)
+        if (setting == ORR_RDMA_BOUNDED)
             bound(&transport, place);
         break;
-    case ORR_WIRE_CENTRAL:
+    case ORR_RDMA_CENTRAL:
         transport.balance = ORR_BALANCE_CENTRAL;
         break;
-    case ORR_WIRE_CREDITS:
+    case ORR_RDMA_CREDITS:
         transport.congestion = ORR_CONGESTION_CREDITS;
         break;
-    case ORR_WIRE_DCQCN:
+    case ORR_RDMA_DCQCN:
         transport.congestion = ORR_CONGESTION_DCQCN;
         break;
     default:
@@ -95,13 +95,13 @@ orr_wire orr_wire_set(const orr_wire *level, uint8_t setting, const orr_wire_pla
     return transport;
 }
 
-static double paths_left(const orr_wire *transport)
+static double paths_left(const orr_rdma_transport *transport)
 {
     return transport->failed < transport->paths ? transport->paths - transport->failed : 1;
 }
 
 /* Connections on the busiest path, a queue pair counting as its share of one. */
-static double busiest_load(const orr_wire *transport, double devices)
+static double busiest_load(const orr_rdma_transport *transport, double devices)
 {
     const double left = paths_left(transport), q = at_least_one(transport->queue_pairs);
     double pieces = q, parted;
@@ -121,7 +121,7 @@ static double busiest_load(const orr_wire *transport, double devices)
     }
 }
 
-static double balance_frac(const orr_wire *transport, const orr_wire_place *place)
+static double balance_frac(const orr_rdma_transport *transport, const orr_wire_place *place)
 {
     if (transport->balance == ORR_BALANCE_UNKNOWN || transport->balance == ORR_BALANCE_ADAPTIVE ||
         transport->paths == 0)
@@ -142,7 +142,7 @@ static double buffer_ns(uint8_t buffers)
 
 /* How long a message waits behind what its connection has sent ahead; `reached`: bytes/s through
  * the fabric, of a port's. */
-static void queue_up(const orr_wire *transport, const orr_wire_place *place, double reached,
+static void queue_up(const orr_rdma_transport *transport, const orr_wire_place *place, double reached,
                      orr_wire_effect *effect)
 {
     const double room_ns = buffer_ns(transport->buffers);
@@ -164,7 +164,7 @@ void orr_wire_multiply(orr_wire_effect *effect)
                                         effect->congestion_frac * effect->loss_frac);
 }
 
-orr_wire_effect orr_wire_effect_of(const orr_wire *transport, const orr_wire_place *place)
+orr_wire_effect orr_wire_effect_of(const orr_rdma_transport *transport, const orr_wire_place *place)
 {
     orr_wire_effect effect = {.failed_frac = 1, .congestion_frac = 1, .loss_frac = 1};
     const double over = at_least_one(place->oversubscription);

@@ -61,8 +61,8 @@ typedef struct orr_wire_effect {
  * them for each queue pair, as [N] ships them. BOUNDED: 16 queue pairs that hold a round trip
  * between them at the bandwidth that each device has of the level, in segments of at most 1 MiB and
  * at least 64 KiB; one that is full waits, so that faster paths take more. */
-orr_wire        orr_wire_set(const orr_wire *level, uint8_t setting, const orr_wire_place *place);
-orr_wire_effect orr_wire_effect_of(const orr_wire *transport, const orr_wire_place *place);
+orr_rdma_transport        orr_wire_set(const orr_rdma_transport *level, uint8_t setting, const orr_wire_place *place);
+orr_wire_effect orr_wire_effect_of(const orr_rdma_transport *transport, const orr_wire_place *place);
 /* `frac` anew, from its four parts. */
 void orr_wire_multiply(orr_wire_effect *effect);
 

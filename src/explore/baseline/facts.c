@@ -69,7 +69,7 @@ static void read_levels(orr_rival *r)
 static void read_cuts(orr_rival *r)
 {
     for (uint32_t i = 0; i < r->cluster->n_cuts; i++) {
-        const orr_cut *cut = &r->cluster->cuts[i];
+        const orr_site_link *cut = &r->cluster->cuts[i];
         r->cut[cut->a][cut->b] = r->cut[cut->b][cut->a] =
             link_of(&cut->bytes_per_s, &cut->latency_ns, orr_fact_or(&cut->oversubscription, 1));
     }

@@ -200,7 +200,7 @@ static double price_of_cuts(const orr_outcome *outcome)
     double sum = 0;
     for (uint32_t i = 0; i < outcome->n_cuts; i++)
         for (uint32_t c = 0; c < outcome->cluster->n_cuts; c++) {
-            const orr_cut *cut = &outcome->cluster->cuts[c];
+            const orr_site_link *cut = &outcome->cluster->cuts[c];
             if (cut->a == outcome->cuts[i].a && cut->b == outcome->cuts[i].b)
                 sum += outcome->cuts[i].bytes / 1e9 * orr_fact_or(&cut->price_per_gb, 0);
         }

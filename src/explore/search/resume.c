@@ -31,7 +31,7 @@ static void put_number(const digest *d, double value)
     put_bytes(d, &value, sizeof value);
 }
 
-static void put_wire(const digest *d, const orr_wire *w)
+static void put_wire(const digest *d, const orr_rdma_transport *w)
 {
     const double numbers[] = {w == NULL,           w ? w->balance : 0,     w ? w->congestion : 0,
                               w ? w->buffers : 0,  w ? w->queue_pairs : 0, w ? w->outstanding : 0,
@@ -77,7 +77,7 @@ static void put_cluster(const digest *d, const orr_cluster *c)
         put_number(d, c->sites[i].price_per_hour.value);
     }
     for (uint32_t i = 0; i < c->n_cuts; i++) {
-        const orr_cut *cut = &c->cuts[i];
+        const orr_site_link *cut = &c->cuts[i];
         const double numbers[] = {cut->a,
                                   cut->b,
                                   cut->bytes_per_s.value,

@@ -115,7 +115,7 @@ static void list_wires(orr_space *s)
         said |= s->cluster->cuts[c].transport != NULL;
     for (uint32_t i = 0; i < sizeof FIELDS / sizeof *FIELDS; i++) {
         add(&s->list[FIELDS[i]], 0);
-        for (uint32_t w = 1; said && w < ORR_WIRES; w++)
+        for (uint32_t w = 1; said && w < ORR_RDMA_PRESETS; w++)
             add(&s->list[FIELDS[i]], w);
     }
 }

@@ -31,8 +31,8 @@ static bool is_as_good(const orr_network *a, const orr_network *b)
 /* Of settings that are alike the first, and before all what the cluster has. */
 void orr_space_keep_good_wires(const orr_space *s, orr_space_list *list)
 {
-    orr_network networks[ORR_WIRES];
-    uint32_t n = 0, kept[ORR_WIRES];
+    orr_network networks[ORR_RDMA_PRESETS];
+    uint32_t n = 0, kept[ORR_RDMA_PRESETS];
     for (uint32_t i = 0; i < list->n; i++) {
         orr_network_of_cluster(s->cluster, &networks[list->at[i]]);
         orr_network_apply_wire(&networks[list->at[i]], s->cluster, (uint8_t)list->at[i]);
@@ -86,7 +86,7 @@ orr_status orr_space_make_bare(orr_space *s, orr_arena *arena, orr_error *err)
     for (uint32_t field = ORR_AT_wire_dp; field <= ORR_AT_wire_ep; field++)
         s->chooses_transport |= s->list[field].n > 1 || s->list[field].at[0] != 0;
     orr_level *levels = orr_arena_array(arena, orr_level, c->n_levels);
-    orr_cut *cuts = orr_arena_array(arena, orr_cut, c->n_cuts);
+    orr_site_link *cuts = orr_arena_array(arena, orr_site_link, c->n_cuts);
     if (levels == NULL || cuts == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < c->n_levels; i++) {

@@ -4,7 +4,7 @@
 #include "machine/catalog/embedded_files.h"
 #include "machine/catalog/entries.h"
 
-void orr_shelf_done(orr_shelf *shelf)
+void orr_catalog_builder_done(orr_catalog_builder *shelf)
 {
     orr_array_done(&shelf->devices);
     orr_array_done(&shelf->tiers);
@@ -12,7 +12,7 @@ void orr_shelf_done(orr_shelf *shelf)
     orr_array_done(&shelf->clusters);
 }
 
-orr_status orr_shelf_put(orr_shelf *shelf, const orr_catalog *catalog, orr_error *err)
+orr_status orr_catalog_builder_add_all(orr_catalog_builder *shelf, const orr_catalog *catalog, orr_error *err)
 {
     bool good = true;
     for (uint32_t i = 0; i < catalog->n_devices; i++)
@@ -35,7 +35,7 @@ static const void *copy_pointers(orr_arena *arena, const void *from, size_t n)
     return to;
 }
 
-orr_status orr_shelf_freeze(const orr_shelf *shelf, const orr_catalog **ret, orr_error *err)
+orr_status orr_catalog_builder_freeze(const orr_catalog_builder *shelf, const orr_catalog **ret, orr_error *err)
 {
     orr_catalog *catalog = orr_arena_one(shelf->arena, orr_catalog);
     if (catalog == NULL)
@@ -70,19 +70,19 @@ static orr_status parse_files(const orr_yaml **files, orr_arena *arena, orr_erro
 orr_status orr_catalog_open(orr_arena *arena, const orr_catalog **ret, orr_error *err)
 {
     const orr_scope scope = {.arena = arena};
-    orr_shelf shelf = {.arena = arena};
+    orr_catalog_builder shelf = {.arena = arena};
     orr_status status;
     const orr_yaml **files = orr_arena_array(arena, const orr_yaml *, orr_n_catalog_files);
     if (files == NULL)
         return orr_fail_memory(err);
     ORR_TRY_OUT(status, parse_files(files, arena, err));
     for (size_t i = 0; i < orr_n_catalog_files; i++)
-        ORR_TRY_OUT(status, orr_file_read_parts(files[i], &scope, &shelf, err));
+        ORR_TRY_OUT(status, orr_catalog_file_read_parts(files[i], &scope, &shelf, err));
     for (size_t i = 0; i < orr_n_catalog_files; i++)
-        ORR_TRY_OUT(status, orr_file_read_clusters(files[i], &scope, &shelf, err));
-    status = orr_shelf_freeze(&shelf, ret, err);
+        ORR_TRY_OUT(status, orr_catalog_file_read_clusters(files[i], &scope, &shelf, err));
+    status = orr_catalog_builder_freeze(&shelf, ret, err);
 out:
-    orr_shelf_done(&shelf);
+    orr_catalog_builder_done(&shelf);
     return status;
 }
 

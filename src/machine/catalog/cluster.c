@@ -107,11 +107,11 @@ static orr_status complete_level(const orr_yaml *map, const orr_catalog *parts, 
 static orr_status read_transport(const orr_yaml *map, const orr_scope *scope, orr_level *level,
                                  orr_error *err)
 {
-    orr_wire *transport = orr_arena_one(scope->arena, orr_wire);
+    orr_rdma_transport *transport = orr_arena_one(scope->arena, orr_rdma_transport);
     if (transport == NULL)
         return orr_fail_memory(err);
     level->transport = transport;
-    return orr_wire_read(map, scope, transport, err);
+    return orr_rdma_transport_read(map, scope, transport, err);
 }
 
 static orr_status read_level(const orr_yaml *map, const orr_scope *scope, const orr_catalog *parts,
@@ -163,7 +163,7 @@ static orr_status fail_no_entry(const orr_yaml *at, const char *what, const void
                          : orr_fail_memory(err);
 }
 
-orr_status orr_device_named(const orr_yaml *value, const orr_catalog *parts, orr_arena *arena,
+orr_status orr_device_ref_read(const orr_yaml *value, const orr_catalog *parts, orr_arena *arena,
                             const orr_device **ret, orr_error *err)
 {
     const char *name;
@@ -210,7 +210,7 @@ orr_status orr_cluster_read(const orr_yaml *name, const orr_yaml *map, const orr
         orr_schema_read(map, what, CLUSTER_FIELDS, COUNT(CLUSTER_FIELDS), &inner, cluster, err));
     const orr_yaml *tiers = orr_yaml_find(map, "tiers"), *cuts = orr_yaml_find(map, "cuts");
     ORR_TRY(
-        orr_device_named(orr_yaml_find(map, "device"), parts, scope->arena, &cluster->device, err));
+        orr_device_ref_read(orr_yaml_find(map, "device"), parts, scope->arena, &cluster->device, err));
     ORR_TRY(read_levels(orr_yaml_find(map, "levels"), &inner, parts, cluster, err));
     if (tiers != NULL)
         ORR_TRY(read_tiers(tiers, &inner, parts, cluster, err));

@@ -7,26 +7,26 @@
 
 /* A catalogue while it is read. The arrays are freed by done; what they point to is the
  * arena's. Later entries hide earlier ones of the same name. */
-typedef struct orr_shelf {
+typedef struct orr_catalog_builder {
     orr_array(const orr_device *) devices;
     orr_array(const orr_memory_tier *) tiers;
     orr_array(const orr_link *) links;
     orr_array(const orr_cluster *) clusters;
     orr_arena *arena;
-} orr_shelf;
+} orr_catalog_builder;
 
-void orr_shelf_done(orr_shelf *shelf);
+void orr_catalog_builder_done(orr_catalog_builder *shelf);
 /* All that a catalogue has, in front of what is on the shelf. */
-orr_status orr_shelf_put(orr_shelf *shelf, const orr_catalog *catalog,
+orr_status orr_catalog_builder_add_all(orr_catalog_builder *shelf, const orr_catalog *catalog,
                          orr_error *err) ORR_MUST_CHECK;
-orr_status orr_shelf_freeze(const orr_shelf *shelf, const orr_catalog **ret,
+orr_status orr_catalog_builder_freeze(const orr_catalog_builder *shelf, const orr_catalog **ret,
                             orr_error *err) ORR_MUST_CHECK;
 
 /* The sections of a file; clusters by themselves, because they name entries that other files
  * may have. `outer`: what holds for facts unless the file says otherwise. */
-orr_status orr_file_read_parts(const orr_yaml *file, const orr_scope *outer, orr_shelf *shelf,
+orr_status orr_catalog_file_read_parts(const orr_yaml *file, const orr_scope *outer, orr_catalog_builder *shelf,
                                orr_error *err) ORR_MUST_CHECK;
-orr_status orr_file_read_clusters(const orr_yaml *file, const orr_scope *outer, orr_shelf *shelf,
+orr_status orr_catalog_file_read_clusters(const orr_yaml *file, const orr_scope *outer, orr_catalog_builder *shelf,
                                   orr_error *err) ORR_MUST_CHECK;
 
 /* An entry: a name and what is known under it. */
@@ -41,7 +41,7 @@ orr_status orr_cluster_read(const orr_yaml *name, const orr_yaml *map, const orr
                             orr_error *err) ORR_MUST_CHECK;
 
 /* The device of the catalogue that a value names. */
-orr_status orr_device_named(const orr_yaml *value, const orr_catalog *parts, orr_arena *arena,
+orr_status orr_device_ref_read(const orr_yaml *value, const orr_catalog *parts, orr_arena *arena,
                             const orr_device **ret, orr_error *err) ORR_MUST_CHECK;
 
 /* What an entry says by key, for whoever prints it all. */
@@ -51,7 +51,7 @@ const orr_field *orr_link_fields(size_t *ret_n);
 const orr_field *orr_cluster_fields(size_t *ret_n);
 const orr_field *orr_level_fields(size_t *ret_n);
 const orr_field *orr_site_fields(size_t *ret_n);
-const orr_field *orr_cut_fields(size_t *ret_n);
+const orr_field *orr_site_link_fields(size_t *ret_n);
 
 /* By name; NULL: none. Names are the same whatever their case, and with '-' for '_'. */
 const orr_memory_tier *orr_catalog_tier(const orr_catalog *catalog, const char *name);

@@ -49,7 +49,7 @@ static orr_status section(const orr_yaml *file, const char *name, const orr_yaml
     return ORR_OK;
 }
 
-static orr_status read_devices(const orr_yaml *all, const orr_scope *scope, orr_shelf *shelf,
+static orr_status read_devices(const orr_yaml *all, const orr_scope *scope, orr_catalog_builder *shelf,
                                orr_error *err)
 {
     for (uint32_t i = 0; i < all->n; i++) {
@@ -61,7 +61,7 @@ static orr_status read_devices(const orr_yaml *all, const orr_scope *scope, orr_
     return ORR_OK;
 }
 
-static orr_status read_tiers(const orr_yaml *all, const orr_scope *scope, orr_shelf *shelf,
+static orr_status read_tiers(const orr_yaml *all, const orr_scope *scope, orr_catalog_builder *shelf,
                              orr_error *err)
 {
     for (uint32_t i = 0; i < all->n; i++) {
@@ -73,7 +73,7 @@ static orr_status read_tiers(const orr_yaml *all, const orr_scope *scope, orr_sh
     return ORR_OK;
 }
 
-static orr_status read_links(const orr_yaml *all, const orr_scope *scope, orr_shelf *shelf,
+static orr_status read_links(const orr_yaml *all, const orr_scope *scope, orr_catalog_builder *shelf,
                              orr_error *err)
 {
     for (uint32_t i = 0; i < all->n; i++) {
@@ -85,7 +85,7 @@ static orr_status read_links(const orr_yaml *all, const orr_scope *scope, orr_sh
     return ORR_OK;
 }
 
-orr_status orr_file_read_parts(const orr_yaml *file, const orr_scope *outer, orr_shelf *shelf,
+orr_status orr_catalog_file_read_parts(const orr_yaml *file, const orr_scope *outer, orr_catalog_builder *shelf,
                                orr_error *err)
 {
     orr_scope scope = *outer;
@@ -99,7 +99,7 @@ orr_status orr_file_read_parts(const orr_yaml *file, const orr_scope *outer, orr
     return read_links(links, &scope, shelf, err);
 }
 
-orr_status orr_file_read_clusters(const orr_yaml *file, const orr_scope *outer, orr_shelf *shelf,
+orr_status orr_catalog_file_read_clusters(const orr_yaml *file, const orr_scope *outer, orr_catalog_builder *shelf,
                                   orr_error *err)
 {
     orr_scope scope = *outer;
@@ -107,7 +107,7 @@ orr_status orr_file_read_clusters(const orr_yaml *file, const orr_scope *outer, 
     const orr_catalog *parts;
     ORR_TRY(enter_file(file, &scope, err));
     ORR_TRY(section(file, "clusters", &all, err));
-    ORR_TRY(orr_shelf_freeze(shelf, &parts, err));
+    ORR_TRY(orr_catalog_builder_freeze(shelf, &parts, err));
     for (uint32_t i = 0; i < all->n; i++) {
         const orr_cluster *cluster;
         ORR_TRY(orr_cluster_read(all->keys[i], all->values[i], &scope, parts, &cluster, err));

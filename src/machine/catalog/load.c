@@ -25,16 +25,16 @@ static orr_status read_file(const orr_catalog *catalog, const char *path, orr_ar
                             const orr_catalog **ret, orr_error *err)
 {
     const orr_scope scope = {.basis = ORR_FACT_ASSUMED, .source = path, .arena = arena};
-    orr_shelf shelf = {.arena = arena};
+    orr_catalog_builder shelf = {.arena = arena};
     const orr_yaml *file;
     orr_status status;
     ORR_TRY(orr_yaml_load(path, arena, &file, err));
-    ORR_TRY_OUT(status, orr_shelf_put(&shelf, catalog, err));
-    ORR_TRY_OUT(status, orr_file_read_parts(file, &scope, &shelf, err));
-    ORR_TRY_OUT(status, orr_file_read_clusters(file, &scope, &shelf, err));
-    status = orr_shelf_freeze(&shelf, ret, err);
+    ORR_TRY_OUT(status, orr_catalog_builder_add_all(&shelf, catalog, err));
+    ORR_TRY_OUT(status, orr_catalog_file_read_parts(file, &scope, &shelf, err));
+    ORR_TRY_OUT(status, orr_catalog_file_read_clusters(file, &scope, &shelf, err));
+    status = orr_catalog_builder_freeze(&shelf, ret, err);
 out:
-    orr_shelf_done(&shelf);
+    orr_catalog_builder_done(&shelf);
     return status;
 }
 

@@ -36,7 +36,7 @@ static const orr_field CUT_FIELDS[] = {
 #define FACT(key_, quantity_, field)                                                               \
     {                                                                                              \
         .key = (key_), .kind = ORR_FIELD_FACT, .quantity = ORR_QUANTITY_##quantity_,               \
-        .offset = offsetof(orr_cut, field)                                                         \
+        .offset = offsetof(orr_site_link, field)                                                         \
     }
     FACT("distance", KM, km),
     FACT("latency", NS, latency_ns),
@@ -46,7 +46,7 @@ static const orr_field CUT_FIELDS[] = {
 #undef FACT
 };
 
-const orr_field *orr_cut_fields(size_t *ret_n)
+const orr_field *orr_site_link_fields(size_t *ret_n)
 {
     *ret_n = sizeof CUT_FIELDS / sizeof *CUT_FIELDS;
     return CUT_FIELDS;
@@ -55,7 +55,7 @@ const orr_field *orr_cut_fields(size_t *ret_n)
 /* A pair of sites while rules are read. */
 typedef struct draft {
     rule said; /* by the last rule that said it */
-    orr_wire transport;
+    orr_rdma_transport transport;
     bool has_wire;
     const orr_yaml *at; /* the last rule about it; NULL: none */
 } draft;
@@ -159,7 +159,7 @@ static orr_status say(const reader *r, const orr_yaml *map, const rule *said, dr
     if (!says(map, "transport"))
         return ORR_OK;
     d->has_wire = true;
-    return orr_wire_read(orr_yaml_find(map, "transport"), r->scope, &d->transport, err);
+    return orr_rdma_transport_read(orr_yaml_find(map, "transport"), r->scope, &d->transport, err);
 }
 
 /* A name of a rule for all cuts of a kind is that of the level that they make. */
@@ -244,7 +244,7 @@ static orr_status latency_of(const reader *r, const draft *d, const orr_link *li
 }
 
 /* Of a capacity: what all devices of the smaller site could send, over it. */
-static orr_status oversubscription_of(const reader *r, const draft *d, const orr_cut *cut,
+static orr_status oversubscription_of(const reader *r, const draft *d, const orr_site_link *cut,
                                       orr_fact *ret, orr_error *err)
 {
     const orr_fact *capacity = &d->said.capacity;
@@ -267,11 +267,11 @@ static orr_status oversubscription_of(const reader *r, const draft *d, const orr
     return ret->note != NULL ? ORR_OK : orr_fail_memory(err);
 }
 
-static orr_status finish(const reader *r, uint32_t a, uint32_t b, orr_cut *cut, orr_error *err)
+static orr_status finish(const reader *r, uint32_t a, uint32_t b, orr_site_link *cut, orr_error *err)
 {
     const draft *d = &r->drafts[a][b];
     const orr_link *link = orr_catalog_link(r->parts, d->said.technology);
-    *cut = (orr_cut){.a = a,
+    *cut = (orr_site_link){.a = a,
                      .b = b,
                      .km = d->said.km,
                      .price_per_gb = d->said.price_per_gb,
@@ -285,7 +285,7 @@ static orr_status finish(const reader *r, uint32_t a, uint32_t b, orr_cut *cut, 
     ORR_TRY(oversubscription_of(r, d, cut, &cut->oversubscription, err));
     if (!d->has_wire)
         return ORR_OK;
-    orr_wire *transport = orr_arena_one(r->scope->arena, orr_wire);
+    orr_rdma_transport *transport = orr_arena_one(r->scope->arena, orr_rdma_transport);
     if (transport == NULL)
         return orr_fail_memory(err);
     *transport = d->transport;
@@ -313,12 +313,12 @@ static orr_status read_rules(reader *r, const orr_yaml *list, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_cuts_read(const orr_yaml *map, const orr_yaml *list, const orr_scope *scope,
+orr_status orr_site_links_read(const orr_yaml *map, const orr_yaml *list, const orr_scope *scope,
                          const orr_catalog *parts, orr_cluster *cluster, orr_site_levels *levels,
                          orr_error *err)
 {
     reader r = {.scope = scope, .parts = parts, .cluster = cluster, .levels = levels};
-    orr_cut *cuts = orr_arena_array(scope->arena, orr_cut, ORR_CUTS_MAX);
+    orr_site_link *cuts = orr_arena_array(scope->arena, orr_site_link, ORR_SITE_LINKS_MAX);
     uint32_t n = 0;
     if (cuts == NULL)
         return orr_fail_memory(err);

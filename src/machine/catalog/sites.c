@@ -54,7 +54,7 @@ static orr_status read_site(const orr_yaml *map, const orr_scope *scope, const o
     const orr_yaml *device = orr_yaml_find(map, "device");
     ret->device = cluster->device;
     if (device != NULL)
-        ORR_TRY(orr_device_named(device, parts, scope->arena, &ret->device, err));
+        ORR_TRY(orr_device_ref_read(device, parts, scope->arena, &ret->device, err));
     return read_devices(orr_yaml_find(map, "devices"), cluster, ret, err);
 }
 
@@ -128,12 +128,12 @@ orr_status orr_sites_read(const orr_yaml *map, const orr_scope *scope, const orr
         .wan = {.name = "wan", .technology = ""},
     };
     ORR_TRY(read_list(list, scope, parts, cluster, err));
-    ORR_TRY(orr_cuts_read(map, orr_yaml_find(map, "cuts"), scope, parts, cluster, &levels, err));
+    ORR_TRY(orr_site_links_read(map, orr_yaml_find(map, "cuts"), scope, parts, cluster, &levels, err));
     if (levels.n_inner + 2 > ORR_LEVELS_MAX)
         return orr_yaml_fail(orr_yaml_find(map, "levels"), ORR_LIMIT, err,
                              "levels: more than %d inside of a site", ORR_LEVELS_MAX - 2);
     ORR_TRY(check_names(orr_yaml_find(map, "levels"), &levels, err));
-    return orr_sites_lay(cluster, &levels, scope->arena, err);
+    return orr_sites_build_levels(cluster, &levels, scope->arena, err);
 }
 
 static bool find_buildings(const orr_cluster *cluster, uint32_t *ret_level)
@@ -167,14 +167,14 @@ static orr_status name_regions(const orr_cluster *cluster, uint32_t level, orr_s
 }
 
 /* What the lowest level says that joins both. */
-static orr_cut cut_of_level(const orr_cluster *cluster, uint32_t building, uint32_t a, uint32_t b)
+static orr_site_link cut_of_level(const orr_cluster *cluster, uint32_t building, uint32_t a, uint32_t b)
 {
     const uint32_t devices = cluster->levels[building].devices;
     uint32_t l = building + 1;
     while (a * devices / cluster->levels[l].devices != b * devices / cluster->levels[l].devices)
         l++;
     const orr_level *level = &cluster->levels[l];
-    return (orr_cut){.a = a,
+    return (orr_site_link){.a = a,
                      .b = b,
                      .km = orr_fact_unknown(),
                      .bytes_per_s = level->bytes_per_s,
@@ -192,7 +192,7 @@ orr_status orr_sites_of_buildings(orr_cluster *cluster, orr_arena *arena, orr_er
         return ORR_OK;
     const uint32_t n = cluster->n_devices / cluster->levels[level].devices;
     orr_site *sites = orr_arena_array(arena, orr_site, n);
-    orr_cut *cuts = orr_arena_array(arena, orr_cut, n * (n - 1) / 2);
+    orr_site_link *cuts = orr_arena_array(arena, orr_site_link, n * (n - 1) / 2);
     if (sites == NULL || cuts == NULL)
         return orr_fail_memory(err);
     for (uint32_t s = 0; s < n; s++)

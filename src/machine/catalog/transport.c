@@ -76,7 +76,7 @@ static orr_status put_count(const orr_yaml *map, const char *key, const orr_fact
     return ORR_OK;
 }
 
-static orr_status check(const orr_yaml *map, const orr_wire *transport, orr_error *err)
+static orr_status check(const orr_yaml *map, const orr_rdma_transport *transport, orr_error *err)
 {
     if (transport->loss_frac >= 1)
         return orr_yaml_fail(map, ORR_INVALID, err,
@@ -88,7 +88,7 @@ static orr_status check(const orr_yaml *map, const orr_wire *transport, orr_erro
     return ORR_OK;
 }
 
-orr_status orr_wire_read(const orr_yaml *map, const orr_scope *scope, orr_wire *transport,
+orr_status orr_rdma_transport_read(const orr_yaml *map, const orr_scope *scope, orr_rdma_transport *transport,
                          orr_error *err)
 {
     said s = {0};

@@ -28,7 +28,7 @@ static orr_status fill_sites(const orr_cluster *cluster, uint32_t n_devices, orr
         const uint32_t spare = (host - devices[s] % host) % host;
         devices[s] += spare < most - devices[s] ? spare : most - devices[s];
     }
-    return orr_cluster_place(cluster, devices, arena, ret, err);
+    return orr_cluster_select_sites(cluster, devices, arena, ret, err);
 }
 
 /* Sites of a tree whose units are alike: those that are left. */
@@ -44,7 +44,7 @@ static orr_status cut_sites(orr_cluster *resized, orr_arena *arena, orr_error *e
     }
     for (uint32_t s = 0; s < resized->n_sites; s++)
         devices[s] = s < resized->n_devices / a_site ? a_site : 0;
-    return orr_sites_keep(resized, devices, arena, err);
+    return orr_sites_select(resized, devices, arena, err);
 }
 
 /* A level of which one unit below is enough is not needed: all that is used is inside it. */

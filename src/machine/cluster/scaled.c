@@ -81,7 +81,7 @@ orr_status orr_cluster_scaled(const orr_cluster *cluster, const orr_cluster_fact
     orr_cluster *scaled = orr_arena_one(arena, orr_cluster);
     orr_level *levels = orr_arena_array(arena, orr_level, cluster->n_levels);
     orr_site *sites = orr_arena_array(arena, orr_site, cluster->n_sites);
-    orr_cut *cuts = orr_arena_array(arena, orr_cut, cluster->n_cuts);
+    orr_site_link *cuts = orr_arena_array(arena, orr_site_link, cluster->n_cuts);
     if (scaled == NULL || levels == NULL || sites == NULL || cuts == NULL)
         return orr_fail_memory(err);
     memcpy(levels, cluster->levels, cluster->n_levels * sizeof *levels);

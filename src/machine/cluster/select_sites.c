@@ -3,10 +3,10 @@
 
 #include "machine/catalog/sites.h"
 
-static orr_status keep_cuts(orr_cluster *cluster, const orr_cut *from, uint32_t n,
+static orr_status keep_cuts(orr_cluster *cluster, const orr_site_link *from, uint32_t n,
                             const uint32_t *kept, orr_arena *arena, orr_error *err)
 {
-    orr_cut *cuts = orr_arena_array(arena, orr_cut, n);
+    orr_site_link *cuts = orr_arena_array(arena, orr_site_link, n);
     if (cuts == NULL)
         return orr_fail_memory(err);
     cluster->n_cuts = 0;
@@ -29,7 +29,7 @@ const orr_device *orr_sites_device(const orr_cluster *cluster)
     return cluster->sites[0].device;
 }
 
-orr_status orr_sites_keep(orr_cluster *cluster, const uint32_t *devices, orr_arena *arena,
+orr_status orr_sites_select(orr_cluster *cluster, const uint32_t *devices, orr_arena *arena,
                           orr_error *err)
 {
     uint32_t kept[ORR_SITES_MAX], n = 0;
@@ -76,7 +76,7 @@ static bool is_all(const orr_cluster *cluster, const uint32_t *devices)
     return all;
 }
 
-orr_status orr_cluster_place(const orr_cluster *cluster, const uint32_t *devices, orr_arena *arena,
+orr_status orr_cluster_select_sites(const orr_cluster *cluster, const uint32_t *devices, orr_arena *arena,
                              const orr_cluster **ret, orr_error *err)
 {
     ORR_TRY(check(cluster, devices, err));
@@ -94,8 +94,8 @@ orr_status orr_cluster_place(const orr_cluster *cluster, const uint32_t *devices
                                     .n_inner = above,
                                     .region = cluster->levels[above < top ? above : top],
                                     .wan = cluster->levels[top]};
-    ORR_TRY(orr_sites_keep(placed, devices, arena, err));
-    ORR_TRY(orr_sites_lay(placed, &levels, arena, err));
+    ORR_TRY(orr_sites_select(placed, devices, arena, err));
+    ORR_TRY(orr_sites_build_levels(placed, &levels, arena, err));
     *ret = placed;
     return ORR_OK;
 }

@@ -89,7 +89,7 @@ static const orr_fact *worse(const orr_fact *a, const orr_fact *b, bool less)
 }
 
 /* The first of the worst; `one` may be NULL. */
-static const orr_cut *worse_cut(const orr_cut *one, const orr_cut *other, size_t fact, bool less)
+static const orr_site_link *worse_cut(const orr_site_link *one, const orr_site_link *other, size_t fact, bool less)
 {
     const orr_fact *b = (const orr_fact *)((const char *)other + fact);
     return one == NULL || worse((const orr_fact *)((const char *)one + fact), b, less) == b ? other
@@ -100,18 +100,18 @@ static const orr_cut *worse_cut(const orr_cut *one, const orr_cut *other, size_t
  * the longest of which something is said. */
 static void set_facts(const orr_cluster *cluster, bool between, orr_level *level)
 {
-    const orr_cut *slowest = NULL, *longest = NULL, *wired = NULL;
+    const orr_site_link *slowest = NULL, *longest = NULL, *wired = NULL;
     const orr_fact *over = NULL;
     for (uint32_t i = 0; i < cluster->n_cuts; i++) {
-        const orr_cut *cut = &cluster->cuts[i];
+        const orr_site_link *cut = &cluster->cuts[i];
         const bool other =
             strcmp(cluster->sites[cut->a].region, cluster->sites[cut->b].region) != 0;
         if (other != between)
             continue;
-        slowest = worse_cut(slowest, cut, offsetof(orr_cut, bytes_per_s), true);
-        longest = worse_cut(longest, cut, offsetof(orr_cut, latency_ns), false);
+        slowest = worse_cut(slowest, cut, offsetof(orr_site_link, bytes_per_s), true);
+        longest = worse_cut(longest, cut, offsetof(orr_site_link, latency_ns), false);
         if (cut->transport != NULL)
-            wired = worse_cut(wired, cut, offsetof(orr_cut, latency_ns), false);
+            wired = worse_cut(wired, cut, offsetof(orr_site_link, latency_ns), false);
         over = worse(over, &cut->oversubscription, false);
     }
     level->bytes_per_s = slowest->bytes_per_s;
@@ -141,7 +141,7 @@ static orr_status lay_site_ends(const orr_cluster *cluster, orr_level *level, or
     return set_ends(ends, cluster->n_sites, level, arena, err);
 }
 
-orr_status orr_sites_lay(orr_cluster *cluster, const orr_site_levels *from, orr_arena *arena,
+orr_status orr_sites_build_levels(orr_cluster *cluster, const orr_site_levels *from, orr_arena *arena,
                          orr_error *err)
 {
     const regions r = regions_of(cluster);

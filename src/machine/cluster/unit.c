@@ -11,23 +11,23 @@ static uint32_t uneven(const uint32_t *ends, uint32_t device)
 }
 
 /* Units begin anew in each uneven unit that holds them, and the last one may be cut short. */
-orr_unit orr_cluster_unit(const orr_cluster *cluster, uint32_t level, uint32_t device)
+orr_device_range orr_cluster_unit(const orr_cluster *cluster, uint32_t level, uint32_t device)
 {
     const uint32_t devices = cluster->levels[level].devices;
-    orr_unit around = {0, cluster->n_devices};
+    orr_device_range around = {0, cluster->n_devices};
     for (uint32_t l = level; l < cluster->n_levels; l++) {
         const uint32_t *ends = cluster->levels[l].ends;
         if (ends == NULL)
             continue;
         const uint32_t unit = uneven(ends, device);
-        around = (orr_unit){unit > 0 ? ends[unit - 1] : 0, ends[unit]};
+        around = (orr_device_range){unit > 0 ? ends[unit - 1] : 0, ends[unit]};
         if (l == level)
             return around;
         break;
     }
     const uint32_t first = around.first + (device - around.first) / devices * devices;
     const uint32_t left = around.end - first;
-    return (orr_unit){first, first + (left < devices ? left : devices)};
+    return (orr_device_range){first, first + (left < devices ? left : devices)};
 }
 
 uint32_t orr_cluster_site(const orr_cluster *cluster, uint32_t device)

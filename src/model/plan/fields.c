@@ -17,7 +17,7 @@ static const char *const SWITCHES[] = {ORR_SWITCH_MAP(TEXT_ROW_)};
 static const char *const CROSSES[] = {ORR_CROSS_MAP(TEXT_ROW_)};
 static const char *const ALGORITHMS[] = {ORR_ALGORITHM_MAP(TEXT_ROW_)};
 static const char *const COMPRESSES[] = {ORR_COMPRESS_MAP(TEXT_ROW_)};
-static const char *const WIRES[] = {ORR_WIRE_MAP(TEXT_ROW_)};
+static const char *const WIRES[] = {ORR_RDMA_PRESET_MAP(TEXT_ROW_)};
 static const char *const AXES[] = {ORR_AXIS_MAP(TEXT_ROW_)};
 static const char *const TURNS[] = {ORR_TURN_MAP(TEXT_ROW_)};
 #undef TEXT_ROW_

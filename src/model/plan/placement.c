@@ -51,7 +51,7 @@ static orr_status place(const orr_plan *plan, const orr_cluster *cluster, orr_ar
                             ranks, i + 1, site->name[0] ? ", " : "", site->name, site->devices);
     }
     orr_plan_site_devices(plan, cluster, devices);
-    return orr_cluster_place(cluster, devices, arena, ret, err);
+    return orr_cluster_select_sites(cluster, devices, arena, ret, err);
 }
 
 orr_status orr_plan_cluster(const orr_plan *plan, const orr_cluster *cluster, orr_arena *arena,

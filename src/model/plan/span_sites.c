@@ -36,7 +36,7 @@ static orr_status widest(const orr_plan *plan, orr_axis axis, const orr_cluster 
     const uint32_t n_ranks = (uint32_t)orr_plan_ranks(plan);
     orr_span span = {.n_ranks = 0};
     for (uint32_t rank = 0; rank < n_ranks;) {
-        const orr_unit site = orr_cluster_unit(cluster, cluster->site_level, rank);
+        const orr_device_range site = orr_cluster_unit(cluster, cluster->site_level, rank);
         const uint32_t end = site.end < n_ranks ? site.end : n_ranks;
         ORR_TRY(widen(plan, axis, rank, cluster, members, &span, err));
         ORR_TRY(widen(plan, axis, end - 1, cluster, members, &span, err));
@@ -150,7 +150,7 @@ static void span_above(const orr_cluster *cluster, orr_span *span)
         span->width[l] = cluster->levels[l].size;
         uint32_t n = 0, unit_end = 0;
         for (uint32_t first = 0; first < cluster->n_devices && l == cluster->site_level + 1;) {
-            const orr_unit unit = orr_cluster_unit(cluster, l, first);
+            const orr_device_range unit = orr_cluster_unit(cluster, l, first);
             if (unit.end != unit_end && n > 0)
                 span->even &= n == cluster->levels[l].size;
             n = unit.end != unit_end ? 1 : n + 1;

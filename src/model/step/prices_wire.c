@@ -39,7 +39,7 @@ static uint8_t setting_of(const orr_plan *plan, traffic class)
     case EXPERTS:
         return plan->wire_ep;
     default:
-        return ORR_WIRE_UNKNOWN;
+        return ORR_RDMA_UNKNOWN;
     }
 }
 
@@ -69,7 +69,7 @@ static orr_rates_of_job *copied(const orr_rates_of_job *rates, uint8_t setting, 
     if (copy == NULL)
         return NULL;
     *copy = *rates;
-    if (setting != ORR_WIRE_UNKNOWN)
+    if (setting != ORR_RDMA_UNKNOWN)
         orr_network_apply_wire(&copy->network, rates->cluster, setting);
     return copy;
 }
@@ -90,7 +90,7 @@ static orr_rates_of_job *made(const orr_plan *plan, const orr_rates_of_job *rate
 static bool says_nothing(const orr_plan *plan, traffic class)
 {
     const bool plain = plan->dp_algorithm == ORR_ALGORITHM_AUTO && plan->dp_chunks <= 1;
-    return setting_of(plan, class) == ORR_WIRE_UNKNOWN && (class != GRADIENTS || plain);
+    return setting_of(plan, class) == ORR_RDMA_UNKNOWN && (class != GRADIENTS || plain);
 }
 
 /* Gathers of weights are never compressed. */
@@ -101,8 +101,8 @@ static orr_status compress_gradients(const orr_plan *plan, orr_arena *arena,
         plan->gradients == ORR_PRECISION_FP32 || plan->gradients == ORR_PRECISION_TF32;
     if (plan->compress <= ORR_COMPRESS_NONE)
         return ORR_OK;
-    orr_rates_of_job *sums = copied(prices->transfers[ORR_AXIS_GRADIENT], ORR_WIRE_UNKNOWN, arena);
-    orr_rates_of_job *meets = copied(prices->transfers[ORR_AXIS_GRADIENT], ORR_WIRE_UNKNOWN, arena);
+    orr_rates_of_job *sums = copied(prices->transfers[ORR_AXIS_GRADIENT], ORR_RDMA_UNKNOWN, arena);
+    orr_rates_of_job *meets = copied(prices->transfers[ORR_AXIS_GRADIENT], ORR_RDMA_UNKNOWN, arena);
     if (sums == NULL || meets == NULL)
         return orr_fail_memory(err);
     compress(sums, compressed_frac(plan, wide ? 4 : 2));

@@ -183,7 +183,7 @@ static void tell_facts(const orr_cluster *c, uint32_t a, uint32_t b, char facts[
 {
     facts[0] = '\0';
     for (uint32_t i = 0; i < c->n_cuts; i++) {
-        const orr_cut *cut = &c->cuts[i];
+        const orr_site_link *cut = &c->cuts[i];
         char latency[ORR_HUMAN_MAX], rate[ORR_HUMAN_MAX];
         if (cut->a != a || cut->b != b)
             continue;

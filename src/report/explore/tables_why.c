@@ -95,7 +95,7 @@ static cut_row row_of_cut(const orr_cluster *c, const orr_cut_use *use)
                    .latency_us = NAN,
                    .oversubscription = NAN};
     for (uint32_t i = 0; i < c->n_cuts; i++) {
-        const orr_cut *cut = &c->cuts[i];
+        const orr_site_link *cut = &c->cuts[i];
         if (cut->a != use->a || cut->b != use->b)
             continue;
         row.km = orr_fact_or(&cut->km, NAN);

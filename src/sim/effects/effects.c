@@ -21,7 +21,7 @@ typedef orr_status measure(double *ret, bool *ret_direction, orr_error *err) ORR
 
 static double balanced(uint8_t balance, uint32_t queue_pairs, uint32_t failed, double flows)
 {
-    const orr_wire transport = {.balance = balance, .queue_pairs = queue_pairs, .paths = 16,
+    const orr_rdma_transport transport = {.balance = balance, .queue_pairs = queue_pairs, .paths = 16,
                            .failed = failed};
     const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = FABRIC_NS, .devices = flows};
@@ -81,8 +81,8 @@ static orr_status bounded(double *ret, bool *ret_direction, orr_error *err)
 {
     const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = BUILDINGS_NS, .devices = 1};
-    const orr_wire free_wire = orr_wire_set(NULL, ORR_WIRE_SPRAY, &place),
-                   held_wire = orr_wire_set(NULL, ORR_WIRE_BOUNDED, &place);
+    const orr_rdma_transport free_wire = orr_wire_set(NULL, ORR_RDMA_SPRAY, &place),
+                   held_wire = orr_wire_set(NULL, ORR_RDMA_BOUNDED, &place);
     double unbounded_bytes, bounded_bytes;
     ORR_TRY(peak_of_three(orr_wire_effect_of(&free_wire, &place).window_bytes, &unbounded_bytes,
                           err));
@@ -95,7 +95,7 @@ static orr_status bounded(double *ret, bool *ret_direction, orr_error *err)
 
 static orr_status chunk(double *ret, bool *ret_direction, orr_error *err)
 {
-    const orr_wire transport = {.queue_pairs = 1, .outstanding = 1, .segment_bytes = 128e3};
+    const orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 1, .segment_bytes = 128e3};
     const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = BUILDINGS_NS, .devices = 1};
     const orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
@@ -107,7 +107,7 @@ static orr_status chunk(double *ret, bool *ret_direction, orr_error *err)
 
 static orr_status half_a_window(double *ret, bool *ret_direction, orr_error *err)
 {
-    const orr_wire transport = {.queue_pairs = 1, .outstanding = 25, .segment_bytes = 1e6};
+    const orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 25, .segment_bytes = 1e6};
     const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = 1e6, .devices = 1};
     const orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
@@ -175,7 +175,7 @@ static orr_status incast_with_credits(double *ret, bool *ret_direction, orr_erro
 
 static orr_status one_plane(double *ret, bool *ret_direction, orr_error *err)
 {
-    const orr_wire transport = {.balance = ORR_BALANCE_ADAPTIVE, .paths = 76, .failed = 1};
+    const orr_rdma_transport transport = {.balance = ORR_BALANCE_ADAPTIVE, .paths = 76, .failed = 1};
     const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 2.8,
                                   .round_trip_ns = BUILDINGS_NS, .devices = 24576};
     (void)err;
@@ -186,7 +186,7 @@ static orr_status one_plane(double *ret, bool *ret_direction, orr_error *err)
 
 static orr_status strict_marks(double *ret, bool *ret_direction, orr_error *err)
 {
-    const orr_wire transport = {.congestion = ORR_CONGESTION_DCQCN};
+    const orr_rdma_transport transport = {.congestion = ORR_CONGESTION_DCQCN};
     const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = FABRIC_NS, .devices = 1};
     (void)err;

@@ -45,14 +45,14 @@ static inline const orr_yaml *yaml(const char *text)
 static inline orr_status read_catalog(const char *text, const orr_catalog **ret, orr_error *err)
 {
     const orr_scope scope = {.arena = arena};
-    orr_shelf shelf = {.arena = arena};
+    orr_catalog_builder shelf = {.arena = arena};
     const orr_yaml *file = yaml(text);
-    orr_status status = orr_file_read_parts(file, &scope, &shelf, err);
+    orr_status status = orr_catalog_file_read_parts(file, &scope, &shelf, err);
     if (status == ORR_OK)
-        status = orr_file_read_clusters(file, &scope, &shelf, err);
+        status = orr_catalog_file_read_clusters(file, &scope, &shelf, err);
     if (status == ORR_OK)
-        status = orr_shelf_freeze(&shelf, ret, err);
-    orr_shelf_done(&shelf);
+        status = orr_catalog_builder_freeze(&shelf, ret, err);
+    orr_catalog_builder_done(&shelf);
     return status;
 }
 

@@ -38,7 +38,7 @@ static inline const orr_cluster *placed_on(const orr_cluster *cluster, const uin
 {
     const orr_cluster *placed = NULL;
     orr_error err = {0};
-    if (orr_cluster_place(cluster, devices, arena, &placed, &err) != ORR_OK)
+    if (orr_cluster_select_sites(cluster, devices, arena, &placed, &err) != ORR_OK)
         fail_msg("%s", err.text);
     return placed;
 }

@@ -82,7 +82,7 @@ static void each_number_has_a_source_and_a_basis(void **state)
         for (uint32_t s = 0; s < c->n_sites; s++)
             check_entry(c->name, &c->sites[s], orr_site_fields);
         for (uint32_t k = 0; k < c->n_cuts; k++)
-            check_entry(c->name, &c->cuts[k], orr_cut_fields);
+            check_entry(c->name, &c->cuts[k], orr_site_link_fields);
     }
     assert_true(facts_checked > 500);
 }

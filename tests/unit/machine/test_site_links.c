@@ -11,7 +11,7 @@ static void each_pair_has_its_cut(void **state)
         assert_int_equal(c->cuts[i].a, pairs[i][0]);
         assert_int_equal(c->cuts[i].b, pairs[i][1]);
     }
-    const orr_cut *near = &c->cuts[0], *far = &c->cuts[2];
+    const orr_site_link *near = &c->cuts[0], *far = &c->cuts[2];
     assert_fact(&near->km, 2, ORR_FACT_PUBLISHED, "a paper");
     assert_fact(&near->latency_ns, 20e3, ORR_FACT_DERIVED, "a paper");
     assert_string_equal(near->latency_ns.note, "10 us of level hall, and 5 us/km of fibre");
@@ -28,7 +28,7 @@ static void each_pair_has_its_cut(void **state)
     assert_int_equal(far->transport->balance, ORR_BALANCE_ECMP);
 }
 
-static const orr_cut *cut_with(const char *rules)
+static const orr_site_link *cut_with(const char *rules)
 {
     char text[2048];
     (void)snprintf(text, sizeof text, "%s%s%s%s", SITE_PARTS, THREE_SITES, THREE_CUTS, rules);
@@ -38,7 +38,7 @@ static const orr_cut *cut_with(const char *rules)
 static void later_rules_win_where_they_say_something(void **state)
 {
     (void)state;
-    const orr_cut *cuts =
+    const orr_site_link *cuts =
         cut_with("      - {between: [south, north], latency: 7us}\n"
                  "      - {between: [north, west], distance: 100km, basis: assumed,\n"
                  "         transport: {failed: 1}}\n"
@@ -59,7 +59,7 @@ static void later_rules_win_where_they_say_something(void **state)
 static void a_distance_takes_the_place_of_a_latency(void **state)
 {
     (void)state;
-    const orr_cut *cuts = cut_with("      - {between: sites, latency: 1ms}\n"
+    const orr_site_link *cuts = cut_with("      - {between: sites, latency: 1ms}\n"
                                    "      - {between: sites, distance: 4km}\n"
                                    "      - {between: regions, distance: 1km, latency: 1ms}\n");
     assert_true(cuts[0].latency_ns.value == 30e3);
@@ -69,7 +69,7 @@ static void a_distance_takes_the_place_of_a_latency(void **state)
 static void a_capacity_is_shared_by_the_smaller_site(void **state)
 {
     (void)state;
-    const orr_cut *cuts = cut_with("      - {between: [north, south], capacity: 700GB/s}\n"
+    const orr_site_link *cuts = cut_with("      - {between: [north, south], capacity: 700GB/s}\n"
                                    "      - {between: [north, far], capacity: 1PB/s}\n"
                                    "      - {between: [south, far], capacity: 5GB/s}\n"
                                    "      - {between: [south, far], oversubscription: 1:4}\n");

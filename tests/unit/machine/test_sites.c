@@ -47,16 +47,16 @@ static orr_status read_in(orr_arena *small, const orr_cluster **ret)
 {
     static const char text[] = SITE_PARTS THREE_SITES THREE_CUTS;
     const orr_scope scope = {.arena = small};
-    orr_shelf shelf = {.arena = small};
+    orr_catalog_builder shelf = {.arena = small};
     const orr_yaml *file;
     orr_status status = orr_yaml_parse(text, sizeof text - 1, "t.yaml", small, &file, NULL);
     if (status == ORR_OK)
-        status = orr_file_read_parts(file, &scope, &shelf, NULL);
+        status = orr_catalog_file_read_parts(file, &scope, &shelf, NULL);
     if (status == ORR_OK)
-        status = orr_file_read_clusters(file, &scope, &shelf, NULL);
+        status = orr_catalog_file_read_clusters(file, &scope, &shelf, NULL);
     if (status == ORR_OK)
         *ret = shelf.clusters.at[0];
-    orr_shelf_done(&shelf);
+    orr_catalog_builder_done(&shelf);
     return status;
 }
 

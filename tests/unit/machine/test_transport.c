@@ -2,16 +2,16 @@
 #include "machine/catalog/sites.h"
 #include "machine_text.h"
 
-static orr_status read_over(const char *text, orr_wire *transport, orr_error *err)
+static orr_status read_over(const char *text, orr_rdma_transport *transport, orr_error *err)
 {
     const orr_scope scope = {.basis = ORR_FACT_ASSUMED, .source = "a test", .arena = arena};
-    return orr_wire_read(yaml(text), &scope, transport, err);
+    return orr_rdma_transport_read(yaml(text), &scope, transport, err);
 }
 
 static void all_is_read(void **state)
 {
     (void)state;
-    orr_wire transport = {0};
+    orr_rdma_transport transport = {0};
     assert_int_equal(
         read_over("{balance: spray, congestion: credits, buffers: deep, queue_pairs: 16,\n"
                   " outstanding: 128, segment: 1MiB, paths: 76, failed: 1, loss: 0.001,\n"
@@ -31,7 +31,7 @@ static void all_is_read(void **state)
 static void what_is_not_said_stays(void **state)
 {
     (void)state;
-    orr_wire transport = {.paths = 8, .balance = ORR_BALANCE_ECMP, .loss_frac = 0.5, .queue_pairs = 4};
+    orr_rdma_transport transport = {.paths = 8, .balance = ORR_BALANCE_ECMP, .loss_frac = 0.5, .queue_pairs = 4};
     assert_int_equal(read_over("{balance: unknown, loss: 0, queue_pairs: unknown}", &transport, NULL),
                      ORR_OK);
     assert_int_equal(transport.paths, 8);
@@ -69,7 +69,7 @@ static void what_is_wrong_is_told_where_it_stands(void **state)
         {"{segment: 1}", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        orr_wire transport = {0};
+        orr_rdma_transport transport = {0};
         orr_error err = {0};
         const orr_status status = read_over(cases[i][0], &transport, &err);
         assert_int_equal(status == ORR_OK, cases[i][1] == NULL);

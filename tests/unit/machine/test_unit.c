@@ -4,7 +4,7 @@
 static void assert_unit(const orr_cluster *c, uint32_t level, uint32_t device, uint32_t first,
                         uint32_t end)
 {
-    const orr_unit unit = orr_cluster_unit(c, level, device);
+    const orr_device_range unit = orr_cluster_unit(c, level, device);
     assert_int_equal(unit.first, first);
     assert_int_equal(unit.end, end);
 }

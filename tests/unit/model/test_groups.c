@@ -151,7 +151,7 @@ static void spans_on_sites(void **state)
     static const uint32_t ends[] = {20, 28};
     static const orr_site sites[] = {{.name = "", .region = "", .devices = 20},
                                      {.name = "", .region = "", .devices = 8}};
-    static const orr_cut cut = {.a = 0, .b = 1};
+    static const orr_site_link cut = {.a = 0, .b = 1};
     const orr_level levels[] = {{.size = 4, .devices = 4},
                                 {.size = 5, .devices = 20, .ends = ends},
                                 {.size = 2, .devices = 28}};
@@ -194,7 +194,7 @@ static void plans_lie_on_sites(void **state)
     static const orr_site sites[] = {{.name = "north", .region = "", .devices = 16},
                                      {.name = "middle", .region = "", .devices = 8},
                                      {.name = "south", .region = "", .devices = 16}};
-    static const orr_cut cuts[] = {{.a = 0, .b = 1}, {.a = 0, .b = 2}, {.a = 1, .b = 2}};
+    static const orr_site_link cuts[] = {{.a = 0, .b = 1}, {.a = 0, .b = 2}, {.a = 1, .b = 2}};
     const orr_level levels[] = {{.name = "host", .size = 4, .devices = 4},
                                 {.name = "site", .size = 4, .devices = 16, .ends = ends},
                                 {.name = "region", .size = 3, .devices = 40}};

@@ -57,8 +57,8 @@ static void classes_have_wires_of_their_own(void **state)
     scene s;
     open_scene(&s, "three_buildings");
     const orr_step_prices prices =
-        prices_of(&s, (orr_plan){.wire_dp = ORR_WIRE_SINGLE,
-                                 .wire_ep = ORR_WIRE_QP4,
+        prices_of(&s, (orr_plan){.wire_dp = ORR_RDMA_SINGLE,
+                                 .wire_ep = ORR_RDMA_QP4,
                                  .dp_algorithm = ORR_ALGORITHM_HIERARCHICAL,
                                  .dp_chunks = 3});
     static const orr_axis of_dp[] = {ORR_AXIS_DP,     ORR_AXIS_EDP,     ORR_AXIS_GRADIENT,
@@ -121,7 +121,7 @@ static void no_memory_is_survived(void **state)
     scene s;
     open_scene(&s, "three_buildings");
     const orr_plan plan =
-        orr_plan_completed(&(orr_plan){.wire_dp = ORR_WIRE_QP16, .compress = ORR_COMPRESS_INT8});
+        orr_plan_completed(&(orr_plan){.wire_dp = ORR_RDMA_QP16, .compress = ORR_COMPRESS_INT8});
     orr_arena *small = orr_arena_new(0, 64);
     orr_step_prices prices = {.kernels = &s.rates};
     assert_int_equal(orr_step_prices_wire(&plan, &s.rates, small, &prices, NULL), ORR_NO_MEMORY);

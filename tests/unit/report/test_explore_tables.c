@@ -310,7 +310,7 @@ static void cuts_are_told_with_what_they_are(void **state)
 {
     scene *s = make();
     const orr_table *t = table_of(s, "cuts");
-    const orr_cut *cut = &s->outcomes[0].cluster->cuts[1];
+    const orr_site_link *cut = &s->outcomes[0].cluster->cuts[1];
     (void)state;
     assert_int_equal(t->n_rows, 3);
     assert_string_equal(text(t, 1, "from"), "us-central1-a");

@@ -49,7 +49,7 @@ static void one_sender_with_a_window(void **state)
     for (double part = 0.1; part < 1.5; part += 0.2) {
         job.window_bytes = part * 22e-6 * 50e9;
         const double reached = run(&job).goodput_frac;
-        const orr_wire transport = {.queue_pairs = 1, .outstanding = 1,
+        const orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 1,
                                .segment_bytes = job.window_bytes};
         const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 1,
                                       .round_trip_ns = 22e3, .devices = 1};
@@ -93,7 +93,7 @@ static void windows_bound_the_queue(void **state)
                                         .window_bytes = window, .buffer_bytes = 1e9,
                                         .bytes_per_s = 50e9, .round_trip_ns = 20000,
                                         .hop_ns = 1000};
-            const orr_wire transport = {.queue_pairs = 1, .outstanding = 1, .segment_bytes = window,
+            const orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 1, .segment_bytes = window,
                                    .buffers = ORR_BUFFERS_DEEP};
             const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = n,
                                           .round_trip_ns = 20000, .devices = n};

@@ -25,7 +25,7 @@ static orr_paths_load drawn(const orr_paths_job *job)
  * least as many flows as paths, so that no path is faster than it has to be. */
 static double said(const orr_paths_job *job)
 {
-    const orr_wire transport = {.balance = job->balance, .queue_pairs = job->queue_pairs,
+    const orr_rdma_transport transport = {.balance = job->balance, .queue_pairs = job->queue_pairs,
                            .outstanding = job->segments, .paths = job->paths,
                            .failed = job->failed};
     const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 1,

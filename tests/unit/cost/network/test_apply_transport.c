@@ -34,7 +34,7 @@ static orr_level a_level(uint32_t size, uint32_t devices, double bytes_per_s, do
                        .oversubscription = fact(oversubscription)};
 }
 
-static void set_up(site_lab *lab, const orr_wire *transport)
+static void set_up(site_lab *lab, const orr_rdma_transport *transport)
 {
     memset(lab, 0, sizeof *lab);
     lab->levels[0] = a_level(8, 8, 450e9, 1e3, 1);
@@ -83,7 +83,7 @@ static void unknown_without_a_wire_is_identity(void **state)
     set_up(&lab, NULL);
     orr_network_of_cluster(&lab.cluster, &before);
     after = before;
-    orr_network_apply_wire(&after, &lab.cluster, ORR_WIRE_UNKNOWN);
+    orr_network_apply_wire(&after, &lab.cluster, ORR_RDMA_UNKNOWN);
     assert_true(same_constants(&before, &after));
     assert_true(before.levels[2].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] == 50e9);
 }
@@ -91,7 +91,7 @@ static void unknown_without_a_wire_is_identity(void **state)
 static void a_levels_own_wire_counts(void **state)
 {
     (void)state;
-    const orr_wire transport = {.balance = ORR_BALANCE_ECMP, .paths = 16, .failed = 1};
+    const orr_rdma_transport transport = {.balance = ORR_BALANCE_ECMP, .paths = 16, .failed = 1};
     site_lab with, without;
     orr_network a, b;
     set_up(&with, &transport);
@@ -107,7 +107,7 @@ static void a_levels_own_wire_counts(void **state)
 static void the_share_is_that_of_the_formula(void **state)
 {
     (void)state;
-    const orr_wire transport = {.balance = ORR_BALANCE_QP, .queue_pairs = 4, .paths = 16, .failed = 1};
+    const orr_rdma_transport transport = {.balance = ORR_BALANCE_QP, .queue_pairs = 4, .paths = 16, .failed = 1};
     const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
                                   .round_trip_ns = 1e6, .devices = 128};
     site_lab lab;
@@ -121,19 +121,19 @@ static void the_share_is_that_of_the_formula(void **state)
 static void the_last_call_counts(void **state)
 {
     (void)state;
-    const orr_wire transport = {.balance = ORR_BALANCE_ECMP, .paths = 16,
+    const orr_rdma_transport transport = {.balance = ORR_BALANCE_ECMP, .paths = 16,
                            .buffers = ORR_BUFFERS_SHALLOW};
     site_lab lab;
     orr_network once, twice, own;
     set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &own);
     once = twice = own;
-    orr_network_apply_wire(&once, &lab.cluster, ORR_WIRE_QP16);
-    for (uint8_t setting = 0; setting < ORR_WIRES; setting++)
+    orr_network_apply_wire(&once, &lab.cluster, ORR_RDMA_QP16);
+    for (uint8_t setting = 0; setting < ORR_RDMA_PRESETS; setting++)
         orr_network_apply_wire(&twice, &lab.cluster, setting);
-    orr_network_apply_wire(&twice, &lab.cluster, ORR_WIRE_QP16);
+    orr_network_apply_wire(&twice, &lab.cluster, ORR_RDMA_QP16);
     assert_true(same_constants(&once, &twice) && !same_constants(&once, &own));
-    orr_network_apply_wire(&twice, &lab.cluster, ORR_WIRE_UNKNOWN);
+    orr_network_apply_wire(&twice, &lab.cluster, ORR_RDMA_UNKNOWN);
     assert_true(same_constants(&twice, &own));
 }
 
@@ -146,15 +146,15 @@ static void settings_without_a_wire(void **state)
     set_up(&lab, NULL);
     orr_network_of_cluster(&lab.cluster, &bare);
     set = bare;
-    orr_network_apply_wire(&set, &lab.cluster, ORR_WIRE_SINGLE);
+    orr_network_apply_wire(&set, &lab.cluster, ORR_RDMA_SINGLE);
     assert_true(same_protocols(&set.levels[0], &bare.levels[0]));
     assert_true(set.levels[1].bytes_per_s[0] < bare.levels[1].bytes_per_s[0]);
     assert_true(set.levels[2].bytes_per_s[0] < bare.levels[2].bytes_per_s[0]);
     assert_true(fabs(set.levels[2].bytes_per_s[0] / bare.levels[2].bytes_per_s[0] - 0.69) < 0.01);
-    orr_network_apply_wire(&set, &lab.cluster, ORR_WIRE_UNKNOWN);
+    orr_network_apply_wire(&set, &lab.cluster, ORR_RDMA_UNKNOWN);
     assert_true(same_constants(&set, &bare));
-    static const uint8_t AS_GOOD[] = {ORR_WIRE_QP16, ORR_WIRE_SPRAY, ORR_WIRE_BOUNDED,
-                                      ORR_WIRE_CENTRAL, ORR_WIRE_CREDITS};
+    static const uint8_t AS_GOOD[] = {ORR_RDMA_QP16, ORR_RDMA_SPRAY, ORR_RDMA_BOUNDED,
+                                      ORR_RDMA_CENTRAL, ORR_RDMA_CREDITS};
     for (size_t i = 0; i < sizeof AS_GOOD; i++) {
         orr_network_apply_wire(&set, &lab.cluster, AS_GOOD[i]);
         for (uint32_t k = 0; k < bare.n_levels; k++)
@@ -162,7 +162,7 @@ static void settings_without_a_wire(void **state)
         for (int64_t bytes = 1; bytes < (int64_t)1 << 36; bytes *= 64)
             assert_int_equal(price(&set, &ACROSS, bytes), price(&bare, &ACROSS, bytes));
     }
-    orr_network_apply_wire(&set, &lab.cluster, ORR_WIRE_DCQCN);
+    orr_network_apply_wire(&set, &lab.cluster, ORR_RDMA_DCQCN);
     assert_true(set.levels[2].bytes_per_s[0] == 0.95 * bare.levels[2].bytes_per_s[0]);
 }
 
@@ -170,20 +170,20 @@ static void settings_without_a_wire(void **state)
 static void settings_on_paths_without_a_balance(void **state)
 {
     (void)state;
-    const orr_wire transport = {.paths = 76, .failed = 2};
+    const orr_rdma_transport transport = {.paths = 76, .failed = 2};
     const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
                                   .round_trip_ns = 1e6, .devices = 128};
-    const orr_wire single = orr_wire_set(&transport, ORR_WIRE_SINGLE, &place),
-                   many = orr_wire_set(&transport, ORR_WIRE_QP16, &place);
+    const orr_rdma_transport single = orr_wire_set(&transport, ORR_RDMA_SINGLE, &place),
+                   many = orr_wire_set(&transport, ORR_RDMA_QP16, &place);
     site_lab lab;
     orr_network own, set;
     set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &own);
     assert_true(fabs(own.levels[2].bytes_per_s[0] - 50e9 * 74 / 76) < 1);
     set = own;
-    orr_network_apply_wire(&set, &lab.cluster, ORR_WIRE_SPRAY);
+    orr_network_apply_wire(&set, &lab.cluster, ORR_RDMA_SPRAY);
     assert_true(set.levels[2].bytes_per_s[0] == own.levels[2].bytes_per_s[0]);
-    orr_network_apply_wire(&set, &lab.cluster, ORR_WIRE_SINGLE);
+    orr_network_apply_wire(&set, &lab.cluster, ORR_RDMA_SINGLE);
     const double less = orr_wire_effect_of(&single, &place).balance_frac /
                         orr_wire_effect_of(&many, &place).balance_frac;
     assert_true(less < 0.9);
@@ -194,7 +194,7 @@ static void settings_on_paths_without_a_balance(void **state)
 static void a_window_starves_a_long_level(void **state)
 {
     (void)state;
-    orr_wire transport = {.queue_pairs = 1, .outstanding = 5, .segment_bytes = 1e6};
+    orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 5, .segment_bytes = 1e6};
     site_lab lab;
     orr_network starved, filled;
     set_up(&lab, &transport);
@@ -227,15 +227,15 @@ static void a_window_starves_a_long_level(void **state)
 static void queues_are_waited_for_once(void **state)
 {
     (void)state;
-    const orr_wire transport = {.buffers = ORR_BUFFERS_DEEP};
+    const orr_rdma_transport transport = {.buffers = ORR_BUFFERS_DEEP};
     const orr_span two = {.n_ranks = 2, .n_levels = 3, .width = {1, 1, 2}, .top = 2, .even = true};
     site_lab lab;
     orr_network plain, sprayed, bounded;
     set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &plain);
     sprayed = bounded = plain;
-    orr_network_apply_wire(&sprayed, &lab.cluster, ORR_WIRE_SPRAY);
-    orr_network_apply_wire(&bounded, &lab.cluster, ORR_WIRE_BOUNDED);
+    orr_network_apply_wire(&sprayed, &lab.cluster, ORR_RDMA_SPRAY);
+    orr_network_apply_wire(&bounded, &lab.cluster, ORR_RDMA_BOUNDED);
     for (int64_t bytes = 1000; bytes < (int64_t)1 << 32; bytes *= 10) {
         const int64_t bare = orr_collective_price(&plain, &two, ORR_COLL_SEND,
                                                   ORR_ALGORITHM_DIRECT, bytes).ns,
@@ -267,7 +267,7 @@ static orr_span random_span(orr_random *random)
 static void prices_with_wires(void **state)
 {
     (void)state;
-    const orr_wire transport = {.balance = ORR_BALANCE_ECMP, .buffers = ORR_BUFFERS_DEEP, .paths = 16,
+    const orr_rdma_transport transport = {.balance = ORR_BALANCE_ECMP, .buffers = ORR_BUFFERS_DEEP, .paths = 16,
                            .failed = 1, .queue_pairs = 2, .outstanding = 8,
                            .segment_bytes = 1 << 19, .loss_frac = 1e-6};
     site_lab with, without;
@@ -283,7 +283,7 @@ static void prices_with_wires(void **state)
         const orr_collective collective =
             (orr_collective)(1 + orr_random_below(&random, ORR_COLL_BARRIER));
         orr_network network = own, other = bare;
-        orr_network_apply_wire(&network, &with.cluster, (uint8_t)(seed % ORR_WIRES));
+        orr_network_apply_wire(&network, &with.cluster, (uint8_t)(seed % ORR_RDMA_PRESETS));
         network.chunks = other.chunks = (uint32_t)orr_random_below(&random, 20);
         network.bytes_frac[2] = other.bytes_frac[2] = (double)orr_random_below(&random, 3) / 2;
         int64_t last_ns = 0;
@@ -302,7 +302,7 @@ static void prices_with_wires(void **state)
 static void rates_know_the_wire(void **state)
 {
     (void)state;
-    const orr_wire transport = {.balance = ORR_BALANCE_ECMP, .paths = 16};
+    const orr_rdma_transport transport = {.balance = ORR_BALANCE_ECMP, .paths = 16};
     const orr_calibration calibration = {.name = "x", .memory = 0.5, .scale_up = 0.8,
                                          .scale_out = 0.8};
     site_lab with, without;

@@ -22,7 +22,7 @@ static orr_wire_place a_place(double devices)
                             .devices = devices};
 }
 
-static double frac_of(const orr_wire *transport, double devices)
+static double frac_of(const orr_rdma_transport *transport, double devices)
 {
     const orr_wire_place place = a_place(devices);
     return orr_wire_effect_of(transport, &place).frac;
@@ -59,7 +59,7 @@ static void busiest_bins(void **state)
 static void nothing_said_loses_nothing(void **state)
 {
     (void)state;
-    const orr_wire nothing = {0};
+    const orr_rdma_transport nothing = {0};
     const orr_wire_place place = a_place(1024);
     const orr_wire_effect effect = orr_wire_effect_of(&nothing, &place);
     assert_true(effect.frac == 1 && effect.queue_ns == 0 && effect.window_bytes_per_s == 0);
@@ -68,12 +68,12 @@ static void nothing_said_loses_nothing(void **state)
 static void balance_in_order(void **state)
 {
     (void)state;
-    static const uint8_t WORST_FIRST[] = {ORR_WIRE_SINGLE, ORR_WIRE_QP4, ORR_WIRE_QP16,
-                                          ORR_WIRE_SPRAY, ORR_WIRE_BOUNDED};
+    static const uint8_t WORST_FIRST[] = {ORR_RDMA_SINGLE, ORR_RDMA_QP4, ORR_RDMA_QP16,
+                                          ORR_RDMA_SPRAY, ORR_RDMA_BOUNDED};
     const orr_wire_place place = a_place(1000);
     double last = 0;
     for (size_t i = 0; i < sizeof WORST_FIRST; i++) {
-        const orr_wire transport = orr_wire_set(NULL, WORST_FIRST[i], &place);
+        const orr_rdma_transport transport = orr_wire_set(NULL, WORST_FIRST[i], &place);
         const double frac = orr_wire_effect_of(&transport, &place).frac;
         assert_true(frac > last && frac <= 1);
         last = frac;
@@ -86,8 +86,8 @@ static void central_engineering_loses_under_failures(void **state)
     (void)state;
     double gain[9];
     for (uint32_t failed = 0; failed < 9; failed++) {
-        const orr_wire central = {.balance = ORR_BALANCE_CENTRAL, .paths = 16, .failed = failed};
-        const orr_wire hashed = {.balance = ORR_BALANCE_QP, .queue_pairs = 4, .paths = 16,
+        const orr_rdma_transport central = {.balance = ORR_BALANCE_CENTRAL, .paths = 16, .failed = failed};
+        const orr_rdma_transport hashed = {.balance = ORR_BALANCE_QP, .queue_pairs = 4, .paths = 16,
                                  .failed = failed};
         gain[failed] = frac_of(&central, 1000) / frac_of(&hashed, 1000);
     }
@@ -99,7 +99,7 @@ static void central_engineering_loses_under_failures(void **state)
 static void failed_paths_are_gone(void **state)
 {
     (void)state;
-    orr_wire transport = {.paths = 76, .failed = 1};
+    orr_rdma_transport transport = {.paths = 76, .failed = 1};
     assert_true(near_to(frac_of(&transport, 1000), 75.0 / 76, 1e-12));
     transport.failed = 76;
     assert_true(near_to(frac_of(&transport, 1000), 1.0 / 76, 1e-12));
@@ -113,7 +113,7 @@ static void windows(void **state)
     (void)state;
     orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 1, .round_trip_ns = 1e6,
                             .devices = 1};
-    orr_wire transport = {.queue_pairs = 1, .outstanding = 50, .segment_bytes = 1e6};
+    orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 50, .segment_bytes = 1e6};
     orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
     assert_true(near_to(effect.window_bytes_per_s, 50e9, 1e-12));
     assert_true(orr_wire_message_frac(&effect, &place, 1e12) > 0.999);
@@ -123,7 +123,7 @@ static void windows(void **state)
     /* what is in one window does not wait for its acknowledgement, but for its way */
     assert_true(near_to(orr_wire_message_frac(&effect, &place, 2.5e6), 50e3 / 550e3, 1e-9));
     place.round_trip_ns = 150e3;
-    transport = (orr_wire){.queue_pairs = 1, .outstanding = 1, .segment_bytes = 128e3};
+    transport = (orr_rdma_transport){.queue_pairs = 1, .outstanding = 1, .segment_bytes = 128e3};
     effect = orr_wire_effect_of(&transport, &place);
     assert_true(near_to(effect.window_bytes_per_s, 0.853e9, 1e-3));
 }
@@ -134,8 +134,8 @@ static void a_bounded_window_holds_the_round_trip(void **state)
     for (double round_trip_ns = 1e3; round_trip_ns < 1e9; round_trip_ns *= 3) {
         const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
                                       .round_trip_ns = round_trip_ns, .devices = 100};
-        const orr_wire deep = {.buffers = ORR_BUFFERS_DEEP};
-        const orr_wire transport = orr_wire_set(&deep, ORR_WIRE_BOUNDED, &place);
+        const orr_rdma_transport deep = {.buffers = ORR_BUFFERS_DEEP};
+        const orr_rdma_transport transport = orr_wire_set(&deep, ORR_RDMA_BOUNDED, &place);
         const orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
         assert_true(transport.segment_bytes >= 1 << 16 && transport.segment_bytes <= 1 << 20);
         assert_true(effect.window_bytes_per_s >= 50e9 / 2.8 * (1 - 1e-9));
@@ -148,7 +148,7 @@ static void queues_stand_where_the_fabric_is_slower(void **state)
 {
     (void)state;
     orr_wire_place place = a_place(128);
-    orr_wire transport = {.queue_pairs = 16, .outstanding = 128, .segment_bytes = 1 << 20,
+    orr_rdma_transport transport = {.queue_pairs = 16, .outstanding = 128, .segment_bytes = 1 << 20,
                      .buffers = ORR_BUFFERS_DEEP};
     assert_true(orr_wire_effect_of(&transport, &place).queue_ns == 0);
     place.oversubscription = 2.8;
@@ -164,8 +164,8 @@ static void queues_stand_where_the_fabric_is_slower(void **state)
     transport.congestion = ORR_CONGESTION_CREDITS;
     assert_true(orr_wire_effect_of(&transport, &place).queue_ns == 0);
     assert_true(orr_wire_effect_of(&transport, &place).frac == 1);
-    transport = (orr_wire){.buffers = ORR_BUFFERS_DEEP};
-    transport = orr_wire_set(&transport, ORR_WIRE_BOUNDED, &place);
+    transport = (orr_rdma_transport){.buffers = ORR_BUFFERS_DEEP};
+    transport = orr_wire_set(&transport, ORR_RDMA_BOUNDED, &place);
     assert_true(orr_wire_effect_of(&transport, &place).queue_ns < 100e3);
 }
 
@@ -191,7 +191,7 @@ static void lost_packets_go_back_n(void **state)
         for (double loss = 1e-4; loss < 0.1; loss *= 10)
             assert_true(near_to(orr_wire_go_back_n(loss, n), gone_back(loss, n), 0.06));
     assert_true(orr_wire_go_back_n(0, 1e6) == 1 && orr_wire_go_back_n(1, 1e6) == 0);
-    orr_wire transport = {.loss_frac = 1};
+    orr_rdma_transport transport = {.loss_frac = 1};
     assert_true(frac_of(&transport, 1) > 0);
     transport.loss_frac = 1e-5;
     const double short_way = frac_of(&transport, 1);
@@ -200,9 +200,9 @@ static void lost_packets_go_back_n(void **state)
     assert_true(orr_wire_effect_of(&transport, &place).frac < 0.5 * short_way);
 }
 
-static orr_wire random_wire(orr_random *random)
+static orr_rdma_transport random_wire(orr_random *random)
 {
-    return (orr_wire){.balance = (uint8_t)orr_random_below(random, ORR_BALANCE_CENTRAL + 1),
+    return (orr_rdma_transport){.balance = (uint8_t)orr_random_below(random, ORR_BALANCE_CENTRAL + 1),
                       .congestion = (uint8_t)orr_random_below(random, ORR_CONGESTION_CREDITS + 1),
                       .buffers = (uint8_t)orr_random_below(random, ORR_BUFFERS_DEEP + 1),
                       .queue_pairs = (uint32_t)orr_random_below(random, 33),
@@ -220,12 +220,12 @@ static void never_above_and_monotone(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 20000; seed++) {
         orr_random random = orr_random_of(11, seed);
-        const orr_wire level = random_wire(&random);
+        const orr_rdma_transport level = random_wire(&random);
         const orr_wire_place place = {.bytes_per_s = pow(10, 9 + 2 * orr_random_unit(&random)),
                                       .oversubscription = 1 + 7 * orr_random_unit(&random),
                                       .round_trip_ns = pow(10, 7.5 * orr_random_unit(&random)),
                                       .devices = pow(10, 5 * orr_random_unit(&random))};
-        orr_wire transport = orr_wire_set(&level, (uint8_t)(seed % ORR_WIRES), &place);
+        orr_rdma_transport transport = orr_wire_set(&level, (uint8_t)(seed % ORR_RDMA_PRESETS), &place);
         const orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
         assert_true(effect.frac > 0 && effect.frac <= 1 && effect.queue_ns >= 0);
         double took_ns = 0, reached = 0;
