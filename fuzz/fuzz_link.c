@@ -34,7 +34,7 @@ static void check_linked(const orr_graph *host, const orr_graph *device)
         return;
     uint32_t n = report.matched_by_id + report.matched_by_order;
     FUZZ_CHECK(linked->n_nodes == host->n_nodes + device->n_nodes - n);
-    for (int i = 0; i < ORR_MISSES; i++)
+    for (int i = 0; i < ORR_LINK_MISSES; i++)
         n += report.missed[i];
     FUZZ_CHECK(n == report.host_ops);
     FUZZ_CHECK(orr_output_open_memory(&out, &err) == ORR_OK);

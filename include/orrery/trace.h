@@ -36,7 +36,7 @@ ORR_API orr_format orr_format_from_name(const char *name);
 ORR_API orr_format orr_format_from_path(const char *path);
 
 /* Faults of real tracers that the tolerant mode lets pass; each is counted. */
-#define ORR_FAULT_MAP(X)                                                            \
+#define ORR_TRACE_FAULT_MAP(X)                                                            \
     X(TRUNCATED, "the file ends in the middle; what stands before is used")         \
     X(CONTROL_CHARACTER, "raw control character inside a string")                   \
     X(MISSING_COMMA, "comma or closing brace missing between values")               \
@@ -45,36 +45,36 @@ ORR_API orr_format orr_format_from_path(const char *path);
     X(LOST_PARENT, "parent that is not in the file; the node is kept without it")   \
     X(BAD_EVENT, "event without a field that its kind needs; left out")
 
-typedef enum orr_fault {
-#define ORR_FAULT_ENUM_(name, text) ORR_FAULT_##name,
-    ORR_FAULT_MAP(ORR_FAULT_ENUM_)
-#undef ORR_FAULT_ENUM_
-    ORR_FAULTS
-} orr_fault;
-ORR_API const char *orr_fault_text(orr_fault fault);
+typedef enum orr_trace_fault {
+#define ORR_TRACE_FAULT_ENUM_(name, text) ORR_TRACE_FAULT_##name,
+    ORR_TRACE_FAULT_MAP(ORR_TRACE_FAULT_ENUM_)
+#undef ORR_TRACE_FAULT_ENUM_
+    ORR_TRACE_FAULTS
+} orr_trace_fault;
+ORR_API const char *orr_trace_fault_text(orr_trace_fault fault);
 
 /* Why a host operator of one trace has no partner in the other. */
-#define ORR_MISS_MAP(X)                                                              \
+#define ORR_LINK_MISS_MAP(X)                                                              \
     X(NO_ID, "no record-function id")                                                \
     X(ID_NOT_FOUND, "its record-function id is not in the other trace")              \
     X(NAME_DIFFERS, "the id matches an operator of another name")                    \
     X(NO_THREAD, "no thread of the other trace matches its thread")                  \
     X(ORDER, "the order of operators differs at this point")
 
-typedef enum orr_miss {
-#define ORR_MISS_ENUM_(name, text) ORR_MISS_##name,
-    ORR_MISS_MAP(ORR_MISS_ENUM_)
-#undef ORR_MISS_ENUM_
-    ORR_MISSES
-} orr_miss;
-ORR_API const char *orr_miss_text(orr_miss miss);
+typedef enum orr_link_miss {
+#define ORR_LINK_MISS_ENUM_(name, text) ORR_LINK_MISS_##name,
+    ORR_LINK_MISS_MAP(ORR_LINK_MISS_ENUM_)
+#undef ORR_LINK_MISS_ENUM_
+    ORR_LINK_MISSES
+} orr_link_miss;
+ORR_API const char *orr_link_miss_text(orr_link_miss miss);
 
 /* How linking a host trace to a device trace went. */
 typedef struct orr_link_report {
     uint32_t host_ops;      /* operators of the host trace                    */
     uint32_t device_ops;    /* host operators of the device trace             */
     uint32_t matched_by_id, matched_by_order;
-    uint32_t missed[ORR_MISSES]; /* host_ops that found no partner, by reason */
+    uint32_t missed[ORR_LINK_MISSES]; /* host_ops that found no partner, by reason */
 } orr_link_report;
 
 /* What reading found. Zeroed by the reader. */
@@ -83,7 +83,7 @@ typedef struct orr_read_report {
     uint64_t   bytes;            /* of the decompressed input                       */
     uint64_t   events;           /* records read, also those that make no node      */
     uint64_t   ignored;          /* flows, metadata: used, but no node of their own */
-    uint64_t   faults[ORR_FAULTS];
+    uint64_t   faults[ORR_TRACE_FAULTS];
     uint64_t   first_fault_byte; /* UINT64_MAX: none */
     uint64_t   orphans;          /* device work without a launch in the recording   */
     bool       linked;

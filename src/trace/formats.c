@@ -11,12 +11,12 @@ static const char *const format_names[] = {
 };
 static const char *const fault_texts[] = {
 #define FAULT_TEXT(name, text) text,
-    ORR_FAULT_MAP(FAULT_TEXT)
+    ORR_TRACE_FAULT_MAP(FAULT_TEXT)
 #undef FAULT_TEXT
 };
 static const char *const miss_texts[] = {
 #define MISS_TEXT(name, text) text,
-    ORR_MISS_MAP(MISS_TEXT)
+    ORR_LINK_MISS_MAP(MISS_TEXT)
 #undef MISS_TEXT
 };
 enum { N_FORMATS = sizeof format_names / sizeof *format_names };
@@ -61,12 +61,12 @@ orr_format orr_format_from_path(const char *path)
     return ORR_FORMAT_UNKNOWN;
 }
 
-const char *orr_fault_text(orr_fault fault)
+const char *orr_trace_fault_text(orr_trace_fault fault)
 {
-    return (unsigned)fault < ORR_FAULTS ? fault_texts[fault] : "unknown fault";
+    return (unsigned)fault < ORR_TRACE_FAULTS ? fault_texts[fault] : "unknown fault";
 }
 
-const char *orr_miss_text(orr_miss miss)
+const char *orr_link_miss_text(orr_link_miss miss)
 {
-    return (unsigned)miss < ORR_MISSES ? miss_texts[miss] : "unknown reason";
+    return (unsigned)miss < ORR_LINK_MISSES ? miss_texts[miss] : "unknown reason";
 }

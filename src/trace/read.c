@@ -38,11 +38,11 @@ orr_status orr_read_progress(const orr_read_options *options, const orr_stream *
 void orr_report_json_faults(orr_read_report *report, const orr_json *json)
 {
     static const uint8_t fault_of[ORR_JSON_FAULTS] = {
-        [ORR_JSON_FAULT_TRUNCATED] = ORR_FAULT_TRUNCATED,
-        [ORR_JSON_FAULT_CONTROL_CHARACTER] = ORR_FAULT_CONTROL_CHARACTER,
-        [ORR_JSON_FAULT_MISSING_COMMA] = ORR_FAULT_MISSING_COMMA,
-        [ORR_JSON_FAULT_NOT_A_NUMBER] = ORR_FAULT_NOT_A_NUMBER,
-        [ORR_JSON_FAULT_LONE_SURROGATE] = ORR_FAULT_LONE_SURROGATE,
+        [ORR_JSON_FAULT_TRUNCATED] = ORR_TRACE_FAULT_TRUNCATED,
+        [ORR_JSON_FAULT_CONTROL_CHARACTER] = ORR_TRACE_FAULT_CONTROL_CHARACTER,
+        [ORR_JSON_FAULT_MISSING_COMMA] = ORR_TRACE_FAULT_MISSING_COMMA,
+        [ORR_JSON_FAULT_NOT_A_NUMBER] = ORR_TRACE_FAULT_NOT_A_NUMBER,
+        [ORR_JSON_FAULT_LONE_SURROGATE] = ORR_TRACE_FAULT_LONE_SURROGATE,
     };
     for (unsigned i = 0; i < ORR_JSON_FAULTS; i++)
         report->faults[fault_of[i]] += orr_json_faults(json, (orr_json_fault)i);

@@ -142,11 +142,11 @@ void orr_session_remark(const orr_session *session, const char *format, ...)
 
 static void remark_faults(const orr_session *session, const orr_job_file *file)
 {
-    for (int fault = 0; fault < ORR_FAULTS; fault++)
+    for (int fault = 0; fault < ORR_TRACE_FAULTS; fault++)
         if (file->report.faults[fault])
             orr_session_remark(session, "%s: let pass %llu x: %s", file->path,
                                (unsigned long long)file->report.faults[fault],
-                               orr_fault_text((orr_fault)fault));
+                               orr_trace_fault_text((orr_trace_fault)fault));
 }
 
 static void remark_link(const orr_session *session, const orr_job_file *file)
@@ -159,10 +159,10 @@ static void remark_link(const orr_session *session, const orr_job_file *file)
     orr_session_remark(session, "%s: %u of %u operators matched (%u by id, %u by order)",
                        file->path, matched, link->host_ops, link->matched_by_id,
                        link->matched_by_order);
-    for (int miss = 0; miss < ORR_MISSES; miss++)
+    for (int miss = 0; miss < ORR_LINK_MISSES; miss++)
         if (link->missed[miss])
             orr_session_remark(session, "%s: %u not matched: %s", file->path, link->missed[miss],
-                               orr_miss_text((orr_miss)miss));
+                               orr_link_miss_text((orr_link_miss)miss));
 }
 
 static void remark_missing_ranks(const orr_session *session)

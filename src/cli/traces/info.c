@@ -73,7 +73,7 @@ static orr_status add_files(orr_session *session, recording *row)
         row->read_bytes += (int64_t)file->report.bytes;
         row->records += file->report.events;
         row->orphans += file->report.orphans;
-        for (int fault = 0; fault < ORR_FAULTS; fault++)
+        for (int fault = 0; fault < ORR_TRACE_FAULTS; fault++)
             row->faults += file->report.faults[fault];
     }
     return ORR_OK;

@@ -92,7 +92,7 @@ int64_t orr_chakra_micros(int64_t ns)
 }
 
 /* Names of attributes and where they go; `has` is SIZE_MAX where -1 says that it is missing. */
-#define AT(field) offsetof(orr_chakra_facts, field)
+#define AT(field) offsetof(orr_chakra_attr_values, field)
 static const struct {
     const char *name;
     size_t number, has;
@@ -121,7 +121,7 @@ static const struct {
     {ORR_NAME_KIND, AT(kind)},
 };
 
-static bool set_number(orr_chakra_facts *facts, const char *name, int64_t value)
+static bool set_number(orr_chakra_attr_values *facts, const char *name, int64_t value)
 {
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
         if (strcmp(name, NUMBERS[i].name) != 0)
@@ -134,10 +134,10 @@ static bool set_number(orr_chakra_facts *facts, const char *name, int64_t value)
     return false;
 }
 
-orr_chakra_facts orr_chakra_facts_of(const orr_graph_builder *builder, const orr_attr *attrs,
+orr_chakra_attr_values orr_chakra_attr_values_of(const orr_graph_builder *builder, const orr_attr *attrs,
                                      size_t n)
 {
-    orr_chakra_facts facts = {.comm_type = -1, .comm_size = -1, .comm_src = -1, .comm_dst = -1,
+    orr_chakra_attr_values facts = {.comm_type = -1, .comm_size = -1, .comm_src = -1, .comm_dst = -1,
                               .comm_tag = -1, .in_bytes = -1, .out_bytes = -1, .seq = -1,
                               .root = -1};
     for (size_t i = 0; i < n; i++) {

@@ -78,16 +78,16 @@ bool orr_chakra_attr_int(const orr_graph_builder *builder, const orr_attr *attr,
 bool orr_chakra_is_reserved(const char *name, size_t len);
 
 /* What the attributes of a node say, as far as our columns have a place for it. */
-typedef struct orr_chakra_facts {
+typedef struct orr_chakra_attr_values {
     bool    has_cpu_op, is_cpu_op, on_host;
     bool    has_comm_type, has_start_ns, has_duration_ns, has_self_ns, has_tid, has_stream;
     int64_t comm_type, comm_size, comm_src, comm_dst, comm_tag; /* -1: not said */
     int64_t in_bytes, out_bytes, seq, root;                     /* -1: not said */
     int64_t tid, stream, start_ns, duration_ns, self_ns;
     orr_str pg_name, kind, dtype;
-} orr_chakra_facts;
+} orr_chakra_attr_values;
 
-orr_chakra_facts orr_chakra_facts_of(const orr_graph_builder *builder, const orr_attr *attrs, size_t n);
+orr_chakra_attr_values orr_chakra_attr_values_of(const orr_graph_builder *builder, const orr_attr *attrs, size_t n);
 
 /* Microseconds as the file has them: rounded, half away from zero. */
 int64_t orr_chakra_micros(int64_t ns);

@@ -47,7 +47,7 @@ int64_t orr_chakra_absolute_ns(const orr_chakra_writer *w, orr_node_id v)
 static void put_node(orr_chakra_writer *w, orr_node_id v)
 {
     const orr_graph *g = w->graph;
-    const orr_chakra_plan *plan = &w->plan;
+    const orr_chakra_lowering *plan = &w->plan;
     w->message.n = 0;
     orr_proto_put_uint(&w->message, CHAKRA_NODE_ID, (uint64_t)plan->place[v] + 1);
     put_str(w, CHAKRA_NODE_NAME, g->name[v]);
@@ -134,7 +134,7 @@ orr_status orr_chakra_export(const orr_graph *graph, orr_output *out, orr_error 
         status = orr_fail_memory(err);
         goto out;
     }
-    ORR_TRY_OUT(status, orr_chakra_plan_make(graph, arena, &w.plan, err));
+    ORR_TRY_OUT(status, orr_chakra_lower(graph, arena, &w.plan, err));
     ORR_TRY_OUT(status, put_metadata(&w, err));
     for (uint32_t i = 0; i < graph->n_nodes && !w.message.failed && !w.text.failed; i++)
         put_node(&w, w.plan.order[i]);

@@ -9,7 +9,7 @@
 typedef struct planner {
     const orr_graph *g;
     orr_arena       *arena;
-    orr_chakra_plan *plan;
+    orr_chakra_lowering *plan;
     uint32_t        *place_in_lane; /* shape (N): in g->lane_node            */
     orr_node_id     *last;          /* shape (N): last node of the subtree   */
     bool            *launches;      /* shape (N): device work is launched by it */
@@ -239,12 +239,12 @@ static orr_status plan_node(planner *p, orr_node_id v, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_chakra_plan_make(const orr_graph *graph, orr_arena *arena, orr_chakra_plan *ret,
+orr_status orr_chakra_lower(const orr_graph *graph, orr_arena *arena, orr_chakra_lowering *ret,
                                 orr_error *err)
 {
     planner p = {.g = graph, .arena = arena, .plan = ret};
     orr_status status;
-    *ret = (orr_chakra_plan){0};
+    *ret = (orr_chakra_lowering){0};
     ORR_TRY_OUT(status, make_arrays(&p, err));
     for (orr_node_id v = 0; v < graph->n_nodes; v++)
         for (uint32_t d = graph->dep_first[v]; d < graph->dep_first[v + 1]; d++)
@@ -254,7 +254,7 @@ orr_status orr_chakra_plan_make(const orr_graph *graph, orr_arena *arena, orr_ch
     find_own_times(&p);
     for (orr_node_id v = 0; v < graph->n_nodes; v++)
         ORR_TRY_OUT(status, plan_node(&p, v, err));
-    status = orr_chakra_order(graph, &p.edges, arena, ret, err);
+    status = orr_chakra_topological_order(graph, &p.edges, arena, ret, err);
 out:
     orr_array_done(&p.edges);
     return status;

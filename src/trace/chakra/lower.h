@@ -17,7 +17,7 @@
  *
  * The order is such that dependencies come first. Should recorded clocks contradict each
  * other so that there is a cycle, the dependencies that close it are left out and counted. */
-typedef struct orr_chakra_plan {
+typedef struct orr_chakra_lowering {
     orr_node_id *order;     /* shape (N): the nodes in the order of the file */
     uint32_t    *place;     /* shape (N): where in it a node stands */
     orr_node_id *ctrl;      /* shape (N): what it is nested in, or launched by; or ORR_NONE */
@@ -25,10 +25,10 @@ typedef struct orr_chakra_plan {
     orr_node_id *dep;       /* no node twice in a row */
     int64_t     *self_ns;   /* shape (N) */
     uint32_t     dropped;   /* dependencies left out to break a cycle */
-} orr_chakra_plan;
+} orr_chakra_lowering;
 
 /* Everything lives in `arena`. Errors: NO_MEMORY. */
-orr_status orr_chakra_plan_make(const orr_graph *graph, orr_arena *arena, orr_chakra_plan *ret,
+orr_status orr_chakra_lower(const orr_graph *graph, orr_arena *arena, orr_chakra_lowering *ret,
                                 orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_TRACE_CHAKRA_PLAN_H */

@@ -51,7 +51,7 @@ orr_status orr_chakra_recording(orr_chakra_nodes *nodes, const orr_chakra_attrs 
 
 /* Where start and duration come from: the exact attributes of our own files where they agree with
  * the microseconds, else these, which are then kept apart if a rewriting would not find them. */
-static orr_status set_times(const orr_chakra_node *node, const orr_chakra_facts *facts,
+static orr_status set_times(const orr_chakra_node *node, const orr_chakra_attr_values *facts,
                             orr_chakra_attrs *attrs, orr_graph_builder *builder,
                             orr_node *ret, orr_error *err)
 {
@@ -95,7 +95,7 @@ static bool kind_named(const orr_graph_builder *builder, orr_str name, int32_t t
     return false;
 }
 
-static orr_status set_kind(const orr_chakra_node *node, const orr_chakra_facts *facts,
+static orr_status set_kind(const orr_chakra_node *node, const orr_chakra_attr_values *facts,
                            orr_chakra_attrs *attrs, orr_graph_builder *builder, orr_node *ret,
                            orr_error *err)
 {
@@ -109,7 +109,7 @@ static orr_status set_kind(const orr_chakra_node *node, const orr_chakra_facts *
                                    &node->type, 1, err);
 }
 
-static orr_status set_lane(const orr_chakra_nodes *nodes, const orr_chakra_facts *facts,
+static orr_status set_lane(const orr_chakra_nodes *nodes, const orr_chakra_attr_values *facts,
                            orr_node *ret, orr_error *err)
 {
     const bool host = facts->on_host      ? true
@@ -143,7 +143,7 @@ static int32_t peer_in_group(const orr_graph_builder *b, orr_group_id group, int
 }
 
 /* Bytes of the sides that comm_size leaves open. */
-static void set_bytes(orr_comm *comm, const orr_chakra_facts *facts)
+static void set_bytes(orr_comm *comm, const orr_chakra_attr_values *facts)
 {
     const int64_t size = facts->comm_size;
     const bool is_recv = comm->collective == ORR_COLL_RECV;
@@ -164,7 +164,7 @@ static void set_bytes(orr_comm *comm, const orr_chakra_facts *facts)
 }
 
 static orr_status add_comm(orr_chakra_nodes *nodes, orr_node_id id, orr_node_kind kind,
-                           const orr_chakra_facts *facts, orr_error *err)
+                           const orr_chakra_attr_values *facts, orr_error *err)
 {
     orr_comm comm = {.peer = -1, .root = int32_or_none(facts->root),
                      .tag = int32_or_none(facts->comm_tag), .group = ORR_NONE, .group_size = -1,
@@ -198,7 +198,7 @@ orr_status orr_chakra_node_add(orr_chakra_nodes *nodes, const orr_chakra_node *n
                                orr_chakra_attrs *attrs, orr_error *err)
 {
     orr_graph_builder *b = nodes->builder;
-    const orr_chakra_facts facts = orr_chakra_facts_of(b, attrs->list.at, attrs->list.n);
+    const orr_chakra_attr_values facts = orr_chakra_attr_values_of(b, attrs->list.at, attrs->list.n);
     orr_node out = {.name = node->name, .parent = ORR_NONE, .source_id = node->id};
     uint32_t old;
     orr_node_id id;
@@ -232,7 +232,7 @@ static orr_status missing(orr_chakra_nodes *nodes, const orr_chakra_dep *dep, bo
         return orr_fail(err, ORR_INVALID, "node %" PRIu64 " '%.80s' waits for the data of node %"
                         PRIu64 ", which is not in the file", b->source_id[dep->node],
                         orr_builder_text(b, b->name[dep->node]), dep->on);
-    report->faults[ORR_FAULT_BAD_EVENT]++;
+    report->faults[ORR_TRACE_FAULT_BAD_EVENT]++;
     return ORR_OK;
 }
 

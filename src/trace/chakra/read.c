@@ -185,7 +185,7 @@ static orr_status read_message(reader *r, orr_stream *stream, const orr_read_opt
                                        : read_node(r, bytes, len, &inner);
     }
     if (status == ORR_PARSE && options->tolerant && report->events > 0) {
-        report->faults[ORR_FAULT_TRUNCATED]++;
+        report->faults[ORR_TRACE_FAULT_TRUNCATED]++;
         report->first_fault_byte = at;
         *ret_more = false;
         return ORR_OK;

@@ -6,7 +6,7 @@
 /* Kahn's algorithm, with a heap that gives the earliest start of those that are ready. */
 typedef struct sorter {
     const orr_graph *g;
-    orr_chakra_plan *plan;
+    orr_chakra_lowering *plan;
     uint32_t        *waits;      /* shape (N): dependencies that are not placed yet */
     uint32_t        *next_first; /* shape (N + 1): rows of `next` */
     orr_node_id     *next;       /* who waits for a node */
@@ -55,7 +55,7 @@ static orr_status make_rows(sorter *s, const orr_chakra_edges *edges, orr_arena 
                             orr_error *err)
 {
     const uint32_t n = s->g->n_nodes;
-    orr_chakra_plan *plan = s->plan;
+    orr_chakra_lowering *plan = s->plan;
     uint32_t *first = orr_arena_array(arena, uint32_t, (size_t)n + 1);
     orr_node_id *dep = orr_arena_array(arena, orr_node_id, edges->n);
     uint32_t *end = orr_arena_array(arena, uint32_t, (size_t)n + 1);
@@ -83,7 +83,7 @@ static int by_id(const void *a, const void *b)
 /* Sorts each row and leaves out what is there twice. */
 static void tidy_rows(sorter *s)
 {
-    orr_chakra_plan *plan = s->plan;
+    orr_chakra_lowering *plan = s->plan;
     uint32_t kept = 0, begin = 0;
     for (orr_node_id v = 0; v < s->g->n_nodes; v++) {
         const uint32_t end = plan->dep_first[v + 1], row = kept;
@@ -101,7 +101,7 @@ static void tidy_rows(sorter *s)
 static orr_status make_next(sorter *s, orr_arena *arena, orr_error *err)
 {
     const uint32_t n = s->g->n_nodes;
-    const orr_chakra_plan *plan = s->plan;
+    const orr_chakra_lowering *plan = s->plan;
     const uint32_t n_deps = plan->dep_first[n];
     s->waits = orr_arena_array(arena, uint32_t, n);
     s->next_first = orr_arena_array(arena, uint32_t, (size_t)n + 2);
@@ -148,7 +148,7 @@ static void place_ready(sorter *s)
 /* v waits no longer for what is not placed. */
 static void cut(sorter *s, orr_node_id v)
 {
-    orr_chakra_plan *plan = s->plan;
+    orr_chakra_lowering *plan = s->plan;
     uint32_t kept = plan->dep_first[v];
     for (uint32_t d = kept; d < plan->dep_first[v + 1]; d++) {
         if (plan->place[plan->dep[d]] != ORR_NONE)
@@ -165,7 +165,7 @@ static void cut(sorter *s, orr_node_id v)
     s->waits[v] = UINT32_MAX; /* placed by us, not by its count */
 }
 
-static void close_holes(orr_chakra_plan *plan, uint32_t n)
+static void close_holes(orr_chakra_lowering *plan, uint32_t n)
 {
     uint32_t kept = 0, begin = 0;
     for (orr_node_id v = 0; v < n; v++) {
@@ -208,8 +208,8 @@ static orr_status break_cycles(sorter *s, orr_arena *arena, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_chakra_order(const orr_graph *graph, const orr_chakra_edges *edges,
-                            orr_arena *arena, orr_chakra_plan *plan, orr_error *err)
+orr_status orr_chakra_topological_order(const orr_graph *graph, const orr_chakra_edges *edges,
+                            orr_arena *arena, orr_chakra_lowering *plan, orr_error *err)
 {
     sorter s = {.g = graph, .plan = plan};
     const uint32_t n = graph->n_nodes;

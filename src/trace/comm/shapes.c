@@ -23,7 +23,7 @@ static bool read_number(const char *text, size_t len, size_t *at, int64_t *ret)
     return true;
 }
 
-int64_t orr_shapes_elements(const char *dims, size_t len, unsigned index)
+int64_t orr_dims_element_count(const char *dims, size_t len, unsigned index)
 {
     int64_t sum = 0, product = 1;
     bool any = false, open = false; /* open: the innermost list has numbers */

@@ -11,7 +11,7 @@
 
 /* Elements of argument `index` of "Input Dims": 12 for index 0 of "[[3, 4], []]", and the sum over
  * its tensors where the argument is a list of them. -1: no numbers there, or over 2^63. */
-int64_t orr_shapes_elements(const char *dims, size_t len, unsigned index);
+int64_t orr_dims_element_count(const char *dims, size_t len, unsigned index);
 
 /* The first type of "Input type" that is not empty: "float" of "["", "float"]". NULL: none. */
 const char *orr_types_first(const char *types, size_t len, size_t *ret_len);

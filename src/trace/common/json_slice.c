@@ -10,21 +10,21 @@ static const char *skip_blanks(const char *at, const char *end)
     return at;
 }
 
-static orr_slice inside(orr_text text, char open)
+static orr_json_slice inside(orr_text text, char open)
 {
     const char *begin = text.n > 0 ? text.at : ""; /* an absent text has no address */
     const char *end = begin + text.n, *at = skip_blanks(begin, end);
     if (at >= end || *at != open)
-        return (orr_slice){end, end};
-    return (orr_slice){at + 1, end};
+        return (orr_json_slice){end, end};
+    return (orr_json_slice){at + 1, end};
 }
 
-orr_slice orr_slice_of(orr_text array)
+orr_json_slice orr_json_slice_of(orr_text array)
 {
     return inside(array, '[');
 }
 
-orr_slice orr_slice_of_object(orr_text object)
+orr_json_slice orr_json_slice_of_object(orr_text object)
 {
     return inside(object, '{');
 }
@@ -56,7 +56,7 @@ static const char *skip_nested(const char *at, const char *end)
     return end;
 }
 
-bool orr_slice_next(orr_slice *slice, orr_text *ret)
+bool orr_json_slice_next(orr_json_slice *slice, orr_text *ret)
 {
     const char *at = skip_blanks(slice->at, slice->end), *end = slice->end;
     if (at >= end || *at == ']')
@@ -74,35 +74,35 @@ bool orr_slice_next(orr_slice *slice, orr_text *ret)
     return true;
 }
 
-bool orr_slice_next_member(orr_slice *slice, orr_text *ret_key, orr_text *ret_value)
+bool orr_json_slice_next_member(orr_json_slice *slice, orr_text *ret_key, orr_text *ret_value)
 {
     const char *at = skip_blanks(slice->at, slice->end);
     if (at >= slice->end || *at != '"')
         return false;
     const char *behind = skip_string(at, slice->end);
-    *ret_key = orr_slice_unquote((orr_text){at, (size_t)(behind - at)});
+    *ret_key = orr_json_unquote((orr_text){at, (size_t)(behind - at)});
     behind = skip_blanks(behind, slice->end);
     slice->at = behind < slice->end ? behind + 1 : behind; /* ':' */
-    return orr_slice_next(slice, ret_value);
+    return orr_json_slice_next(slice, ret_value);
 }
 
-orr_text orr_slice_unquote(orr_text text)
+orr_text orr_json_unquote(orr_text text)
 {
     if (text.n >= 2 && text.at[0] == '"')
         return (orr_text){text.at + 1, text.n - 2};
     return text;
 }
 
-orr_slice orr_slice_of_type(orr_text type)
+orr_json_slice orr_type_list_of(orr_text type)
 {
     const char *open = memchr(type.at, '[', type.n);
     const char *end = type.at + type.n;
     if (open == NULL || end[-1] != ']' || memchr(type.at, '(', (size_t)(open - type.at)) != NULL)
-        return (orr_slice){end, end};
-    return (orr_slice){open + 1, end - 1};
+        return (orr_json_slice){end, end};
+    return (orr_json_slice){open + 1, end - 1};
 }
 
-bool orr_slice_next_type(orr_slice *slice, orr_text *ret)
+bool orr_type_list_next(orr_json_slice *slice, orr_text *ret)
 {
     const char *at = slice->at;
     size_t depth = 0;

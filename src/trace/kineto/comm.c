@@ -79,9 +79,9 @@ static elements from_shapes(const kineto *k, const kineto_event *e)
     if (memchr(name, ':', name_len) == NULL) /* record_param_comms */
         return n;
     const bool outputs_first = strncmp(name, "c10d::", 6) == 0 && has_outputs_first(name, name_len);
-    n.in = orr_shapes_elements(dims, len, outputs_first ? 1 : 0);
+    n.in = orr_dims_element_count(dims, len, outputs_first ? 1 : 0);
     if (outputs_first)
-        n.out = orr_shapes_elements(dims, len, 0);
+        n.out = orr_dims_element_count(dims, len, 0);
     return n;
 }
 

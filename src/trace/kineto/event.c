@@ -276,7 +276,7 @@ static orr_status bad_event(kineto *k, uint64_t at_byte, const char *what, orr_e
         return orr_fail_byte(err, ORR_PARSE, at_byte,
                              "at byte %llu: event without %s; read tolerantly to leave it out",
                              (unsigned long long)at_byte, what);
-    k->report->faults[ORR_FAULT_BAD_EVENT]++;
+    k->report->faults[ORR_TRACE_FAULT_BAD_EVENT]++;
     if (at_byte < k->report->first_fault_byte)
         k->report->first_fault_byte = at_byte;
     return ORR_OK;

@@ -95,7 +95,7 @@ static orr_status resume(const kineto *k, orr_node_id done, orr_node_id asked, o
     orr_graph_builder *b = k->builder;
     const uint32_t lane = b->lane[asked];
     const int64_t end = b->start_ns[done] + b->duration_ns[done];
-    uint32_t last, row = orr_rows_at(b, lane, end + 1, &last);
+    uint32_t last, row = orr_lane_rows_at(b, lane, end + 1, &last);
     if (row == b->lane_rows.first[lane])
         return ORR_OK; /* nothing began before */
     const orr_node_id open = open_at(b, row - 1, end);

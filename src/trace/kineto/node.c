@@ -18,7 +18,7 @@ static kineto_name learn_name(const kineto *k, orr_str name)
     const orr_comm_hint kernel = orr_comm_of_kernel(text, len);
     const orr_comm_hint host = orr_comm_of_host(text, len);
     return (kineto_name){.known = true,
-                         .call_role = (uint8_t)orr_call_role_of(text, len),
+                         .call_role = (uint8_t)orr_host_call_role_of(text, len),
                          .kernel_communicates = kernel.communicates,
                          .kernel_collective = kernel.collective,
                          .host_communicates = host.communicates,
@@ -146,7 +146,7 @@ static orr_status add_call(kineto *k, const kineto_event *e, orr_node_id node,
     const int64_t bytes = kineto_value(e, ARG_SIZE, kineto_value(e, ARG_BYTES, -1));
     if (bytes >= 0 && !orr_array_push(&k->copy_sizes, ((kineto_copy_size){node, bytes})))
         return orr_fail_memory(err);
-    if (name->call_role == ORR_CALL_NONE)
+    if (name->call_role == ORR_HOST_CALL_NONE)
         return ORR_OK;
     const int64_t stream =
         kineto_value(e, ARG_STREAM_ID, kineto_value(e, ARG_STREAM, INT64_MIN));

@@ -63,7 +63,7 @@ typedef struct kineto_comm {
 /* What a name means, found out once a name. */
 typedef struct kineto_name {
     bool    known;
-    uint8_t call_role; /* orr_call_role, of runtime calls */
+    uint8_t call_role; /* orr_host_call_role, of runtime calls */
     bool    kernel_communicates, host_communicates, host_executes;
     bool    vector;
     uint8_t kernel_collective, host_collective; /* orr_collective */

@@ -61,7 +61,7 @@ static const orr_comm *ask_above(const orr_graph_builder *b, orr_node_id call)
     return NULL;
 }
 
-orr_status orr_link_spread_comms(orr_graph_builder *b, orr_error *err)
+orr_status orr_link_propagate_comms(orr_graph_builder *b, orr_error *err)
 {
     for (uint32_t d = 0; d < b->n_deps; d++) {
         const orr_node_id v = b->dep_node[d];

@@ -9,6 +9,6 @@ void orr_link_fill_comm(orr_comm *to, const orr_comm *from);
 
 /* Communication kernels get what the operators that they were launched in know, and
  * kernels that serve several collectives become what they were used for. Errors: NO_MEMORY. */
-orr_status orr_link_spread_comms(orr_graph_builder *builder, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_link_propagate_comms(orr_graph_builder *builder, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_TRACE_LINK_COMM_H */

@@ -43,14 +43,14 @@ static orr_status prepare(orr_linker *link, orr_error *err)
     return ORR_OK;
 }
 
-static orr_miss why_missed(const orr_linker *link, orr_node_id h)
+static orr_link_miss why_missed(const orr_linker *link, orr_node_id h)
 {
     const bool has_thread = link->lane[link->host->lane[h]] != ORR_NONE;
     if (link->host->source_id[h] != 0 && link->n_device_ids > 0)
-        return link->by_name[h] ? ORR_MISS_NAME_DIFFERS : ORR_MISS_ID_NOT_FOUND;
+        return link->by_name[h] ? ORR_LINK_MISS_NAME_DIFFERS : ORR_LINK_MISS_ID_NOT_FOUND;
     if (!has_thread)
-        return ORR_MISS_NO_THREAD;
-    return link->n_device_ids > 0 ? ORR_MISS_NO_ID : ORR_MISS_ORDER;
+        return ORR_LINK_MISS_NO_THREAD;
+    return link->n_device_ids > 0 ? ORR_LINK_MISS_NO_ID : ORR_LINK_MISS_ORDER;
 }
 
 static void count(const orr_linker *link, orr_link_report *report)

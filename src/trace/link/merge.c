@@ -276,13 +276,13 @@ orr_status orr_link_merge(const orr_linker *link, bool loose, orr_graph_builder 
     ORR_TRY_OUT(status, add_lanes(&m, err));
     ORR_TRY_OUT(status, add_groups(&m, err));
     ORR_TRY_OUT(status, add_nodes(&m, err));
-    orr_merger_set_parents(&m);
+    orr_link_merger_set_parents(&m);
     ORR_TRY_OUT(status, add_attrs(&m, err));
     ORR_TRY_OUT(status, add_details(&m, err));
     ORR_TRY_OUT(status, add_tensors(&m, m.device, err));
     ORR_TRY_OUT(status, add_tensors(&m, m.host, err));
-    ORR_TRY_OUT(status, orr_merger_add_deps(&m, err));
-    ORR_TRY_OUT(status, orr_link_spread_comms(builder, err));
+    ORR_TRY_OUT(status, orr_link_merger_add_deps(&m, err));
+    ORR_TRY_OUT(status, orr_link_propagate_comms(builder, err));
     status = set_recording(&m, err);
 out:
     orr_process_groups_done(&m.groups);

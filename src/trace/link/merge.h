@@ -25,7 +25,7 @@ typedef struct orr_link_merger {
 } orr_link_merger;
 
 /* Parents of all nodes, and dependencies of both traces (link_tree.c). */
-void       orr_merger_set_parents(orr_link_merger *m);
-orr_status orr_merger_add_deps(orr_link_merger *m, orr_error *err) ORR_MUST_CHECK;
+void       orr_link_merger_set_parents(orr_link_merger *m);
+orr_status orr_link_merger_add_deps(orr_link_merger *m, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_TRACE_LINK_MERGE_H */

@@ -42,7 +42,7 @@ static void move_to_caller(orr_link_merger *m, orr_node_id v, orr_node_id caller
 }
 
 /* The call tree: times say more where there are some; the host trace has the rest. */
-void orr_merger_set_parents(orr_link_merger *m)
+void orr_link_merger_set_parents(orr_link_merger *m)
 {
     for (orr_node_id h = 0; h < m->host->n_nodes; h++) {
         const orr_node_id v = m->node[h], parent = m->host->parent[h];
@@ -101,7 +101,7 @@ static orr_status add_device_dep(orr_link_merger *m, orr_node_id v, uint32_t d, 
     return orr_builder_dep(m->b, v, u, kind, err);
 }
 
-orr_status orr_merger_add_deps(orr_link_merger *m, orr_error *err)
+orr_status orr_link_merger_add_deps(orr_link_merger *m, orr_error *err)
 {
     const orr_graph *device = m->device, *host = m->host;
     for (orr_node_id v = 0; v < device->n_nodes; v++)

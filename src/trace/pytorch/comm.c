@@ -20,11 +20,11 @@ typedef struct arguments {
     int      n_more;
 } arguments;
 
-static bool next_argument(orr_slice *values, orr_slice *types, orr_text *value, orr_text *type)
+static bool next_argument(orr_json_slice *values, orr_json_slice *types, orr_text *value, orr_text *type)
 {
-    if (!orr_slice_next(values, value) || !orr_slice_next(types, type))
+    if (!orr_json_slice_next(values, value) || !orr_json_slice_next(types, type))
         return false;
-    *type = orr_slice_unquote(*type);
+    *type = orr_json_unquote(*type);
     return true;
 }
 
@@ -36,8 +36,8 @@ static bool begins(orr_text text, const char *prefix)
 
 static bool read_arguments(const orr_et_io *in, arguments *ret)
 {
-    orr_slice values = orr_slice_of(in->text[ORR_ET_VALUES]);
-    orr_slice types = orr_slice_of(in->text[ORR_ET_TYPES]);
+    orr_json_slice values = orr_json_slice_of(in->text[ORR_ET_VALUES]);
+    orr_json_slice types = orr_json_slice_of(in->text[ORR_ET_TYPES]);
     orr_text type;
     *ret = (arguments){.n_more = 0};
     if (!next_argument(&values, &types, &ret->seq, &type))
@@ -49,7 +49,7 @@ static bool read_arguments(const orr_et_io *in, arguments *ret)
         !next_argument(&values, &types, &ret->rank, &type) ||
         !next_argument(&values, &types, &ret->collective, &type) || !begins(type, "String"))
         return false;
-    ret->collective = orr_slice_unquote(ret->collective);
+    ret->collective = orr_json_unquote(ret->collective);
     if (!next_argument(&values, &types, &ret->in_splits, &type) ||
         !next_argument(&values, &types, &ret->out_splits, &type))
         return true;
@@ -63,10 +63,10 @@ static bool read_arguments(const orr_et_io *in, arguments *ret)
 /* A number, or the first of a list. */
 static int64_t number_or(orr_text text, int64_t otherwise)
 {
-    orr_slice slice = orr_slice_of(text);
+    orr_json_slice slice = orr_json_slice_of(text);
     orr_text first;
     int64_t value;
-    if (orr_slice_next(&slice, &first))
+    if (orr_json_slice_next(&slice, &first))
         text = first;
     return orr_text_int64(text, &value) ? value : otherwise;
 }
@@ -99,13 +99,13 @@ static orr_status find_group(orr_et_reader *r, const arguments *args, orr_comm *
                              orr_error *err)
 {
     orr_group group = describe_group(&r->node, args);
-    orr_slice names = orr_slice_of(args->group);
+    orr_json_slice names = orr_json_slice_of(args->group);
     orr_text name, desc;
-    if (group.name == 0 && orr_slice_next(&names, &name)) {
-        name = orr_slice_unquote(name);
+    if (group.name == 0 && orr_json_slice_next(&names, &name)) {
+        name = orr_json_unquote(name);
         ORR_TRY(orr_builder_str(r->builder, name.at, name.n, &group.name, err));
-        if (orr_slice_next(&names, &desc)) {
-            desc = orr_slice_unquote(desc);
+        if (orr_json_slice_next(&names, &desc)) {
+            desc = orr_json_unquote(desc);
             ORR_TRY(orr_builder_str(r->builder, desc.at, desc.n, &group.desc, err));
         }
     }
@@ -128,10 +128,10 @@ static orr_status find_group(orr_et_reader *r, const arguments *args, orr_comm *
 static orr_status keep_splits(orr_et_reader *r, orr_text splits, orr_str *ret, orr_comm *comm,
                               orr_error *err)
 {
-    orr_slice slice = orr_slice_of(splits);
+    orr_json_slice slice = orr_json_slice_of(splits);
     orr_text element;
     int32_t n = 0;
-    while (orr_slice_next(&slice, &element))
+    while (orr_json_slice_next(&slice, &element))
         n++;
     if (n == 0)
         return ORR_OK;

@@ -81,8 +81,8 @@ static orr_status read_io(orr_et_reader *r, orr_et_io *io, orr_error *err)
     for (int i = 0; i < ORR_ET_IO_TEXTS; i++) /* they may lie in an object that came before */
         io->text[i] = (orr_text){"", 0};
     ORR_TRY(copy_text(&io->object, raw, err));
-    orr_slice members = orr_slice_of_object((orr_text){io->object.at, io->object.n});
-    for (orr_text key, value; orr_slice_next_member(&members, &key, &value);)
+    orr_json_slice members = orr_json_slice_of_object((orr_text){io->object.at, io->object.n});
+    for (orr_text key, value; orr_json_slice_next_member(&members, &key, &value);)
         for (int i = 0; i < ORR_ET_IO_TEXTS; i++)
             if (orr_text_equal(key, keys[i], strlen(keys[i])))
                 io->text[i] = value;
@@ -188,9 +188,9 @@ static orr_status take_raw(orr_et_reader *r, const word *name, const word *type,
     const bool is_signed = WORD_IS(type, "int64");
     if (WORD_IS(type, "string") && raw.n >= 2 && raw.at[0] == '"' &&
         memchr(raw.at, '\\', raw.n) == NULL)
-        return take_text(r, name, orr_slice_unquote(raw), err);
+        return take_text(r, name, orr_json_unquote(raw), err);
     if (is_signed || WORD_IS(type, "uint64"))
-        return take_number(r, name, orr_slice_unquote(raw), is_signed, err);
+        return take_number(r, name, orr_json_unquote(raw), is_signed, err);
     if (WORD_IS(type, "bool"))
         return keep_number(r, name->at, ORR_ATTR_BOOL, orr_text_is(raw, "true"), err);
     if ((WORD_IS(type, "double") || WORD_IS(type, "float")) && orr_text_double(raw, &real)) {

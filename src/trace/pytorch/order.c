@@ -120,7 +120,7 @@ orr_status orr_et_set_parents(orr_et_reader *r, orr_error *err)
         if (parent < v)
             b->parent[v] = parent;
         else if (r->options->tolerant)
-            r->report->faults[ORR_FAULT_LOST_PARENT]++;
+            r->report->faults[ORR_TRACE_FAULT_LOST_PARENT]++;
         else
             return orr_fail(err, ORR_INVALID, "node %" PRIu64 " '%.80s': its parent %" PRIu64 " %s",
                             row->id, orr_builder_text(b, b->name[v]), row->parent,

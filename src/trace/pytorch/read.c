@@ -78,7 +78,7 @@ static orr_status read_groups(orr_et_reader *r, orr_error *err)
         status = orr_process_groups_read(&r->groups, r->builder, text.text.at, text.text.n,
                                          &whole, err);
     if (status == ORR_OK && !whole)
-        r->report->faults[ORR_FAULT_BAD_EVENT]++;
+        r->report->faults[ORR_TRACE_FAULT_BAD_EVENT]++;
 out:
     orr_json_free(json);
     orr_stream_close(stream);
@@ -130,7 +130,7 @@ static orr_status need_id(orr_et_reader *r, uint64_t at, bool *ret_has, orr_erro
     if (!r->options->tolerant)
         return orr_fail_byte(err, ORR_PARSE, at, "at byte %llu: a node without an id",
                              (unsigned long long)at);
-    r->report->faults[ORR_FAULT_BAD_EVENT]++;
+    r->report->faults[ORR_TRACE_FAULT_BAD_EVENT]++;
     return ORR_OK;
 }
 

@@ -18,17 +18,17 @@ typedef struct finder {
     orr_et_tensors    *found;
 } finder;
 
-static bool next_int(orr_slice *slice, int64_t *ret)
+static bool next_int(orr_json_slice *slice, int64_t *ret)
 {
     orr_text text;
-    return orr_slice_next(slice, &text) && orr_text_int64(text, ret);
+    return orr_json_slice_next(slice, &text) && orr_text_int64(text, ret);
 }
 
 static orr_status add_tensor(finder *f, orr_text value, orr_text shape, orr_text type,
                              orr_error *err)
 {
     orr_tensor tensor = {0};
-    orr_slice slice = orr_slice_of(value);
+    orr_json_slice slice = orr_json_slice_of(value);
     orr_text device;
     int64_t element_bytes;
     orr_tensor_id id;
@@ -37,8 +37,8 @@ static orr_status add_tensor(finder *f, orr_text value, orr_text shape, orr_text
         !next_int(&slice, &element_bytes) || element_bytes < 0 || element_bytes > INT32_MAX)
         return ORR_OK;
     tensor.element_bytes = (int32_t)element_bytes;
-    if (orr_slice_next(&slice, &device)) {
-        device = orr_slice_unquote(device);
+    if (orr_json_slice_next(&slice, &device)) {
+        device = orr_json_unquote(device);
         ORR_TRY(orr_builder_str(f->builder, device.at, device.n, &tensor.device, err));
     }
     ORR_TRY(orr_builder_str(f->builder, type.at, type.n, &tensor.dtype, err));
@@ -60,11 +60,11 @@ static orr_status find_in(finder *f, orr_text value, orr_text shape, orr_text ty
         return add_tensor(f, value, shape, type, err);
     if (depth == MOST_NESTED || memmem(type.at, type.n, "Tensor(", 7) == NULL)
         return ORR_OK;
-    orr_slice values = orr_slice_of(value), shapes = orr_slice_of(shape);
-    orr_slice types = orr_slice_of_type(type);
+    orr_json_slice values = orr_json_slice_of(value), shapes = orr_json_slice_of(shape);
+    orr_json_slice types = orr_type_list_of(type);
     orr_text v, s, t;
-    while (orr_slice_next_type(&types, &t) && orr_slice_next(&values, &v)) {
-        if (!orr_slice_next(&shapes, &s))
+    while (orr_type_list_next(&types, &t) && orr_json_slice_next(&values, &v)) {
+        if (!orr_json_slice_next(&shapes, &s))
             s = (orr_text){"", 0};
         ORR_TRY(find_in(f, v, s, t, depth + 1, err));
     }
@@ -75,15 +75,15 @@ orr_status orr_et_find_tensors(orr_graph_builder *builder, const orr_et_io *io, 
                                orr_et_tensors *ret, orr_error *err)
 {
     finder f = {builder, ret};
-    orr_slice values = orr_slice_of(io->text[ORR_ET_VALUES]);
-    orr_slice shapes = orr_slice_of(io->text[ORR_ET_SHAPES]);
-    orr_slice types = orr_slice_of(io->text[ORR_ET_TYPES]);
+    orr_json_slice values = orr_json_slice_of(io->text[ORR_ET_VALUES]);
+    orr_json_slice shapes = orr_json_slice_of(io->text[ORR_ET_SHAPES]);
+    orr_json_slice types = orr_json_slice_of(io->text[ORR_ET_TYPES]);
     orr_text v, s, t;
-    for (unsigned i = 0; orr_slice_next(&types, &t) && orr_slice_next(&values, &v); i++) {
-        if (!orr_slice_next(&shapes, &s))
+    for (unsigned i = 0; orr_json_slice_next(&types, &t) && orr_json_slice_next(&values, &v); i++) {
+        if (!orr_json_slice_next(&shapes, &s))
             s = (orr_text){"", 0};
         if (args == UINT64_MAX || (i < 64 && (args >> i & 1) != 0))
-            ORR_TRY(find_in(&f, v, s, orr_slice_unquote(t), 0, err));
+            ORR_TRY(find_in(&f, v, s, orr_json_unquote(t), 0, err));
     }
     return ORR_OK;
 }

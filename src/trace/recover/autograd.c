@@ -28,7 +28,7 @@ static orr_node_id operator_at(const orr_graph_builder *b, const orr_flow *flow)
 {
     orr_node_id found = ORR_NONE;
     uint32_t last;
-    for (uint32_t i = orr_rows_at(b, flow->lane, flow->at_ns, &last); i < last; i++)
+    for (uint32_t i = orr_lane_rows_at(b, flow->lane, flow->at_ns, &last); i < last; i++)
         if (b->kind[b->lane_rows.node[i]] == ORR_NODE_HOST_OP)
             found = b->lane_rows.node[i];
     return found;
@@ -105,7 +105,7 @@ out:
     return status;
 }
 
-orr_status orr_recover_handoffs(orr_graph_builder *b, const orr_recovery *r, orr_error *err)
+orr_status orr_recover_autograd_handoffs(orr_graph_builder *b, const orr_recovery *r, orr_error *err)
 {
     if (r->forward.n > 0)
         return follow_arrows(b, r, err);

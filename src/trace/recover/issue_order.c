@@ -11,14 +11,14 @@ static const int64_t clock_skew_ns = 2000;
 
 static int by_time(const void *a, const void *b)
 {
-    const orr_issue *x = a, *y = b;
+    const orr_issued_work *x = a, *y = b;
     if (x->at_ns != y->at_ns)
         return x->at_ns < y->at_ns ? -1 : 1;
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
 /* Rows [0, n) of one lane; nearly always in order already. */
-static void sort_lane(orr_issue *row, uint32_t n)
+static void sort_lane(orr_issued_work *row, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++)
         if (by_time(&row[i - 1], &row[i]) > 0) {
@@ -38,7 +38,7 @@ static bool is_issued(const orr_sync_context *s, orr_node_id v)
     return s->r->launch[v] != ORR_NONE && orr_occupies_stream(s->b, s->r, v);
 }
 
-static orr_status gather(const orr_sync_context *s, orr_issues *issues, bool by_thread,
+static orr_status gather(const orr_sync_context *s, orr_issue_order *issues, bool by_thread,
                          orr_error *err)
 {
     const orr_graph_builder *b = s->b;
@@ -60,7 +60,7 @@ static orr_status gather(const orr_sync_context *s, orr_issues *issues, bool by_
     for (orr_node_id v = 0; v < b->n_nodes; v++)
         if (is_issued(s, v))
             issues->row[issues->first[lane_of(s, v, by_thread) + 1]++] =
-                (orr_issue){b->start_ns[s->r->launch[v]], v};
+                (orr_issued_work){b->start_ns[s->r->launch[v]], v};
     for (size_t lane = 0; lane < n_lanes; lane++)
         sort_lane(issues->row + issues->first[lane],
                   issues->first[lane + 1] - issues->first[lane]);
@@ -89,7 +89,7 @@ static orr_status name_streams(orr_sync_context *s, orr_error *err)
     }
     for (size_t i = 0; i < r->calls.n; i++) {
         const orr_host_call *call = &r->calls.at[i];
-        if (call->role == ORR_CALL_RECORD_EVENT && b->source_id[call->node] != 0)
+        if (call->role == ORR_HOST_CALL_RECORD_EVENT && b->source_id[call->node] != 0)
             ORR_TRY(orr_idmap_add(&s->records, b->source_id[call->node], call->node, &old, err));
     }
     return ORR_OK;
@@ -122,7 +122,7 @@ uint32_t orr_sync_stream(const orr_sync_context *s, int32_t device, int64_t stre
 }
 
 /* First row of the lane at or after the moment. */
-static uint32_t lower_bound(const orr_issues *issues, uint32_t lane, int64_t at_ns)
+static uint32_t lower_bound(const orr_issue_order *issues, uint32_t lane, int64_t at_ns)
 {
     uint32_t low = issues->first[lane], high = issues->first[lane + 1];
     while (low < high) {
@@ -135,13 +135,13 @@ static uint32_t lower_bound(const orr_issues *issues, uint32_t lane, int64_t at_
     return low;
 }
 
-orr_node_id orr_issued_before(const orr_issues *issues, uint32_t lane, int64_t at_ns)
+orr_node_id orr_issued_before(const orr_issue_order *issues, uint32_t lane, int64_t at_ns)
 {
     const uint32_t row = lower_bound(issues, lane, at_ns);
     return row > issues->first[lane] ? issues->row[row - 1].node : ORR_NONE;
 }
 
-orr_node_id orr_issued_from(const orr_issues *issues, uint32_t lane, int64_t at_ns)
+orr_node_id orr_issued_from(const orr_issue_order *issues, uint32_t lane, int64_t at_ns)
 {
     const uint32_t row = lower_bound(issues, lane, at_ns);
     return row < issues->first[lane + 1] ? issues->row[row].node : ORR_NONE;

@@ -74,7 +74,7 @@ static orr_node_id call_at(const orr_graph_builder *b, const orr_flow *flow)
 {
     orr_node_id found = ORR_NONE;
     uint32_t last;
-    for (uint32_t i = orr_rows_at(b, flow->lane, flow->at_ns, &last); i < last; i++) {
+    for (uint32_t i = orr_lane_rows_at(b, flow->lane, flow->at_ns, &last); i < last; i++) {
         const orr_node_id v = b->lane_rows.node[i];
         if (b->kind[v] == ORR_NODE_RUNTIME)
             return v;
@@ -101,7 +101,7 @@ static orr_status follow_arrows(orr_graph_builder *b, orr_recovery *r, orr_error
         uint32_t last;
         if (call == ORR_NONE)
             continue;
-        for (uint32_t row = orr_rows_at(b, flow->lane, flow->at_ns, &last); row < last; row++) {
+        for (uint32_t row = orr_lane_rows_at(b, flow->lane, flow->at_ns, &last); row < last; row++) {
             const orr_node_id v = b->lane_rows.node[row];
             if (is_device_work(b, v) && b->source_id[v] == 0)
                 r->launch[v] = call;

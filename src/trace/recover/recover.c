@@ -25,33 +25,33 @@ static const char *after_vendor(const char *name, size_t *len)
     return NULL;
 }
 
-orr_call_role orr_call_role_of(const char *name, size_t len)
+orr_host_call_role orr_host_call_role_of(const char *name, size_t len)
 {
     static const struct {
         const char *word;
         uint8_t     role;
     } words[] = {
-        {"EventRecord", ORR_CALL_RECORD_EVENT},
-        {"EventRecordWithFlags", ORR_CALL_RECORD_EVENT},
-        {"StreamWaitEvent", ORR_CALL_STREAM_WAIT_EVENT},
-        {"StreamSynchronize", ORR_CALL_SYNC_STREAM},
-        {"DeviceSynchronize", ORR_CALL_SYNC_DEVICE},
-        {"CtxSynchronize", ORR_CALL_SYNC_DEVICE},
-        {"ThreadSynchronize", ORR_CALL_SYNC_DEVICE},
-        {"EventSynchronize", ORR_CALL_SYNC_EVENT},
-        {"MemcpyWithStream", ORR_CALL_BLOCKING_COPY}, /* HIP's waits for the stream */
+        {"EventRecord", ORR_HOST_CALL_RECORD_EVENT},
+        {"EventRecordWithFlags", ORR_HOST_CALL_RECORD_EVENT},
+        {"StreamWaitEvent", ORR_HOST_CALL_STREAM_WAIT_EVENT},
+        {"StreamSynchronize", ORR_HOST_CALL_SYNC_STREAM},
+        {"DeviceSynchronize", ORR_HOST_CALL_SYNC_DEVICE},
+        {"CtxSynchronize", ORR_HOST_CALL_SYNC_DEVICE},
+        {"ThreadSynchronize", ORR_HOST_CALL_SYNC_DEVICE},
+        {"EventSynchronize", ORR_HOST_CALL_SYNC_EVENT},
+        {"MemcpyWithStream", ORR_HOST_CALL_BLOCKING_COPY}, /* HIP's waits for the stream */
     };
     if (is(name, len, "synchronizeStream")) /* Meta's accelerator */
-        return ORR_CALL_SYNC_STREAM;
+        return ORR_HOST_CALL_SYNC_STREAM;
     const char *rest = after_vendor(name, &len);
     if (rest == NULL)
-        return ORR_CALL_NONE;
+        return ORR_HOST_CALL_NONE;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (is(rest, len, words[i].word))
-            return (orr_call_role)words[i].role;
+            return (orr_host_call_role)words[i].role;
     const bool copies = len >= 6 && memcmp(rest, "Memcpy", 6) == 0;
-    return copies && memmem(rest, len, "Async", 5) == NULL ? ORR_CALL_BLOCKING_COPY
-                                                           : ORR_CALL_NONE;
+    return copies && memmem(rest, len, "Async", 5) == NULL ? ORR_HOST_CALL_BLOCKING_COPY
+                                                           : ORR_HOST_CALL_NONE;
 }
 
 static int by_node(const void *a, const void *b)
@@ -73,7 +73,7 @@ bool orr_occupies_stream(const orr_graph_builder *b, const orr_recovery *r, orr_
     return sync == NULL || sync->kind == ORR_SYNC_DEVICE_WAIT;
 }
 
-uint32_t orr_rows_at(const orr_graph_builder *b, uint32_t lane, int64_t at_ns, uint32_t *ret_last)
+uint32_t orr_lane_rows_at(const orr_graph_builder *b, uint32_t lane, int64_t at_ns, uint32_t *ret_last)
 {
     const uint32_t end = b->lane_rows.first[lane + 1];
     uint32_t low = b->lane_rows.first[lane], high = end;
@@ -98,8 +98,8 @@ orr_status orr_recover(orr_graph_builder *b, orr_recovery *r, orr_error *err)
     ORR_TRY(orr_recover_launches(b, r, err));
     ORR_TRY(orr_recover_streams(b, r, err));
     ORR_TRY(orr_recover_syncs(b, r, err));
-    ORR_TRY(orr_recover_handoffs(b, r, err));
-    return orr_recover_resumptions(b, err);
+    ORR_TRY(orr_recover_autograd_handoffs(b, r, err));
+    return orr_recover_thread_resumptions(b, err);
 }
 
 void orr_recovery_done(orr_recovery *r)

@@ -41,20 +41,20 @@ typedef struct orr_sync_record {
 } orr_sync_record;
 
 /* Host calls that matter for synchronisation, told by their names. */
-typedef enum orr_call_role {
-    ORR_CALL_NONE,
-    ORR_CALL_RECORD_EVENT,
-    ORR_CALL_STREAM_WAIT_EVENT,
-    ORR_CALL_SYNC_STREAM,
-    ORR_CALL_SYNC_DEVICE,
-    ORR_CALL_SYNC_EVENT,
-    ORR_CALL_BLOCKING_COPY /* returns when the copy that it launches is done */
-} orr_call_role;
-orr_call_role orr_call_role_of(const char *name, size_t len);
+typedef enum orr_host_call_role {
+    ORR_HOST_CALL_NONE,
+    ORR_HOST_CALL_RECORD_EVENT,
+    ORR_HOST_CALL_STREAM_WAIT_EVENT,
+    ORR_HOST_CALL_SYNC_STREAM,
+    ORR_HOST_CALL_SYNC_DEVICE,
+    ORR_HOST_CALL_SYNC_EVENT,
+    ORR_HOST_CALL_BLOCKING_COPY /* returns when the copy that it launches is done */
+} orr_host_call_role;
+orr_host_call_role orr_host_call_role_of(const char *name, size_t len);
 
 typedef struct orr_host_call {
     orr_node_id node;
-    uint8_t     role;   /* orr_call_role */
+    uint8_t     role;   /* orr_host_call_role */
     int64_t     stream; /* recorded as an argument, or INT64_MIN */
 } orr_host_call;
 
@@ -101,15 +101,15 @@ orr_status orr_recover_streams(orr_graph_builder *builder, const orr_recovery *r
                                orr_error *err) ORR_MUST_CHECK;
 orr_status orr_recover_syncs(orr_graph_builder *builder, const orr_recovery *recovery,
                              orr_error *err) ORR_MUST_CHECK;
-orr_status orr_recover_handoffs(orr_graph_builder *builder, const orr_recovery *recovery,
+orr_status orr_recover_autograd_handoffs(orr_graph_builder *builder, const orr_recovery *recovery,
                                 orr_error *err) ORR_MUST_CHECK;
 
 /* The forward and the backward operators of one step are on different threads; so is what
  * resumes when they are done. */
-orr_status orr_recover_resumptions(orr_graph_builder *builder, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_recover_thread_resumptions(orr_graph_builder *builder, orr_error *err) ORR_MUST_CHECK;
 
 /* Rows [first, last) of the lane that start at that moment: builder->lane_rows.node[row]. */
-uint32_t orr_rows_at(const orr_graph_builder *builder, uint32_t lane, int64_t at_ns,
+uint32_t orr_lane_rows_at(const orr_graph_builder *builder, uint32_t lane, int64_t at_ns,
                      uint32_t *ret_last);
 
 /* Start and end of device work, not before its launch. */

@@ -36,7 +36,7 @@ static orr_status wait_on_device(const orr_sync_context *s, const orr_sync_recor
     if (from == ORR_NONE)
         return ORR_OK;
     const int64_t end = b->start_ns[sync->node] + b->duration_ns[sync->node];
-    uint32_t last, row = orr_rows_at(b, from, end, &last);
+    uint32_t last, row = orr_lane_rows_at(b, from, end, &last);
     orr_node_id before = ORR_NONE;
     for (int step = 0; row > b->lane_rows.first[from] && step < MOST_STEPS; step++) {
         const orr_node_id u = b->lane_rows.node[--row];
@@ -46,7 +46,7 @@ static orr_status wait_on_device(const orr_sync_context *s, const orr_sync_recor
         }
     }
     const uint32_t to = b->lane[sync->node];
-    for (row = orr_rows_at(b, to, end, &last); row < b->lane_rows.first[to + 1]; row++)
+    for (row = orr_lane_rows_at(b, to, end, &last); row < b->lane_rows.first[to + 1]; row++)
         if (orr_occupies_stream(b, s->r, b->lane_rows.node[row]))
             return orr_sync_event(s, before, b->lane_rows.node[row], err);
     return ORR_OK;
@@ -104,7 +104,7 @@ static bool is_blocking(const orr_sync_context *s, orr_node_id copy, orr_node_id
     const orr_host_call *found =
         r->calls.n == 0 ? NULL
                         : bsearch(&wanted, r->calls.at, r->calls.n, sizeof wanted, by_node);
-    if (found != NULL && found->role == ORR_CALL_BLOCKING_COPY)
+    if (found != NULL && found->role == ORR_HOST_CALL_BLOCKING_COPY)
         return true;
     const char *name = orr_builder_text(s->b, s->b->name[copy]);
     return strstr(name, "DtoH") != NULL && strstr(name, "Pageable") != NULL;
@@ -142,7 +142,7 @@ orr_status orr_recover_syncs(orr_graph_builder *b, const orr_recovery *r, orr_er
         ORR_TRY_OUT(status, follow_record(&s, &r->syncs.at[i], err));
     ORR_TRY_OUT(status, blocking_copies(&s, err));
     if (!has_host_records(r))
-        status = orr_sync_by_calls(&s, err);
+        status = orr_sync_by_host_calls(&s, err);
 out:
     orr_sync_close(&s);
     return status;

@@ -15,7 +15,7 @@ static orr_node_id last_over(const orr_sync_context *s, int64_t issued_before_ns
 {
     const orr_graph_builder *b = s->b;
     orr_node_id found = ORR_NONE;
-    if (b->lanes.n > ORR_MOST_STREAMS)
+    if (b->lanes.n > ORR_SYNC_STREAMS_MAX)
         return ORR_NONE;
     for (uint32_t lane = 0; lane < b->lanes.n; lane++) {
         if (b->lanes.at[lane].kind != ORR_LANE_STREAM || lane == except_lane)
@@ -86,7 +86,7 @@ static orr_status stream_wait(const orr_sync_context *s, orr_node_id call, int64
     if (before == ORR_NONE || b->lane[before] == b->lane[after]) {
         const int64_t start = orr_device_times(b, s->r, after).start_ns;
         before = last_over(s, b->start_ns[call], start, b->lane[after]);
-        if (before != ORR_NONE && start - orr_recorded_end_ns(b, before) > ORR_PROMPT_NS)
+        if (before != ORR_NONE && start - orr_recorded_end_ns(b, before) > ORR_WAKEUP_MAX_NS)
             before = ORR_NONE;
     }
     return orr_sync_event(s, before, after, err);
@@ -112,32 +112,32 @@ static orr_status follow_calls(const orr_sync_context *s, const orr_host_call *c
         const orr_host_call *call = &calls[i];
         if (i > 0 && b->lane[call->node] != b->lane[calls[i - 1].node])
             record = ORR_NONE;
-        switch ((orr_call_role)call->role) {
-        case ORR_CALL_RECORD_EVENT:
+        switch ((orr_host_call_role)call->role) {
+        case ORR_HOST_CALL_RECORD_EVENT:
             record = call->node;
             break;
-        case ORR_CALL_STREAM_WAIT_EVENT:
+        case ORR_HOST_CALL_STREAM_WAIT_EVENT:
             ORR_TRY(stream_wait(s, call->node,
                                 b->start_ns[record != ORR_NONE ? record : call->node], err));
             break;
-        case ORR_CALL_SYNC_STREAM:
+        case ORR_HOST_CALL_SYNC_STREAM:
             ORR_TRY(sync_stream(s, call, err));
             break;
-        case ORR_CALL_SYNC_DEVICE:
+        case ORR_HOST_CALL_SYNC_DEVICE:
             ORR_TRY(sync_device(s, call->node, err));
             break;
-        case ORR_CALL_SYNC_EVENT:
+        case ORR_HOST_CALL_SYNC_EVENT:
             ORR_TRY(sync_what_just_ended(s, call->node, err));
             break;
-        case ORR_CALL_BLOCKING_COPY: /* by the copy itself */
-        case ORR_CALL_NONE:
+        case ORR_HOST_CALL_BLOCKING_COPY: /* by the copy itself */
+        case ORR_HOST_CALL_NONE:
             break;
         }
     }
     return ORR_OK;
 }
 
-orr_status orr_sync_by_calls(const orr_sync_context *s, orr_error *err)
+orr_status orr_sync_by_host_calls(const orr_sync_context *s, orr_error *err)
 {
     const size_t n = s->r->calls.n;
     if (s->by_stream.n == 0)
@@ -150,5 +150,5 @@ orr_status orr_sync_by_calls(const orr_sync_context *s, orr_error *err)
     qsort_r(calls, n, sizeof *calls, compare_calls, s->b);
     const orr_status status = follow_calls(s, calls, n, err);
     orr_free(calls);
-    return status == ORR_OK ? orr_sync_late_work(s, err) : status;
+    return status == ORR_OK ? orr_sync_by_late_start(s, err) : status;
 }

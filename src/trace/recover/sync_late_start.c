@@ -26,14 +26,14 @@ static orr_node_id just_ended(const orr_sync_context *s, int64_t issued_before_n
         if (b->lanes.at[lane].kind != ORR_LANE_STREAM || lane == except_lane ||
             b->lanes.at[lane].device != b->lanes.at[except_lane].device)
             continue;
-        uint32_t last, row = orr_rows_at(b, lane, by_ns, &last);
+        uint32_t last, row = orr_lane_rows_at(b, lane, by_ns, &last);
         for (int step = 0; row > b->lane_rows.first[lane] && step < MOST_STEPS; step++) {
             const orr_node_id u = b->lane_rows.node[--row];
             const orr_node_id call = s->r->launch[u];
             if (call == ORR_NONE || b->start_ns[call] >= issued_before_ns ||
                 !orr_occupies_stream(b, s->r, u) || orr_recorded_end_ns(b, u) > by_ns)
                 continue;
-            if (by_ns - orr_recorded_end_ns(b, u) <= ORR_PROMPT_NS &&
+            if (by_ns - orr_recorded_end_ns(b, u) <= ORR_WAKEUP_MAX_NS &&
                 (found == ORR_NONE || orr_recorded_end_ns(b, u) > orr_recorded_end_ns(b, found)))
                 found = u;
             break;
@@ -62,7 +62,7 @@ static bool find_waits(const orr_sync_context *s, moments *ret)
     if (ret->at_ns == NULL)
         return false;
     for (size_t i = 0; i < r->calls.n; i++)
-        if (r->calls.at[i].role == ORR_CALL_STREAM_WAIT_EVENT)
+        if (r->calls.at[i].role == ORR_HOST_CALL_STREAM_WAIT_EVENT)
             ret->at_ns[ret->n++] = s->b->start_ns[r->calls.at[i].node];
     qsort(ret->at_ns, ret->n, sizeof *ret->at_ns, compare_ns);
     return true;
@@ -84,8 +84,8 @@ static int64_t last_wait(const moments *waits, int64_t from_ns, int64_t to_ns)
 
 /* Did a thread make a stream wait between the launches of two pieces of work of one stream, and the
  * second begin long after both its launch and the first, just when other work had ended? */
-static orr_status follow_late(const orr_sync_context *s, const orr_issue *first,
-                               const orr_issue *second, const moments *waits, orr_error *err)
+static orr_status follow_late(const orr_sync_context *s, const orr_issued_work *first,
+                               const orr_issued_work *second, const moments *waits, orr_error *err)
 {
     const orr_graph_builder *b = s->b;
     const int64_t start = b->start_ns[second->node];
@@ -98,12 +98,12 @@ static orr_status follow_late(const orr_sync_context *s, const orr_issue *first,
     return orr_sync_event(s, just_ended(s, wait, start, b->lane[second->node]), second->node, err);
 }
 
-orr_status orr_sync_late_work(const orr_sync_context *s, orr_error *err)
+orr_status orr_sync_by_late_start(const orr_sync_context *s, orr_error *err)
 {
-    const orr_issues *issues = &s->by_stream;
+    const orr_issue_order *issues = &s->by_stream;
     moments waits;
     orr_status status = ORR_OK;
-    if (s->b->lanes.n > ORR_MOST_STREAMS)
+    if (s->b->lanes.n > ORR_SYNC_STREAMS_MAX)
         return ORR_OK;
     if (!find_waits(s, &waits))
         return orr_fail_memory(err);

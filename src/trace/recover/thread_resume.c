@@ -195,7 +195,7 @@ static orr_status take_turns(orr_graph_builder *b, const turns *all, const turns
     return ORR_OK;
 }
 
-orr_status orr_recover_resumptions(orr_graph_builder *b, orr_error *err)
+orr_status orr_recover_thread_resumptions(orr_graph_builder *b, orr_error *err)
 {
     turns all = {0}, evaluations = {0};
     orr_idmap told = {0};

@@ -309,7 +309,7 @@ static void names_faulty_ids(void **state)
     assert_string_equal(err.text,
                         "node 7 'a' waits for the data of node 9, which is not in the file");
     assert_int_equal(try_file(&f, true, &report, &err), ORR_OK);
-    assert_int_equal(report.faults[ORR_FAULT_BAD_EVENT], 1);
+    assert_int_equal(report.faults[ORR_TRACE_FAULT_BAD_EVENT], 1);
     done(&f);
 }
 
@@ -414,7 +414,7 @@ static void says_where_a_file_is_broken(void **state)
     assert_int_equal(try_file(&f, false, &report, &err), ORR_PARSE);
     assert_int_not_equal(err.byte_pos, UINT64_MAX);
     assert_int_equal(try_file(&f, true, &report, &err), ORR_OK);
-    assert_int_equal(report.faults[ORR_FAULT_TRUNCATED], 1);
+    assert_int_equal(report.faults[ORR_TRACE_FAULT_TRUNCATED], 1);
     f.all.n = whole;
     f.all.at[behind_metadata + 1] = 0x0f; /* field 1 of a wire type that means nothing */
     assert_int_equal(try_file(&f, false, &report, &err), ORR_PARSE);

@@ -53,16 +53,16 @@ static bool on_device(const orr_graph *g, orr_node_id v)
 }
 
 /* Place in the file of each node of the graph. */
-static orr_arena *plan_of(const orr_graph *g, orr_chakra_plan *plan)
+static orr_arena *plan_of(const orr_graph *g, orr_chakra_lowering *plan)
 {
     orr_error err;
     orr_arena *arena = orr_arena_new(0, 0);
     assert_non_null(arena);
-    assert_int_equal(orr_chakra_plan_make(g, arena, plan, &err), ORR_OK);
+    assert_int_equal(orr_chakra_lower(g, arena, plan, &err), ORR_OK);
     return arena;
 }
 
-static bool et_waits(const orr_graph *et, const orr_chakra_plan *plan, orr_node_id v,
+static bool et_waits(const orr_graph *et, const orr_chakra_lowering *plan, orr_node_id v,
                      orr_node_id u)
 {
     return waits_for(et, plan->place[v], plan->place[u], ORR_DEP_DATA);
@@ -85,7 +85,7 @@ static void b1_synchronisation_is_kept(void **state)
                                         "dlrm_v100x8/rank0.device.json.gz",
                                         "kineto/ddp_a100_w8_rank3.json.gz"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        orr_chakra_plan plan;
+        orr_chakra_lowering plan;
         const orr_graph *g = read_data(names[i], NULL), *et = exported(g);
         orr_arena *arena = plan_of(g, &plan);
         uint32_t n = 0;
@@ -110,7 +110,7 @@ static void b1_synchronisation_is_kept(void **state)
 static void b2_device_work_waits_for_device_work(void **state)
 {
     (void)state;
-    orr_chakra_plan plan;
+    orr_chakra_lowering plan;
     const orr_graph *g = linked_dlrm(0, NULL), *et = exported(g);
     orr_arena *arena = plan_of(g, &plan);
     uint32_t n = 0;
@@ -264,7 +264,7 @@ static void b6_newest_schema_converts(void **state)
 static void b8_time_below_a_microsecond_is_kept(void **state)
 {
     (void)state;
-    orr_chakra_plan plan;
+    orr_chakra_lowering plan;
     const orr_graph *g = read_data("kineto/qwen1.5-0.5b_h100.json.gz", NULL), *et = exported(g);
     orr_arena *arena = plan_of(g, &plan);
     int64_t exact = 0, rounded = 0;
@@ -360,7 +360,7 @@ static void b9_send_and_receive_have_their_peers(void **state)
 /* Every dependency is on a node that stands before: no cycle, no id that is not there. */
 static void check_order(const orr_graph *g, const char *what)
 {
-    orr_chakra_plan plan;
+    orr_chakra_lowering plan;
     const orr_graph *et = exported(g);
     orr_arena *arena = plan_of(g, &plan);
     assert_int_equal(et->n_nodes, g->n_nodes);
@@ -450,7 +450,7 @@ static void b13_hip_launches_are_known(void **state)
  * (Chakra's own converter and simulator are 24.6 % off on these eight.) */
 static int64_t played_ns(const orr_graph *g)
 {
-    orr_chakra_plan plan;
+    orr_chakra_lowering plan;
     orr_arena *arena = plan_of(g, &plan);
     int64_t *end = calloc(g->n_nodes, sizeof *end), last = 0;
     assert_non_null(end);

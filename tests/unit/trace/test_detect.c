@@ -142,8 +142,8 @@ static void format_names_and_endings(void **state)
     assert_int_equal(orr_format_from_path("b.JSON"), ORR_FORMAT_CHROME);
     assert_int_equal(orr_format_from_path("b.txt"), ORR_FORMAT_UNKNOWN);
     assert_int_equal(orr_format_from_path(".et"), ORR_FORMAT_UNKNOWN);
-    assert_string_equal(orr_fault_text(ORR_FAULTS), "unknown fault");
-    assert_string_equal(orr_miss_text(ORR_MISS_NO_ID), "no record-function id");
+    assert_string_equal(orr_trace_fault_text(ORR_TRACE_FAULTS), "unknown fault");
+    assert_string_equal(orr_link_miss_text(ORR_LINK_MISS_NO_ID), "no record-function id");
 }
 
 int main(void)

@@ -275,7 +275,7 @@ static void kineto_names_the_bad_event(void **state)
         assert_non_null(strstr(err.text, "byte"));
         assert_true(err.byte_pos != UINT64_MAX);
         assert_int_equal(try_read(bad[i], true, &g, &report, &err), ORR_OK);
-        assert_int_equal(report.faults[ORR_FAULT_BAD_EVENT], 1);
+        assert_int_equal(report.faults[ORR_TRACE_FAULT_BAD_EVENT], 1);
         assert_int_equal(g->n_nodes, 0);
         orr_graph_free(g);
     }
@@ -292,7 +292,7 @@ static void kineto_uses_what_a_truncated_file_has(void **state)
     assert_int_equal(try_read(text, false, &g, &report, &err), ORR_PARSE);
     assert_int_equal(try_read(text, true, &g, &report, &err), ORR_OK);
     assert_int_equal(g->n_nodes, 2); /* half an event is none */
-    assert_int_equal(report.faults[ORR_FAULT_TRUNCATED], 1);
+    assert_int_equal(report.faults[ORR_TRACE_FAULT_TRUNCATED], 1);
     orr_graph_free(g);
 }
 
@@ -415,7 +415,7 @@ static void check_recording(const struct recording *want)
     assert_int_equal(count_kind(g, ORR_NODE_OTHER), want->other);
     assert_int_equal(count_deps(g, ORR_DEP_LAUNCH), want->launched);
     assert_int_equal(report.orphans, want->orphans);
-    for (unsigned fault = 0; fault < ORR_FAULTS; fault++)
+    for (unsigned fault = 0; fault < ORR_TRACE_FAULTS; fault++)
         assert_int_equal(report.faults[fault], 0);
     orr_graph_free(g);
 }

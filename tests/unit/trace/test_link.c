@@ -51,7 +51,7 @@ static const orr_graph *link_made(const op *host_ops, size_t n_host, const op *d
 static uint32_t missed(const orr_link_report *report)
 {
     uint32_t n = 0;
-    for (int i = 0; i < ORR_MISSES; i++)
+    for (int i = 0; i < ORR_LINK_MISSES; i++)
         n += report->missed[i];
     return n;
 }
@@ -142,7 +142,7 @@ static void finds_its_way_back_after_a_difference(void **state)
     orr_link_report report;
     const orr_graph *g = LINK(host, device, &report);
     assert_int_equal(report.matched_by_order, 5);
-    assert_int_equal(report.missed[ORR_MISS_ORDER], 1);
+    assert_int_equal(report.missed[ORR_LINK_MISS_ORDER], 1);
     assert_int_equal(g->n_nodes, 8); /* every node of both */
     const orr_node_id unmatched = node_named(g, "only here");
     assert_int_equal(g->start_ns[unmatched], ORR_TIME_NONE);
@@ -178,7 +178,7 @@ static void pairs_threads_by_what_runs_in_them(void **state)
     orr_link_report report;
     const orr_graph *g = LINK(host, device, &report);
     assert_int_equal(report.matched_by_order, 4);
-    assert_int_equal(report.missed[ORR_MISS_NO_THREAD], 1);
+    assert_int_equal(report.missed[ORR_LINK_MISS_NO_THREAD], 1);
     orr_graph_free(g);
 }
 
@@ -196,9 +196,9 @@ static void says_why_an_operator_has_no_partner(void **state)
     assert_int_equal(report.host_ops, 9);
     assert_int_equal(report.device_ops, 7);
     assert_int_equal(report.matched_by_id, 6);
-    assert_int_equal(report.missed[ORR_MISS_NAME_DIFFERS], 1);
-    assert_int_equal(report.missed[ORR_MISS_ID_NOT_FOUND], 1);
-    assert_int_equal(report.missed[ORR_MISS_NO_ID], 1);
+    assert_int_equal(report.missed[ORR_LINK_MISS_NAME_DIFFERS], 1);
+    assert_int_equal(report.missed[ORR_LINK_MISS_ID_NOT_FOUND], 1);
+    assert_int_equal(report.missed[ORR_LINK_MISS_NO_ID], 1);
     orr_graph_free(g);
 }
 

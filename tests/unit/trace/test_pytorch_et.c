@@ -358,7 +358,7 @@ static void reads_process_groups(void **state)
         "\\\"ranks\\\": [1, 3, 5], \\\"group_size\\\": 3}, {\\\"pg_name\\\": \\\"2\\\", "
         "\\\"ranks\\\": [1, 3, 4]}]"));
     const orr_graph *g = read_bytes(text, strlen(text), &report);
-    assert_int_equal(report.faults[ORR_FAULT_BAD_EVENT], 0);
+    assert_int_equal(report.faults[ORR_TRACE_FAULT_BAD_EVENT], 0);
     assert_int_equal(g->n_groups, 3);
     assert_int_equal(g->groups[0].size, 8);
     assert_int_equal(g->groups[0].start, 0);
@@ -381,7 +381,7 @@ static void counts_truncated_process_groups(void **state)
                                            "{\\\"pg_name\\\": \\\"1\\\", \\\"ranks\\\": [1, 2"));
     const orr_graph *g = read_bytes(text, strlen(text), &report);
     assert_int_equal(g->n_groups, 1);
-    assert_int_equal(report.faults[ORR_FAULT_BAD_EVENT], 1);
+    assert_int_equal(report.faults[ORR_TRACE_FAULT_BAD_EVENT], 1);
     orr_graph_free(g);
 }
 
@@ -393,7 +393,7 @@ static void takes_the_caller_of_a_parent_called_later(void **state)
     const char *late = TRACE(ROOT "," NODE("3", "c10d::allreduce_", "1", "1") ","
                              NODE("4", "gloo:all_reduce", "5", "2") "," NODE("5", "b", "3", "3"));
     const orr_graph *g = read_bytes(late, strlen(late), &report);
-    assert_int_equal(report.faults[ORR_FAULT_BAD_EVENT], 0);
+    assert_int_equal(report.faults[ORR_TRACE_FAULT_BAD_EVENT], 0);
     for (orr_node_id v = 0; v < g->n_nodes; v++)
         if (strcmp(orr_graph_str(g, g->name[v]), "gloo:all_reduce") == 0)
             assert_string_equal(orr_graph_str(g, g->name[g->parent[v]]), "c10d::allreduce_");
@@ -413,7 +413,7 @@ static void names_faulty_ids(void **state)
     assert_int_equal(try_text(orphan, false, &report, &err), ORR_INVALID);
     assert_string_equal(err.text, "node 4 'aten::a': its parent 3 is not in the file");
     assert_int_equal(try_text(orphan, true, &report, &err), ORR_OK);
-    assert_int_equal(report.faults[ORR_FAULT_LOST_PARENT], 1);
+    assert_int_equal(report.faults[ORR_TRACE_FAULT_LOST_PARENT], 1);
     const char *late = TRACE(ROOT "," NODE("4", "a", "5", "1") "," NODE("5", "b", "4", "1"));
     assert_int_equal(try_text(late, false, &report, &err), ORR_INVALID);
     assert_string_equal(err.text, "node 4 'a': its parent 5 is called by it");
@@ -431,11 +431,11 @@ static void tolerates_what_the_observer_gets_wrong(void **state)
     const char *no_comma = TRACE(ROOT " " NODE("2", "a", "1", "1"));
     assert_int_equal(try_text(no_comma, false, &report, &err), ORR_PARSE);
     assert_int_equal(try_text(no_comma, true, &report, &err), ORR_OK);
-    assert_int_equal(report.faults[ORR_FAULT_MISSING_COMMA], 1);
+    assert_int_equal(report.faults[ORR_TRACE_FAULT_MISSING_COMMA], 1);
     const char *cut = "{\"schema\":\"1.0.2\",\"nodes\":[" ROOT "," NODE("2", "a", "1", "1") ",{\"id\":";
     assert_int_equal(try_text(cut, false, &report, &err), ORR_PARSE);
     assert_int_equal(try_text(cut, true, &report, &err), ORR_OK);
-    assert_int_equal(report.faults[ORR_FAULT_TRUNCATED], 1);
+    assert_int_equal(report.faults[ORR_TRACE_FAULT_TRUNCATED], 1);
 }
 
 static void survives_each_failing_allocation(void **state)

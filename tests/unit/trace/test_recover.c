@@ -376,27 +376,27 @@ static void recover_call_roles(void **state)
     (void)state;
     static const struct {
         const char   *name;
-        orr_call_role role;
+        orr_host_call_role role;
     } rows[] = {
-        {"cudaEventRecord", ORR_CALL_RECORD_EVENT},
-        {"hipStreamWaitEvent", ORR_CALL_STREAM_WAIT_EVENT},
-        {"cudaStreamSynchronize", ORR_CALL_SYNC_STREAM},
-        {"hipDeviceSynchronize", ORR_CALL_SYNC_DEVICE},
-        {"cuCtxSynchronize", ORR_CALL_SYNC_DEVICE},
-        {"cudaEventSynchronize", ORR_CALL_SYNC_EVENT},
-        {"cudaMemcpy", ORR_CALL_BLOCKING_COPY},
-        {"hipMemcpyWithStream", ORR_CALL_BLOCKING_COPY},
-        {"cuMemcpyDtoH_v2", ORR_CALL_BLOCKING_COPY},
-        {"synchronizeStream", ORR_CALL_SYNC_STREAM},
-        {"cudaMemcpyAsync", ORR_CALL_NONE},
-        {"cuMemcpyDtoHAsync_v2", ORR_CALL_NONE},
-        {"cudaLaunchKernel", ORR_CALL_NONE},
-        {"cudaEventQuery", ORR_CALL_NONE},
-        {"cuda", ORR_CALL_NONE},
-        {"", ORR_CALL_NONE},
+        {"cudaEventRecord", ORR_HOST_CALL_RECORD_EVENT},
+        {"hipStreamWaitEvent", ORR_HOST_CALL_STREAM_WAIT_EVENT},
+        {"cudaStreamSynchronize", ORR_HOST_CALL_SYNC_STREAM},
+        {"hipDeviceSynchronize", ORR_HOST_CALL_SYNC_DEVICE},
+        {"cuCtxSynchronize", ORR_HOST_CALL_SYNC_DEVICE},
+        {"cudaEventSynchronize", ORR_HOST_CALL_SYNC_EVENT},
+        {"cudaMemcpy", ORR_HOST_CALL_BLOCKING_COPY},
+        {"hipMemcpyWithStream", ORR_HOST_CALL_BLOCKING_COPY},
+        {"cuMemcpyDtoH_v2", ORR_HOST_CALL_BLOCKING_COPY},
+        {"synchronizeStream", ORR_HOST_CALL_SYNC_STREAM},
+        {"cudaMemcpyAsync", ORR_HOST_CALL_NONE},
+        {"cuMemcpyDtoHAsync_v2", ORR_HOST_CALL_NONE},
+        {"cudaLaunchKernel", ORR_HOST_CALL_NONE},
+        {"cudaEventQuery", ORR_HOST_CALL_NONE},
+        {"cuda", ORR_HOST_CALL_NONE},
+        {"", ORR_HOST_CALL_NONE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        assert_int_equal(orr_call_role_of(rows[i].name, strlen(rows[i].name)), rows[i].role);
+        assert_int_equal(orr_host_call_role_of(rows[i].name, strlen(rows[i].name)), rows[i].role);
 }
 
 /* A stack of twenty thousand calls, as many annotations that all overlap their neighbours: nothing

@@ -5,7 +5,7 @@
 
 static int64_t elements(const char *dims, unsigned index)
 {
-    return orr_shapes_elements(dims, strlen(dims), index);
+    return orr_dims_element_count(dims, strlen(dims), index);
 }
 
 static void shapes_count_elements(void **state)
