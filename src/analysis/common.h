@@ -10,11 +10,11 @@
  * An analysis is a body that is called for each selected rank and adds rows:
  *
  *   static orr_status temporal_of_rank(orr_analysis_run *f, const orr_view *view) {
- *       orr_temporal *row = orr_frame_row(f);
+ *       orr_temporal *row = orr_analysis_add_row(f);
  *       if (row == NULL) return orr_fail_memory(f->err);
  *       ...
  *   }
- *   return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_temporal),
+ *   return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_temporal),
  *                            temporal_of_rank, (const void **)ret_rows, ret_n);
  */
 
@@ -67,7 +67,7 @@ orr_node_id orr_launch_of(const orr_graph *g, orr_node_id work);
 
 /* For every node the nearest node above it (by `parent`) whose kind is in `kinds`, a set of
  * 1u << orr_node_kind, or ORR_NONE. Shape (N), O(N). */
-orr_status orr_nearest_above(const orr_graph *g, uint32_t kinds, orr_arena *arena,
+orr_status orr_nearest_ancestor(const orr_graph *g, uint32_t kinds, orr_arena *arena,
                              const orr_node_id **ret, orr_error *err) ORR_MUST_CHECK;
 #define ORR_KIND(kind) (1u << ORR_NODE_##kind)
 
@@ -97,22 +97,22 @@ orr_status orr_view_work(const orr_view *view, orr_arena *arena, orr_work_list *
 typedef struct orr_interval {
     int64_t from_ns, to_ns;
 } orr_interval;
-typedef struct orr_spans {
+typedef struct orr_interval_set {
     const orr_interval *at; /* shape (n) */
     size_t          n;
-} orr_spans;
+} orr_interval_set;
 /* When any work of these classes ran. */
-orr_status orr_spans_of_work(const orr_view *view, const orr_work_list *work, unsigned classes,
-                             orr_arena *arena, orr_spans *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_interval_set_of_work(const orr_view *view, const orr_work_list *work, unsigned classes,
+                             orr_arena *arena, orr_interval_set *ret, orr_error *err) ORR_MUST_CHECK;
 /* Of any intervals, which are sorted in place. */
-orr_status orr_spans_of(orr_interval *any, size_t n, orr_arena *arena, orr_spans *ret,
+orr_status orr_interval_set_from(orr_interval *any, size_t n, orr_arena *arena, orr_interval_set *ret,
                         orr_error *err) ORR_MUST_CHECK;
-orr_status orr_spans_union(const orr_spans *a, const orr_spans *b, orr_arena *arena,
-                           orr_spans *ret, orr_error *err) ORR_MUST_CHECK;
-orr_status orr_spans_minus(const orr_spans *a, const orr_spans *b, orr_arena *arena,
-                           orr_spans *ret, orr_error *err) ORR_MUST_CHECK;
-int64_t orr_spans_length(const orr_spans *a);
-int64_t orr_spans_overlap(const orr_spans *a, const orr_spans *b); /* of both at once */
+orr_status orr_interval_set_union(const orr_interval_set *a, const orr_interval_set *b, orr_arena *arena,
+                           orr_interval_set *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_interval_set_difference(const orr_interval_set *a, const orr_interval_set *b, orr_arena *arena,
+                           orr_interval_set *ret, orr_error *err) ORR_MUST_CHECK;
+int64_t orr_interval_set_length(const orr_interval_set *a);
+int64_t orr_interval_set_overlap(const orr_interval_set *a, const orr_interval_set *b); /* of both at once */
 
 /* Numbers with a key, sorted by key, then id. Scratch comes from `arena` and goes back. */
 typedef struct orr_keyed {
@@ -147,12 +147,12 @@ static inline double orr_frac(double part, double whole) /* 0 of nothing */
 }
 
 /* Running an analysis over ranks. */
-typedef struct orr_request {
+typedef struct orr_analysis_request {
     const orr_job              *job;
     const orr_analysis_options *options; /* may be NULL */
     orr_arena                  *arena;
     orr_error                  *err;
-} orr_request;
+} orr_analysis_request;
 typedef struct orr_analysis_run {
     const orr_job       *job;
     orr_analysis_options options; /* complete */
@@ -162,12 +162,12 @@ typedef struct orr_analysis_run {
     void                *rows;    /* so far; moves when a row is added           */
     size_t               n, room, row_bytes;
 } orr_analysis_run;
-typedef orr_status (*orr_rank_body)(orr_analysis_run *frame, const orr_view *view);
+typedef orr_status (*orr_rank_analysis)(orr_analysis_run *frame, const orr_view *view);
 
 /* A new zeroed row, valid until the next one; NULL: out of memory. */
-void *orr_frame_row(orr_analysis_run *frame);
+void *orr_analysis_add_row(orr_analysis_run *frame);
 /* Call `body` for each selected recorded rank, in order of rank, and give the rows. */
-orr_status orr_analyze_ranks(const orr_request *request, size_t row_bytes, orr_rank_body body,
+orr_status orr_analyze_ranks(const orr_analysis_request *request, size_t row_bytes, orr_rank_analysis body,
                              const void **ret_rows, size_t *ret_n) ORR_MUST_CHECK;
 /* The views alone: shape (n), in `arena`. */
 orr_status orr_find_views(const orr_job *job, const orr_analysis_options *complete,

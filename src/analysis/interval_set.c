@@ -26,7 +26,7 @@ static bool sorted_by_start(const orr_interval *at, size_t n)
     return true;
 }
 
-orr_status orr_spans_of(orr_interval *any, size_t n, orr_arena *arena, orr_spans *ret, orr_error *err)
+orr_status orr_interval_set_from(orr_interval *any, size_t n, orr_arena *arena, orr_interval_set *ret, orr_error *err)
 {
     if (!sorted_by_start(any, n)) {
         const orr_arena_mark mark = orr_arena_get_mark(arena);
@@ -43,11 +43,11 @@ orr_status orr_spans_of(orr_interval *any, size_t n, orr_arena *arena, orr_spans
             any[i] = copy[order[i].id];
         orr_arena_rewind(arena, mark);
     }
-    *ret = (orr_spans){.at = any, .n = merge_sorted(any, n)};
+    *ret = (orr_interval_set){.at = any, .n = merge_sorted(any, n)};
     return ORR_OK;
 }
 
-orr_status orr_spans_union(const orr_spans *a, const orr_spans *b, orr_arena *arena, orr_spans *ret,
+orr_status orr_interval_set_union(const orr_interval_set *a, const orr_interval_set *b, orr_arena *arena, orr_interval_set *ret,
                            orr_error *err)
 {
     orr_interval *both = orr_arena_array(arena, orr_interval, a->n + b->n);
@@ -58,11 +58,11 @@ orr_status orr_spans_union(const orr_spans *a, const orr_spans *b, orr_arena *ar
         const bool take_a = j == b->n || (i < a->n && a->at[i].from_ns <= b->at[j].from_ns);
         both[n++] = take_a ? a->at[i++] : b->at[j++];
     }
-    *ret = (orr_spans){.at = both, .n = merge_sorted(both, n)};
+    *ret = (orr_interval_set){.at = both, .n = merge_sorted(both, n)};
     return ORR_OK;
 }
 
-orr_status orr_spans_minus(const orr_spans *a, const orr_spans *b, orr_arena *arena, orr_spans *ret,
+orr_status orr_interval_set_difference(const orr_interval_set *a, const orr_interval_set *b, orr_arena *arena, orr_interval_set *ret,
                            orr_error *err)
 {
     /* Each interval of b cuts at most one of a in two. */
@@ -85,11 +85,11 @@ orr_status orr_spans_minus(const orr_spans *a, const orr_spans *b, orr_arena *ar
         if (from < to)
             rest[n++] = (orr_interval){from, to};
     }
-    *ret = (orr_spans){.at = rest, .n = n};
+    *ret = (orr_interval_set){.at = rest, .n = n};
     return ORR_OK;
 }
 
-int64_t orr_spans_length(const orr_spans *a)
+int64_t orr_interval_set_length(const orr_interval_set *a)
 {
     int64_t length = 0;
     for (size_t i = 0; i < a->n; i++)
@@ -97,7 +97,7 @@ int64_t orr_spans_length(const orr_spans *a)
     return length;
 }
 
-int64_t orr_spans_overlap(const orr_spans *a, const orr_spans *b)
+int64_t orr_interval_set_overlap(const orr_interval_set *a, const orr_interval_set *b)
 {
     int64_t length = 0;
     for (size_t i = 0, j = 0; i < a->n && j < b->n;) {

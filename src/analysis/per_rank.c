@@ -4,7 +4,7 @@
 #include "analysis/common.h"
 #include "base/alloc.h"
 
-void *orr_frame_row(orr_analysis_run *frame)
+void *orr_analysis_add_row(orr_analysis_run *frame)
 {
     if (frame->n == frame->room) {
         const size_t room = frame->room == 0 ? 16 : 2 * frame->room;
@@ -22,7 +22,7 @@ void *orr_frame_row(orr_analysis_run *frame)
     return row;
 }
 
-static orr_status run_body(orr_analysis_run *frame, orr_rank_body body)
+static orr_status run_body(orr_analysis_run *frame, orr_rank_analysis body)
 {
     const orr_view *views;
     size_t n;
@@ -35,7 +35,7 @@ static orr_status run_body(orr_analysis_run *frame, orr_rank_body body)
     return ORR_OK;
 }
 
-orr_status orr_analyze_ranks(const orr_request *request, size_t row_bytes, orr_rank_body body,
+orr_status orr_analyze_ranks(const orr_analysis_request *request, size_t row_bytes, orr_rank_analysis body,
                              const void **ret_rows, size_t *ret_n)
 {
     const orr_arena_mark mark = orr_arena_get_mark(request->arena);

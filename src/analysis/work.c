@@ -79,8 +79,8 @@ static orr_status find_nesting(const orr_view *view, orr_arena *arena, nesting *
     if (!view->host_only)
         return ORR_OK;
     ORR_TRY(find_communicating(view->graph, arena, &ret->communicates, err));
-    ORR_TRY(orr_nearest_above(view->graph, comm, arena, &ret->comm, err));
-    return orr_nearest_above(view->graph, comm | ORR_KIND(HOST_OP), arena, &ret->op, err);
+    ORR_TRY(orr_nearest_ancestor(view->graph, comm, arena, &ret->comm, err));
+    return orr_nearest_ancestor(view->graph, comm | ORR_KIND(HOST_OP), arena, &ret->op, err);
 }
 
 /* On a thread: a communication that is in no other; an operator that does not communicate
@@ -157,8 +157,8 @@ out:
     return status;
 }
 
-orr_status orr_spans_of_work(const orr_view *view, const orr_work_list *work, unsigned classes,
-                             orr_arena *arena, orr_spans *ret, orr_error *err)
+orr_status orr_interval_set_of_work(const orr_view *view, const orr_work_list *work, unsigned classes,
+                             orr_arena *arena, orr_interval_set *ret, orr_error *err)
 {
     const orr_graph *g = view->graph;
     orr_interval *any = orr_arena_array(arena, orr_interval, work->n);
@@ -168,5 +168,5 @@ orr_status orr_spans_of_work(const orr_view *view, const orr_work_list *work, un
     for (size_t i = 0; i < work->n; i++)
         if (work->class[i] & classes)
             any[n++] = (orr_interval){g->start_ns[work->node[i]], orr_end_ns(g, work->node[i])};
-    return orr_spans_of(any, n, arena, ret, err);
+    return orr_interval_set_from(any, n, arena, ret, err);
 }

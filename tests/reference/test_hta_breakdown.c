@@ -41,17 +41,17 @@ static bool hta_computes(const char *name)
 }
 
 /* Time in which anything, or what HTA takes for computation, stood on a stream. */
-static orr_spans mtia_spans(hta *h, const orr_graph *g, bool only_computation)
+static orr_interval_set mtia_spans(hta *h, const orr_graph *g, bool only_computation)
 {
     orr_interval *any = orr_arena_array(h->arena, orr_interval, g->n_nodes);
-    orr_spans spans;
+    orr_interval_set spans;
     size_t n = 0;
     assert_non_null(any);
     for (orr_node_id v = 0; v < g->n_nodes; v++)
         if (orr_graph_on_device(g, v) &&
             (!only_computation || hta_computes(orr_graph_str(g, g->name[v]))))
             any[n++] = (orr_interval){g->start_ns[v], orr_end_ns(g, v)};
-    hta_ok(h, orr_spans_of(any, n, h->arena, &spans, &h->err));
+    hta_ok(h, orr_interval_set_from(any, n, h->arena, &spans, &h->err));
     return spans;
 }
 
@@ -62,13 +62,13 @@ static void test_mtia_temporal(void **state)
     csv want = {0};
     assert_true(hta_table(&h, "temporal_breakdown", &want));
     const orr_graph *g = h.job->graphs[0];
-    const orr_spans all = mtia_spans(&h, g, false), computation = mtia_spans(&h, g, true);
+    const orr_interval_set all = mtia_spans(&h, g, false), computation = mtia_spans(&h, g, true);
     const int64_t span_ns = all.at[all.n - 1].to_ns - all.at[0].from_ns;
     const double compute_us = csv_number(&want, 0, "compute_time(us)");
     const double other_us = csv_number(&want, 0, "non_compute_time(us)");
     hta_us(&h, "span", span_ns, csv_number(&want, 0, "kernel_time(us)"), 1);
-    hta_us(&h, "busy", orr_spans_length(&all), compute_us + other_us, all.n);
-    hta_us(&h, "compute", orr_spans_length(&computation), compute_us, computation.n);
+    hta_us(&h, "busy", orr_interval_set_length(&all), compute_us + other_us, all.n);
+    hta_us(&h, "compute", orr_interval_set_length(&computation), compute_us, computation.n);
     hta_end(&h);
 }
 

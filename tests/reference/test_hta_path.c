@@ -81,7 +81,7 @@ static void test_simple_event_by_event(void **state)
 {
     (void)state;
     simple_trace s = simple_open(true);
-    const orr_points_of of = {.kinds = ORR_PATH_EXECUTES,
+    const orr_points_filter of = {.kinds = ORR_PATH_EXECUTES,
                               .from_ns = INT64_MIN,
                               .to_ns = INT64_MAX,
                               .duration_min_ns = 1};

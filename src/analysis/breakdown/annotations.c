@@ -94,7 +94,7 @@ static orr_status find_annotations(orr_analysis_run *f, const orr_view *view, co
 {
     const orr_graph *g = view->graph;
     const orr_node_id *above;
-    ORR_TRY(orr_nearest_above(g, ORR_KIND(ANNOTATION), f->scratch, &above, f->err));
+    ORR_TRY(orr_nearest_ancestor(g, ORR_KIND(ANNOTATION), f->scratch, &above, f->err));
     orr_node_id *annotation_of = orr_arena_array(f->scratch, orr_node_id, g->n_nodes);
     orr_keyed *calls = orr_arena_array(f->scratch, orr_keyed, work->n);
     if (annotation_of == NULL || calls == NULL)
@@ -154,7 +154,7 @@ static orr_status annotations_of_rank(orr_analysis_run *f, const orr_view *view)
     ORR_TRY(add_kernel_time(f, view, groups, group_of));
     qsort(groups, n, sizeof *groups, most_first);
     for (size_t i = 0; i < n; i++) {
-        orr_annotation *row = orr_frame_row(f);
+        orr_annotation *row = orr_analysis_add_row(f);
         if (row == NULL)
             return orr_fail_memory(f->err);
         *row = (orr_annotation){.rank = view->rank,
@@ -175,6 +175,6 @@ orr_status orr_analyze_annotations(const orr_job *job, const orr_analysis_option
                                    orr_arena *arena, const orr_annotation **ret_rows, size_t *ret_n,
                                    orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_annotation),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_annotation),
                              annotations_of_rank, (const void **)ret_rows, ret_n);
 }

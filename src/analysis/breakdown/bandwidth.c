@@ -108,7 +108,7 @@ static orr_status series_of_rank(orr_analysis_run *f, const orr_view *view)
         if (kind == NULL)
             return orr_fail_memory(f->err);
         for (const size_t end = i + sum_up(points + i, n - i); i < end; i++) {
-            orr_series_sample *row = orr_frame_row(f);
+            orr_series_sample *row = orr_analysis_add_row(f);
             if (row == NULL)
                 return orr_fail_memory(f->err);
             row->rank = view->rank;
@@ -130,7 +130,7 @@ static orr_status distribution_of_rank(orr_analysis_run *f, const orr_view *view
         return orr_fail_memory(f->err);
     for (size_t i = 0; i < n;) {
         const char *kind = orr_arena_strndup(f->arena, points[i].kind, points[i].kind_len);
-        orr_distribution *row = orr_frame_row(f);
+        orr_distribution *row = orr_analysis_add_row(f);
         if (kind == NULL || row == NULL)
             return orr_fail_memory(f->err);
         size_t n_values = 0;
@@ -149,7 +149,7 @@ orr_status orr_analyze_memory_bandwidth_series(const orr_job *job,
                                                orr_arena *arena, const orr_series_sample **ret_rows,
                                                size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_series_sample),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_series_sample),
                              series_of_rank, (const void **)ret_rows, ret_n);
 }
 
@@ -157,6 +157,6 @@ orr_status orr_analyze_memory_bandwidth(const orr_job *job, const orr_analysis_o
                                         orr_arena *arena, const orr_distribution **ret_rows,
                                         size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_distribution),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_distribution),
                              distribution_of_rank, (const void **)ret_rows, ret_n);
 }

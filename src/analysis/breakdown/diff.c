@@ -58,7 +58,7 @@ static orr_status find_own_time(const orr_graph *g, orr_arena *arena, int64_t **
                                 orr_error *err)
 {
     const orr_node_id *above;
-    ORR_TRY(orr_nearest_above(g, HOST_KINDS, arena, &above, err));
+    ORR_TRY(orr_nearest_ancestor(g, HOST_KINDS, arena, &above, err));
     int64_t *own_ns = orr_arena_array(arena, int64_t, g->n_nodes);
     if (own_ns == NULL)
         return orr_fail_memory(err);

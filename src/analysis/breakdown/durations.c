@@ -15,7 +15,7 @@ static orr_status add_rows(orr_analysis_run *f, uint32_t rank, orr_class class,
     for (unsigned b = 0; b < BUCKETS; b++) {
         if (buckets[b].count == 0)
             continue;
-        orr_duration_bucket *row = orr_frame_row(f);
+        orr_duration_bucket *row = orr_analysis_add_row(f);
         if (row == NULL)
             return orr_fail_memory(f->err);
         row->rank = rank;
@@ -47,6 +47,6 @@ orr_status orr_analyze_durations(const orr_job *job, const orr_analysis_options 
                                  orr_arena *arena, const orr_duration_bucket **ret_rows,
                                  size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_duration_bucket),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_duration_bucket),
                              durations_of_rank, (const void **)ret_rows, ret_n);
 }

@@ -53,7 +53,7 @@ static orr_status idle_of_rank(orr_analysis_run *f, const orr_view *view)
         const stream *s = &streams[lane];
         const int64_t total = s->idle_ns[HOST_WAIT] + s->idle_ns[KERNEL_WAIT] + s->idle_ns[OTHER];
         for (int c = 0; c < CAUSES && s->used; c++) {
-            orr_idle *row = orr_frame_row(f);
+            orr_idle *row = orr_analysis_add_row(f);
             if (row == NULL)
                 return orr_fail_memory(f->err);
             row->rank = view->rank;
@@ -70,6 +70,6 @@ orr_status orr_analyze_idle(const orr_job *job, const orr_analysis_options *opti
                             orr_arena *arena, const orr_idle **ret_rows, size_t *ret_n,
                             orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_idle),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_idle),
                              idle_of_rank, (const void **)ret_rows, ret_n);
 }

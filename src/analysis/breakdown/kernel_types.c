@@ -18,7 +18,7 @@ static const char *const SET_NAMES[SETS] = {
 
 /* Walk the boundaries of the three interval sets in order of time and add each stretch to
  * the set of classes that ran in it. */
-static void sweep(const orr_spans of_class[3], int64_t sums[SETS])
+static void sweep(const orr_interval_set of_class[3], int64_t sums[SETS])
 {
     size_t next[3] = {0}; /* boundary 2i is the start of interval i, 2i + 1 its end */
     unsigned running = 0;
@@ -54,15 +54,15 @@ static orr_status types_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     orr_work_list work;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
-    orr_spans of_class[3];
+    orr_interval_set of_class[3];
     for (int c = 0; c < 3; c++)
-        ORR_TRY(orr_spans_of_work(view, &work, 1u << c, f->scratch, &of_class[c], f->err));
+        ORR_TRY(orr_interval_set_of_work(view, &work, 1u << c, f->scratch, &of_class[c], f->err));
     int64_t sums[SETS] = {0};
     sweep(of_class, sums);
     for (int set = 1; set < SETS; set++) {
         if (sums[set] == 0)
             continue;
-        orr_kernel_type *row = orr_frame_row(f);
+        orr_kernel_type *row = orr_analysis_add_row(f);
         if (row == NULL)
             return orr_fail_memory(f->err);
         row->type = SET_NAMES[set];
@@ -85,7 +85,7 @@ orr_status orr_analyze_kernel_types(const orr_job *job, const orr_analysis_optio
 {
     const void *all;
     size_t n_all;
-    ORR_TRY(orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_kernel_type),
+    ORR_TRY(orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_kernel_type),
                               types_of_rank, &all, &n_all));
     orr_kernel_type *rows = orr_arena_array(arena, orr_kernel_type, SETS);
     if (rows == NULL)

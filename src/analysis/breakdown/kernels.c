@@ -92,7 +92,7 @@ static size_t named(const group *groups, size_t n, const orr_analysis_options *o
 
 static orr_status add_row(orr_analysis_run *f, uint32_t rank, const char *type, const group *from)
 {
-    orr_kernel *row = orr_frame_row(f);
+    orr_kernel *row = orr_analysis_add_row(f);
     if (row == NULL)
         return orr_fail_memory(f->err);
     *row = (orr_kernel){.rank = rank,
@@ -138,6 +138,6 @@ orr_status orr_analyze_kernels(const orr_job *job, const orr_analysis_options *o
                                orr_arena *arena, const orr_kernel **ret_rows, size_t *ret_n,
                                orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_kernel),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_kernel),
                              kernels_of_rank, (const void **)ret_rows, ret_n);
 }

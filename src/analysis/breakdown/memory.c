@@ -104,7 +104,7 @@ static int64_t allocated_before(const event *e)
 
 static orr_status add_summary(orr_analysis_run *f, const orr_view *view, const timeline *t)
 {
-    orr_memory_summary *row = orr_frame_row(f);
+    orr_memory_summary *row = orr_analysis_add_row(f);
     if (row == NULL)
         return orr_fail_memory(f->err);
     row->rank = view->rank;
@@ -129,7 +129,7 @@ static orr_status add_summary(orr_analysis_run *f, const orr_view *view, const t
 static orr_status add_sample(orr_analysis_run *f, const orr_view *view, const char *series, int64_t at_ns,
                              int64_t bytes)
 {
-    orr_series_sample *row = orr_frame_row(f);
+    orr_series_sample *row = orr_analysis_add_row(f);
     if (row == NULL)
         return orr_fail_memory(f->err);
     *row = (orr_series_sample){view->rank, series, orr_view_job_ns(view, at_ns), (double)bytes};
@@ -164,7 +164,7 @@ orr_status orr_analyze_memory(const orr_job *job, const orr_analysis_options *op
                               orr_arena *arena, const orr_memory_summary **ret_rows, size_t *ret_n,
                               orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_memory_summary),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_memory_summary),
                              summary_of_rank, (const void **)ret_rows, ret_n);
 }
 
@@ -172,6 +172,6 @@ orr_status orr_analyze_memory_series(const orr_job *job, const orr_analysis_opti
                                      orr_arena *arena, const orr_series_sample **ret_rows, size_t *ret_n,
                                      orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_series_sample),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_series_sample),
                              series_of_rank, (const void **)ret_rows, ret_n);
 }

@@ -39,16 +39,16 @@ static orr_status by_step(orr_analysis_run *f, const orr_view *view, const orr_w
 
 static orr_status fill_row(orr_analysis_run *f, const orr_view *view, const orr_work_list *work, orr_step_summary *row)
 {
-    orr_spans computation, communication, both, busy;
-    ORR_TRY(orr_spans_of_work(view, work, ORR_CLASS_COMPUTATION, f->scratch, &computation, f->err));
+    orr_interval_set computation, communication, both, busy;
+    ORR_TRY(orr_interval_set_of_work(view, work, ORR_CLASS_COMPUTATION, f->scratch, &computation, f->err));
     ORR_TRY(
-        orr_spans_of_work(view, work, ORR_CLASS_COMMUNICATION, f->scratch, &communication, f->err));
-    ORR_TRY(orr_spans_of_work(view, work, ORR_CLASS_ANY, f->scratch, &busy, f->err));
-    ORR_TRY(orr_spans_union(&computation, &communication, f->scratch, &both, f->err));
+        orr_interval_set_of_work(view, work, ORR_CLASS_COMMUNICATION, f->scratch, &communication, f->err));
+    ORR_TRY(orr_interval_set_of_work(view, work, ORR_CLASS_ANY, f->scratch, &busy, f->err));
+    ORR_TRY(orr_interval_set_union(&computation, &communication, f->scratch, &both, f->err));
     row->device_span_ns = busy.n == 0 ? 0 : busy.at[busy.n - 1].to_ns - busy.at[0].from_ns;
-    row->compute_ns = orr_spans_length(&computation);
-    row->exposed_comm_ns = orr_spans_length(&both) - row->compute_ns;
-    row->idle_ns = row->device_span_ns - orr_spans_length(&busy);
+    row->compute_ns = orr_interval_set_length(&computation);
+    row->exposed_comm_ns = orr_interval_set_length(&both) - row->compute_ns;
+    row->idle_ns = row->device_span_ns - orr_interval_set_length(&busy);
     return ORR_OK;
 }
 
@@ -64,7 +64,7 @@ static orr_status add_step(orr_analysis_run *f, const orr_view *view, const orr_
     const orr_arena_mark mark = orr_arena_get_mark(f->scratch);
     ORR_TRY(fill_row(f, view, work, &row));
     orr_arena_rewind(f->scratch, mark);
-    orr_step_summary *added = orr_frame_row(f);
+    orr_step_summary *added = orr_analysis_add_row(f);
     if (added == NULL)
         return orr_fail_memory(f->err);
     *added = row;
@@ -106,6 +106,6 @@ orr_status orr_analyze_steps(const orr_job *job, const orr_analysis_options *opt
                              orr_arena *arena, const orr_step_summary **ret_rows, size_t *ret_n,
                              orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_step_summary),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_step_summary),
                              steps_of_rank, (const void **)ret_rows, ret_n);
 }

@@ -11,12 +11,12 @@ static uint32_t group_of(const orr_graph *g, orr_node_id v)
 /* One group's communication: by_group[0..n) are rows of `work`. Time in which two of its
  * communications run at once counts once. */
 static orr_status row_of_group(orr_analysis_run *frame, const orr_view *view, const orr_work_list *work,
-                               const orr_keyed *by_group, size_t n, const orr_spans *computation)
+                               const orr_keyed *by_group, size_t n, const orr_interval_set *computation)
 {
     const orr_graph *g = view->graph;
     const uint32_t group = group_of(g, work->node[by_group[0].id]);
     orr_interval *any = orr_arena_array(frame->scratch, orr_interval, n);
-    orr_exposed *row = orr_frame_row(frame);
+    orr_exposed *row = orr_analysis_add_row(frame);
     if (any == NULL || row == NULL)
         return orr_fail_memory(frame->err);
     row->rank = view->rank;
@@ -29,10 +29,10 @@ static orr_status row_of_group(orr_analysis_run *frame, const orr_view *view, co
         if (comm != NULL && orr_comm_bytes(comm) > 0)
             row->bytes = orr_saturating_sum(row->bytes, orr_comm_bytes(comm));
     }
-    orr_spans communication;
-    ORR_TRY(orr_spans_of(any, n, frame->scratch, &communication, frame->err));
-    row->comm_ns = orr_spans_length(&communication);
-    row->exposed_ns = row->comm_ns - orr_spans_overlap(&communication, computation);
+    orr_interval_set communication;
+    ORR_TRY(orr_interval_set_from(any, n, frame->scratch, &communication, frame->err));
+    row->comm_ns = orr_interval_set_length(&communication);
+    row->exposed_ns = row->comm_ns - orr_interval_set_overlap(&communication, computation);
     row->exposed_frac = orr_frac((double)row->exposed_ns, (double)row->comm_ns);
     return ORR_OK;
 }
@@ -40,9 +40,9 @@ static orr_status row_of_group(orr_analysis_run *frame, const orr_view *view, co
 static orr_status exposed_of_rank(orr_analysis_run *frame, const orr_view *view)
 {
     orr_work_list work;
-    orr_spans computation;
+    orr_interval_set computation;
     ORR_TRY(orr_view_work(view, frame->scratch, &work, frame->err));
-    ORR_TRY(orr_spans_of_work(view, &work, ORR_CLASS_COMPUTATION, frame->scratch, &computation,
+    ORR_TRY(orr_interval_set_of_work(view, &work, ORR_CLASS_COMPUTATION, frame->scratch, &computation,
                               frame->err));
     orr_keyed *by_group = orr_arena_array(frame->scratch, orr_keyed, work.n);
     if (by_group == NULL)
@@ -65,6 +65,6 @@ orr_status orr_analyze_exposed(const orr_job *job, const orr_analysis_options *o
                                orr_arena *arena, const orr_exposed **ret_rows, size_t *ret_n,
                                orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_exposed),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_exposed),
                              exposed_of_rank, (const void **)ret_rows, ret_n);
 }

@@ -14,7 +14,7 @@ static orr_status communication_of_rank(orr_analysis_run *frame, const orr_view 
 {
     orr_work_list work;
     ORR_TRY(orr_view_work(view, frame->scratch, &work, frame->err));
-    orr_straggler *row = orr_frame_row(frame);
+    orr_straggler *row = orr_analysis_add_row(frame);
     if (row == NULL)
         return orr_fail_memory(frame->err);
     row->rank = view->rank;
@@ -116,7 +116,7 @@ orr_status orr_analyze_stragglers(const orr_job *job, const orr_analysis_options
     size_t n;
     if (scratch == NULL)
         return orr_fail_memory(err);
-    ORR_TRY_OUT(status, orr_analyze_ranks(&(orr_request){job, &options, scratch, err},
+    ORR_TRY_OUT(status, orr_analyze_ranks(&(orr_analysis_request){job, &options, scratch, err},
                                           sizeof(orr_straggler), communication_of_rank, &found,
                                           &n));
     int64_t sum_ns = 0;

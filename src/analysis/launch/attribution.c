@@ -7,7 +7,7 @@
 
 /* Work that has an owner, in the order asked for: by time of launch, then of start. */
 static orr_status order_of_work(const orr_view *view, const orr_work_list *work, unsigned classes,
-                                const orr_node_id *owner_of, orr_owned_order order,
+                                const orr_node_id *owner_of, orr_attributed_order order,
                                 orr_arena *arena, orr_keyed **ret, size_t *ret_n, orr_error *err)
 {
     const orr_graph *g = view->graph;
@@ -21,7 +21,7 @@ static orr_status order_of_work(const orr_view *view, const orr_work_list *work,
         const orr_node_id call = orr_launch_of(g, work->node[i]);
         if (call == ORR_NONE || owner_of[call] == ORR_NONE)
             continue;
-        const int64_t key = order == ORR_OWNED_BY_LAUNCH ? g->start_ns[call] : 0;
+        const int64_t key = order == ORR_ATTRIBUTED_BY_LAUNCH ? g->start_ns[call] : 0;
         items[n++] = (orr_keyed){.key = key, .id = (uint32_t)i};
     }
     *ret = items;
@@ -29,9 +29,9 @@ static orr_status order_of_work(const orr_view *view, const orr_work_list *work,
     return orr_sort_keyed(items, n, arena, err);
 }
 
-orr_status orr_group_by_owner(const orr_view *view, const orr_work_list *work, unsigned classes,
-                              const orr_node_id *owner_of, orr_owned_order order, orr_arena *arena,
-                              const orr_owned **ret, size_t *ret_n, orr_error *err)
+orr_status orr_attribute_work(const orr_view *view, const orr_work_list *work, unsigned classes,
+                              const orr_node_id *owner_of, orr_attributed_order order, orr_arena *arena,
+                              const orr_attributed_work **ret, size_t *ret_n, orr_error *err)
 {
     const orr_graph *g = view->graph;
     orr_keyed *items = NULL;
@@ -39,7 +39,7 @@ orr_status orr_group_by_owner(const orr_view *view, const orr_work_list *work, u
     ORR_TRY(order_of_work(view, work, classes, owner_of, order, arena, &items, &n, err));
     orr_node_id *in_order = orr_arena_array(arena, orr_node_id, n);
     orr_node_id *grouped = orr_arena_array(arena, orr_node_id, n);
-    orr_owned *owned = orr_arena_array(arena, orr_owned, n);
+    orr_attributed_work *owned = orr_arena_array(arena, orr_attributed_work, n);
     if (in_order == NULL || grouped == NULL || owned == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < n; i++)
@@ -52,7 +52,7 @@ orr_status orr_group_by_owner(const orr_view *view, const orr_work_list *work, u
     for (size_t i = 0; i < n; i++) {
         grouped[i] = in_order[items[i].id];
         if (i == 0 || items[i].key != items[i - 1].key)
-            owned[n_owned++] = (orr_owned){.owner = (orr_node_id)items[i].key, .work = grouped + i};
+            owned[n_owned++] = (orr_attributed_work){.owner = (orr_node_id)items[i].key, .work = grouped + i};
         owned[n_owned - 1].n++;
     }
     *ret = owned;
@@ -60,7 +60,7 @@ orr_status orr_group_by_owner(const orr_view *view, const orr_work_list *work, u
     return ORR_OK;
 }
 
-uint32_t orr_owned_sequence(const orr_graph *g, const orr_owned *owned, struct orr_strtab *tab,
+uint32_t orr_attributed_sequence(const orr_graph *g, const orr_attributed_work *owned, struct orr_strtab *tab,
                             orr_arena *arena)
 {
     const orr_arena_mark mark = orr_arena_get_mark(arena);
@@ -76,7 +76,7 @@ uint32_t orr_owned_sequence(const orr_graph *g, const orr_owned *owned, struct o
     return number;
 }
 
-const char *orr_owned_text(const orr_graph *g, const orr_owned *owned, bool owner_too,
+const char *orr_attributed_text(const orr_graph *g, const orr_attributed_work *owned, bool owner_too,
                            const char *separator, orr_arena *arena)
 {
     const size_t separator_len = strlen(separator), first = owner_too ? 0 : 1;

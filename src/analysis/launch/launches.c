@@ -25,7 +25,7 @@ static orr_status launches_of_rank(orr_analysis_run *f, const orr_view *view)
         const orr_node_id call = orr_launch_of(view->graph, work.node[i]);
         if (call == ORR_NONE)
             continue;
-        orr_launch *row = orr_frame_row(f);
+        orr_launch *row = orr_analysis_add_row(f);
         if (row == NULL)
             return orr_fail_memory(f->err);
         *row = launch_of(view, call, work.node[i]);
@@ -37,7 +37,7 @@ orr_status orr_analyze_launches(const orr_job *job, const orr_analysis_options *
                                 orr_arena *arena, const orr_launch **ret_rows, size_t *ret_n,
                                 orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_launch),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_launch),
                              launches_of_rank, (const void **)ret_rows, ret_n);
 }
 
@@ -64,7 +64,7 @@ static orr_status summary_of_rank(orr_analysis_run *f, const orr_view *view)
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
     int64_t *delays = orr_arena_array(f->scratch, int64_t, work.n);
     bool *seen = orr_arena_array(f->scratch, bool, view->graph->n_nodes);
-    orr_launch_summary *row = orr_frame_row(f);
+    orr_launch_summary *row = orr_analysis_add_row(f);
     if (delays == NULL || seen == NULL || row == NULL)
         return orr_fail_memory(f->err);
     row->rank = view->rank;
@@ -92,6 +92,6 @@ orr_status orr_analyze_launch_summary(const orr_job *job, const orr_analysis_opt
                                       orr_arena *arena, const orr_launch_summary **ret_rows,
                                       size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_launch_summary),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_launch_summary),
                              summary_of_rank, (const void **)ret_rows, ret_n);
 }

@@ -7,13 +7,13 @@
 
 /* All instances of an operator with one sequence of kernels. */
 typedef struct group {
-    const orr_owned *first;
+    const orr_attributed_work *first;
     uint64_t count;
     double op_delay_ns, runtime_delay_ns; /* sums */
     int64_t kernel_ns;
 } group;
 
-static void add_instance(group *into, const orr_graph *g, const orr_owned *instance)
+static void add_instance(group *into, const orr_graph *g, const orr_attributed_work *instance)
 {
     const orr_node_id work = instance->work[0], call = orr_launch_of(g, work);
     if (into->count++ == 0)
@@ -24,14 +24,14 @@ static void add_instance(group *into, const orr_graph *g, const orr_owned *insta
         into->kernel_ns = orr_saturating_sum(into->kernel_ns, g->duration_ns[instance->work[i]]);
 }
 
-static orr_status group_instances(orr_analysis_run *f, const orr_graph *g, const orr_owned *instances,
+static orr_status group_instances(orr_analysis_run *f, const orr_graph *g, const orr_attributed_work *instances,
                                   size_t n, group *groups, size_t *ret_n)
 {
     orr_strtab *sequences = orr_strtab_new();
     if (sequences == NULL)
         return orr_fail_memory(f->err);
     for (size_t i = 0; i < n; i++) {
-        const uint32_t number = orr_owned_sequence(g, &instances[i], sequences, f->scratch);
+        const uint32_t number = orr_attributed_sequence(g, &instances[i], sequences, f->scratch);
         if (number == UINT32_MAX) {
             orr_strtab_free(sequences);
             return orr_fail_memory(f->err);
@@ -57,12 +57,12 @@ static int most_often_first(const void *a, const void *b)
 static orr_status add_row(orr_analysis_run *f, const orr_view *view, const group *from)
 {
     const orr_graph *g = view->graph;
-    orr_op_kernels *row = orr_frame_row(f);
+    orr_op_kernels *row = orr_analysis_add_row(f);
     if (row == NULL)
         return orr_fail_memory(f->err);
     row->rank = view->rank;
     row->op = orr_graph_str(g, g->name[from->first->owner]);
-    row->kernels = orr_owned_text(g, from->first, false, " -> ", f->arena);
+    row->kernels = orr_attributed_text(g, from->first, false, " -> ", f->arena);
     row->count = from->count;
     row->mean_op_delay_ns = from->op_delay_ns / (double)from->count;
     row->mean_runtime_delay_ns = from->runtime_delay_ns / (double)from->count;
@@ -74,15 +74,15 @@ static orr_status op_kernels_of_rank(orr_analysis_run *f, const orr_view *view)
 {
     const orr_graph *g = view->graph;
     const orr_node_id *op_of;
-    const orr_owned *instances;
+    const orr_attributed_work *instances;
     orr_work_list work;
     size_t n = 0, n_groups = 0;
     if (view->host_only)
         return ORR_OK;
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
-    ORR_TRY(orr_nearest_above(g, ORR_KIND(HOST_OP), f->scratch, &op_of, f->err));
-    ORR_TRY(orr_group_by_owner(view, &work, ORR_CLASS_COMPUTATION | ORR_CLASS_COMMUNICATION, op_of,
-                               ORR_OWNED_BY_LAUNCH, f->scratch, &instances, &n, f->err));
+    ORR_TRY(orr_nearest_ancestor(g, ORR_KIND(HOST_OP), f->scratch, &op_of, f->err));
+    ORR_TRY(orr_attribute_work(view, &work, ORR_CLASS_COMPUTATION | ORR_CLASS_COMMUNICATION, op_of,
+                               ORR_ATTRIBUTED_BY_LAUNCH, f->scratch, &instances, &n, f->err));
     group *groups = orr_arena_array(f->scratch, group, n);
     if (groups == NULL)
         return orr_fail_memory(f->err);
@@ -101,6 +101,6 @@ orr_status orr_analyze_op_kernels(const orr_job *job, const orr_analysis_options
                                   orr_arena *arena, const orr_op_kernels **ret_rows, size_t *ret_n,
                                   orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_op_kernels),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_op_kernels),
                              op_kernels_of_rank, (const void **)ret_rows, ret_n);
 }

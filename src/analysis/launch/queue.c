@@ -94,7 +94,7 @@ static orr_status visit_streams(orr_analysis_run *f, const orr_view *view, serie
 static orr_status add_samples(orr_analysis_run *f, const orr_view *view, const series *s)
 {
     for (size_t i = 0; i < s->n; i++) {
-        orr_series_sample *row = orr_frame_row(f);
+        orr_series_sample *row = orr_analysis_add_row(f);
         if (row == NULL)
             return orr_fail_memory(f->err);
         row->rank = view->rank;
@@ -108,7 +108,7 @@ static orr_status add_samples(orr_analysis_run *f, const orr_view *view, const s
 static orr_status add_distribution(orr_analysis_run *f, const orr_view *view, const series *s)
 {
     double *values = orr_arena_array(f->scratch, double, s->n);
-    orr_distribution *row = orr_frame_row(f);
+    orr_distribution *row = orr_analysis_add_row(f);
     if (values == NULL || row == NULL)
         return orr_fail_memory(f->err);
     for (size_t i = 0; i < s->n; i++)
@@ -121,7 +121,7 @@ static orr_status add_distribution(orr_analysis_run *f, const orr_view *view, co
 
 static orr_status add_blocked(orr_analysis_run *f, const orr_view *view, const series *s)
 {
-    orr_blocked *row = orr_frame_row(f);
+    orr_blocked *row = orr_analysis_add_row(f);
     if (row == NULL)
         return orr_fail_memory(f->err);
     row->rank = view->rank;
@@ -152,7 +152,7 @@ orr_status orr_analyze_queue_length_series(const orr_job *job, const orr_analysi
                                            orr_arena *arena, const orr_series_sample **ret_rows,
                                            size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_series_sample),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_series_sample),
                              series_of_rank, (const void **)ret_rows, ret_n);
 }
 
@@ -160,7 +160,7 @@ orr_status orr_analyze_queue_length(const orr_job *job, const orr_analysis_optio
                                     orr_arena *arena, const orr_distribution **ret_rows,
                                     size_t *ret_n, orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_distribution),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_distribution),
                              distribution_of_rank, (const void **)ret_rows, ret_n);
 }
 
@@ -168,6 +168,6 @@ orr_status orr_analyze_queue_blocked(const orr_job *job, const orr_analysis_opti
                                      orr_arena *arena, const orr_blocked **ret_rows, size_t *ret_n,
                                      orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_blocked),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_blocked),
                              blocked_of_rank, (const void **)ret_rows, ret_n);
 }

@@ -60,12 +60,12 @@ static orr_status find_roots(orr_analysis_run *f, const name_filter *names, cons
 
 /* All roots with one sequence of work. */
 typedef struct group {
-    const orr_owned *first;
+    const orr_attributed_work *first;
     uint64_t count;
     int64_t kernel_ns, op_ns;
 } group;
 
-static orr_status group_roots(orr_analysis_run *f, const orr_graph *g, const orr_owned *roots, size_t n,
+static orr_status group_roots(orr_analysis_run *f, const orr_graph *g, const orr_attributed_work *roots, size_t n,
                               group *groups, size_t *ret_n)
 {
     orr_strtab *sequences = orr_strtab_new();
@@ -74,7 +74,7 @@ static orr_status group_roots(orr_analysis_run *f, const orr_graph *g, const orr
     for (size_t i = 0; i < n; i++) {
         if (roots[i].n < f->options.sequence_min)
             continue;
-        const uint32_t number = orr_owned_sequence(g, &roots[i], sequences, f->scratch);
+        const uint32_t number = orr_attributed_sequence(g, &roots[i], sequences, f->scratch);
         if (number == UINT32_MAX) {
             orr_strtab_free(sequences);
             return orr_fail_memory(f->err);
@@ -106,11 +106,11 @@ static orr_status add_rows(orr_analysis_run *f, const orr_view *view, group *gro
     qsort(groups, n, sizeof *groups, most_often_first);
     const size_t top = f->options.sequence_top;
     for (size_t i = 0; i < n && (top == 0 || i < top); i++) {
-        orr_sequence *row = orr_frame_row(f);
+        orr_sequence *row = orr_analysis_add_row(f);
         if (row == NULL)
             return orr_fail_memory(f->err);
         row->rank = view->rank;
-        row->pattern = orr_owned_text(view->graph, groups[i].first, true, "|", f->arena);
+        row->pattern = orr_attributed_text(view->graph, groups[i].first, true, "|", f->arena);
         row->count = groups[i].count;
         row->kernel_ns = groups[i].kernel_ns;
         row->op_ns = groups[i].op_ns;
@@ -125,7 +125,7 @@ static orr_status sequences_of_rank(orr_analysis_run *f, const orr_view *view)
     const orr_graph *g = view->graph;
     orr_work_list work;
     const orr_node_id *root_of = NULL;
-    const orr_owned *roots;
+    const orr_attributed_work *roots;
     size_t n = 0, n_groups = 0;
     if (view->host_only)
         return ORR_OK;
@@ -136,7 +136,7 @@ static orr_status sequences_of_rank(orr_analysis_run *f, const orr_view *view)
         return orr_fail_memory(f->err);
     ORR_TRY(orr_view_work(view, f->scratch, &work, f->err));
     ORR_TRY(find_roots(f, &names, &root_of));
-    ORR_TRY(orr_group_by_owner(view, &work, ORR_CLASS_ANY, root_of, ORR_OWNED_BY_START, f->scratch,
+    ORR_TRY(orr_attribute_work(view, &work, ORR_CLASS_ANY, root_of, ORR_ATTRIBUTED_BY_START, f->scratch,
                                &roots, &n, f->err));
     group *groups = orr_arena_array(f->scratch, group, n);
     if (groups == NULL)
@@ -149,6 +149,6 @@ orr_status orr_analyze_sequences(const orr_job *job, const orr_analysis_options 
                                  orr_arena *arena, const orr_sequence **ret_rows, size_t *ret_n,
                                  orr_error *err)
 {
-    return orr_analyze_ranks(&(orr_request){job, options, arena, err}, sizeof(orr_sequence),
+    return orr_analyze_ranks(&(orr_analysis_request){job, options, arena, err}, sizeof(orr_sequence),
                              sequences_of_rank, (const void **)ret_rows, ret_n);
 }

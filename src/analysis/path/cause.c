@@ -24,11 +24,11 @@ orr_path_place orr_path_place_of(const orr_walker *w, uint32_t graph, orr_node_i
 {
     orr_path_place place = {.graph = graph, .node = v};
     if (on_stream(w->job->graphs[graph], v)) {
-        place.where = end ? ORR_DEVICE_END : ORR_DEVICE_START;
+        place.where = end ? ORR_PATH_PLACE_DEVICE_END : ORR_PATH_PLACE_DEVICE_START;
     } else {
         const orr_points *points = &w->ranks[graph].points;
         place.point = end ? points->end_at[v] : points->start_at[v];
-        place.where = place.point == ORR_NONE ? ORR_NOWHERE : ORR_HOST_POINT;
+        place.where = place.point == ORR_NONE ? ORR_PATH_PLACE_NONE : ORR_PATH_PLACE_HOST;
     }
     return place;
 }
@@ -76,7 +76,7 @@ orr_cause orr_latest_cause(const orr_walker *w, uint32_t graph, orr_node_id v, b
     return latest;
 }
 
-bool orr_may_look(orr_walk_rank *rank)
+bool orr_walk_may_scan_lanes(orr_walk_rank *rank)
 {
     const orr_graph *g = rank->view->graph;
     rank->looks += g->n_lanes;
@@ -106,7 +106,7 @@ static orr_node_id ended_before(const orr_graph *g, orr_lane_id lane, int64_t ti
     return ORR_NONE;
 }
 
-orr_cause orr_cause_of_late(orr_walker *w, orr_path_place start, orr_cause known)
+orr_cause orr_cause_without_launch(orr_walker *w, orr_path_place start, orr_cause known)
 {
     orr_walk_rank *rank = &w->ranks[start.graph];
     const orr_graph *g = rank->view->graph;
@@ -115,7 +115,7 @@ orr_cause orr_cause_of_late(orr_walker *w, orr_path_place start, orr_cause known
     orr_cause cause = known;
     if (cause.bound != ORR_BOUND_LAUNCH)
         cause.bound = ORR_BOUND_NONE;
-    if (!orr_may_look(rank))
+    if (!orr_walk_may_scan_lanes(rank))
         return cause;
     for (orr_lane_id lane = 0; lane < g->n_lanes; lane++) {
         if (g->lanes[lane].kind != ORR_LANE_STREAM || g->lanes[lane].device != stream->device)
@@ -130,7 +130,7 @@ orr_cause orr_cause_of_late(orr_walker *w, orr_path_place start, orr_cause known
     return cause;
 }
 
-orr_cause orr_cause_of_silence(const orr_walker *w, orr_path_place at, int64_t silent_ns)
+orr_cause orr_cause_of_idle_thread(const orr_walker *w, orr_path_place at, int64_t silent_ns)
 {
     const orr_walk_rank *rank = &w->ranks[at.graph];
     const orr_graph *g = rank->view->graph;

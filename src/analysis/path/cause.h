@@ -8,17 +8,17 @@
  * All times are on the job's axis. */
 
 /* A point of a host thread, or the start or end of device work. */
-typedef enum orr_where {
-    ORR_NOWHERE,
-    ORR_HOST_POINT,
-    ORR_DEVICE_END,
-    ORR_DEVICE_START
-} orr_where;
+typedef enum orr_path_place_kind {
+    ORR_PATH_PLACE_NONE,
+    ORR_PATH_PLACE_HOST,
+    ORR_PATH_PLACE_DEVICE_END,
+    ORR_PATH_PLACE_DEVICE_START
+} orr_path_place_kind;
 typedef struct orr_path_place {
-    orr_where   where;
+    orr_path_place_kind   where;
     uint32_t    graph;
     orr_node_id node;
-    uint32_t    point; /* ORR_HOST_POINT only */
+    uint32_t    point; /* ORR_PATH_PLACE_HOST only */
 } orr_path_place;
 
 typedef struct orr_cause {
@@ -35,14 +35,14 @@ typedef struct orr_walk_rank {
     uint8_t        *seen_node;  /* shape (N), bits of device work; NULL: never visited  */
     const orr_keyed *comms;     /* shape (n_comms): communications on threads, by end   */
     size_t          n_comms;
-    size_t          looks;      /* at lanes, so far: see orr_may_look()                 */
+    size_t          looks;      /* at lanes, so far: see orr_walk_may_scan_lanes()                 */
 } orr_walk_rank;
 
 typedef struct orr_walker {
     const orr_job *job;
     int64_t        queue_gap_ns; /* see orr_path_walk() */
     orr_walk_rank *ranks;        /* shape (D)           */
-    orr_trail      builder;
+    orr_path_builder      builder;
     orr_arena     *scratch;
     orr_error     *err;
 } orr_walker;
@@ -61,11 +61,11 @@ orr_cause orr_latest_cause(const orr_walker *w, uint32_t graph, orr_node_id v, b
  * cause `known`: recordings without events, or a CUDA graph, whose inner order is not recorded.
  * If it began just when other work of the device ended, that is taken to be why; else, unless
  * it was being launched, nothing is. */
-orr_cause orr_cause_of_late(orr_walker *w, orr_path_place start, orr_cause known);
+orr_cause orr_cause_without_launch(orr_walker *w, orr_path_place start, orr_cause known);
 
 /* A thread that did nothing since `silent_ns` until the point `at`: if a communication on another
  * thread ended in the later half of that silence, it waited for that, as for gloo's threads. */
-orr_cause orr_cause_of_silence(const orr_walker *w, orr_path_place at, int64_t silent_ns);
+orr_cause orr_cause_of_idle_thread(const orr_walker *w, orr_path_place at, int64_t silent_ns);
 
 /* When the last member of a matched communication arrived, and which. False: not matched, or
  * nobody came later than this one. */
@@ -73,6 +73,6 @@ bool orr_last_arrival(const orr_walker *w, uint32_t graph, orr_node_id v, int64_
                       orr_member *ret_last);
 
 /* May all lanes of this rank be searched once more? Bounds the walk on graphs of very many. */
-bool orr_may_look(orr_walk_rank *rank);
+bool orr_walk_may_scan_lanes(orr_walk_rank *rank);
 
 #endif /* ORR_ANALYSIS_PATH_CAUSE_H */

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 
-static bool takes_part(const orr_graph *g, const orr_points_of *of, orr_node_id v)
+static bool takes_part(const orr_graph *g, const orr_points_filter *of, orr_node_id v)
 {
     const int64_t start = g->start_ns[v], duration = g->duration_ns[v];
     if (!((of->kinds >> g->kind[v]) & 1) || start == ORR_TIME_NONE ||
@@ -78,7 +78,7 @@ static void open_node(layer *l, orr_node_id v)
     lay_point(l, l->g->start_ns[v], v, l->start_at);
 }
 
-static void lay_lane(layer *l, const orr_points_of *of, orr_lane_id lane)
+static void lay_lane(layer *l, const orr_points_filter *of, orr_lane_id lane)
 {
     const orr_graph *g = l->g;
     l->last_work = ORR_NONE;
@@ -93,7 +93,7 @@ static void lay_lane(layer *l, const orr_points_of *of, orr_lane_id lane)
 }
 
 /* Nodes that take part on all host lanes, and the most on one of them. */
-static uint32_t count_nodes(const orr_graph *g, const orr_points_of *of, uint32_t *ret_most)
+static uint32_t count_nodes(const orr_graph *g, const orr_points_filter *of, uint32_t *ret_most)
 {
     uint32_t n = 0, most = 0;
     for (orr_lane_id lane = 0; lane < g->n_lanes; lane++) {
@@ -109,7 +109,7 @@ static uint32_t count_nodes(const orr_graph *g, const orr_points_of *of, uint32_
     return n;
 }
 
-orr_status orr_points_build(const orr_graph *g, const orr_points_of *of, orr_arena *arena,
+orr_status orr_points_build(const orr_graph *g, const orr_points_filter *of, orr_arena *arena,
                             orr_points *ret, orr_error *err)
 {
     uint32_t most;
@@ -167,7 +167,7 @@ orr_bound orr_bound_of_node(const orr_graph *g, orr_node_id v)
     }
 }
 
-bool orr_path_extent(const orr_view *view, int64_t *ret_start_ns, int64_t *ret_end_ns,
+bool orr_path_time_range(const orr_view *view, int64_t *ret_start_ns, int64_t *ret_end_ns,
                      orr_node_id *ret_last)
 {
     const orr_graph *g = view->graph;
@@ -202,7 +202,7 @@ static bool joins(const orr_path_piece *later, const orr_path_piece *piece)
            later->bound == piece->bound && later->wait == piece->wait;
 }
 
-bool orr_trail_add(orr_trail *builder, uint32_t graph, orr_node_id node, orr_bound bound, bool wait,
+bool orr_path_builder_add(orr_path_builder *builder, uint32_t graph, orr_node_id node, orr_bound bound, bool wait,
                    int64_t from_ns)
 {
     if (from_ns < builder->start_ns)
@@ -228,7 +228,7 @@ bool orr_trail_add(orr_trail *builder, uint32_t graph, orr_node_id node, orr_bou
     return orr_array_push(builder, piece);
 }
 
-orr_status orr_trail_finish(orr_trail *builder, orr_arena *arena, orr_critical_path *ret,
+orr_status orr_path_builder_finish(orr_path_builder *builder, orr_arena *arena, orr_critical_path *ret,
                             orr_error *err)
 {
     orr_path_piece *pieces = orr_arena_array(arena, orr_path_piece, builder->n);
@@ -245,7 +245,7 @@ orr_status orr_trail_finish(orr_trail *builder, orr_arena *arena, orr_critical_p
     return ORR_OK;
 }
 
-void orr_trail_done(orr_trail *builder)
+void orr_path_builder_done(orr_path_builder *builder)
 {
     orr_array_done(builder);
 }

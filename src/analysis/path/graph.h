@@ -24,13 +24,13 @@ typedef struct orr_points {
     const uint32_t    *end_at;     /* shape (N)                                              */
 } orr_points;
 
-typedef struct orr_points_of {
+typedef struct orr_points_filter {
     uint32_t kinds;           /* set of 1u << orr_node_kind                           */
     int64_t  from_ns, to_ns;  /* nodes that touch this time...                        */
     bool     starts_inside;   /* ... or start in it                                   */
     int64_t  duration_min_ns; /* and last this long                                   */
-} orr_points_of;
-orr_status orr_points_build(const orr_graph *g, const orr_points_of *of, orr_arena *arena,
+} orr_points_filter;
+orr_status orr_points_build(const orr_graph *g, const orr_points_filter *of, orr_arena *arena,
                             orr_points *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* Kinds of nodes that do something on a host thread, and those that only name a stretch of it. */
@@ -45,27 +45,27 @@ enum {
 orr_bound orr_bound_of_node(const orr_graph *g, orr_node_id node);
 
 /* A path under construction, from its end backward. */
-typedef struct orr_trail {
+typedef struct orr_path_builder {
     const orr_job  *job;
     uint32_t        rank; /* of the pieces, or ORR_NONE: that of their graph */
     orr_path_piece *at; /* last piece first */
     size_t          n, room;
     int64_t         start_ns, end_ns; /* to explain, on the job's axis  */
     int64_t         cursor_ns;        /* explained down to here         */
-} orr_trail;
+} orr_path_builder;
 /* [from, cursor) is spent in this node, or in the wait before it. Time above the cursor is
  * explained already and time before the start is not asked for. False: out of memory. */
-bool orr_trail_add(orr_trail *trail, uint32_t graph, orr_node_id node, orr_bound bound, bool wait,
+bool orr_path_builder_add(orr_path_builder *trail, uint32_t graph, orr_node_id node, orr_bound bound, bool wait,
                    int64_t from_ns);
 /* Turn it round, in `arena`, and sum it up; n_nodes and n_edges are the caller's. */
-orr_status orr_trail_finish(orr_trail *trail, orr_arena *arena, orr_critical_path *ret,
+orr_status orr_path_builder_finish(orr_path_builder *trail, orr_arena *arena, orr_critical_path *ret,
                             orr_error *err) ORR_MUST_CHECK;
-void orr_trail_done(orr_trail *trail);
+void orr_path_builder_done(orr_path_builder *trail);
 
 /* What a view asks to have explained, on the job's axis: from the start of the window (or
  * the first start) to the last end of what executes in it, device work launched in it included.
  * False when nothing executes. ret_last: what ends last. */
-bool orr_path_extent(const orr_view *view, int64_t *ret_start_ns, int64_t *ret_end_ns,
+bool orr_path_time_range(const orr_view *view, int64_t *ret_start_ns, int64_t *ret_end_ns,
                      orr_node_id *ret_last);
 
 /* The two ways. `views`: shape (n), the ranks that a walk may visit. `queue_gap_ns`: work whose

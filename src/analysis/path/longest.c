@@ -84,7 +84,7 @@ static orr_status add_edge(finder *f, edge e)
 static orr_status find_points(finder *f)
 {
     const orr_graph *g = f->g;
-    const orr_points_of of = {.kinds = ORR_PATH_EXECUTES,
+    const orr_points_filter of = {.kinds = ORR_PATH_EXECUTES,
                               .from_ns = f->view->from_ns,
                               .to_ns = f->view->to_ns,
                               .starts_inside = true,
@@ -314,23 +314,23 @@ static orr_node_id node_of(const finder *f, uint32_t point)
 }
 
 /* The path in pieces; `builder` has its extent. */
-static orr_status lay_out(const finder *f, orr_trail *builder)
+static orr_status lay_out(const finder *f, orr_path_builder *builder)
 {
     const uint32_t graph = f->view->graph_id;
     uint32_t p = farthest(f);
-    bool ok = orr_trail_add(builder, graph, node_of(f, p), ORR_BOUND_NONE, true,
+    bool ok = orr_path_builder_add(builder, graph, node_of(f, p), ORR_BOUND_NONE, true,
                             orr_view_job_ns(f->view, time_of(f, p)));
     while (ok && f->best[p] != ORR_NONE) {
         const edge *e = &f->edges.at[f->best[p]];
         p = e->from;
-        ok = orr_trail_add(builder, graph, e->node, (orr_bound)e->bound, e->wait,
+        ok = orr_path_builder_add(builder, graph, e->node, (orr_bound)e->bound, e->wait,
                            orr_view_job_ns(f->view, time_of(f, p)));
     }
-    ok = ok && orr_trail_add(builder, graph, node_of(f, p), ORR_BOUND_NONE, true, builder->start_ns);
+    ok = ok && orr_path_builder_add(builder, graph, node_of(f, p), ORR_BOUND_NONE, true, builder->start_ns);
     return ok ? ORR_OK : orr_fail_memory(f->err);
 }
 
-static orr_status find_path(finder *f, orr_trail *builder)
+static orr_status find_path(finder *f, orr_path_builder *builder)
 {
     ORR_TRY(find_points(f));
     if (f->n == 0)
@@ -349,7 +349,7 @@ orr_status orr_path_longest(const orr_view *view, orr_arena *arena, orr_critical
                             orr_error *err)
 {
     finder f = {.view = view, .g = view->graph, .scratch = orr_arena_new(0, 0), .err = err};
-    orr_trail builder = {.job = view->job, .rank = view->rank};
+    orr_path_builder builder = {.job = view->job, .rank = view->rank};
     orr_critical_path path = {0};
     orr_status status = ORR_OK;
     orr_node_id last;
@@ -357,7 +357,7 @@ orr_status orr_path_longest(const orr_view *view, orr_arena *arena, orr_critical
         status = orr_fail_memory(err);
         goto out;
     }
-    if (orr_path_extent(view, &builder.start_ns, &builder.end_ns, &last)) {
+    if (orr_path_time_range(view, &builder.start_ns, &builder.end_ns, &last)) {
         builder.cursor_ns = builder.end_ns;
         ORR_TRY_OUT(status, find_path(&f, &builder));
     } else {
@@ -365,10 +365,10 @@ orr_status orr_path_longest(const orr_view *view, orr_arena *arena, orr_critical
     }
     path.n_nodes = f.n;
     path.n_edges = f.edges.n;
-    ORR_TRY_OUT(status, orr_trail_finish(&builder, arena, &path, err));
+    ORR_TRY_OUT(status, orr_path_builder_finish(&builder, arena, &path, err));
     *ret = path;
 out:
-    orr_trail_done(&builder);
+    orr_path_builder_done(&builder);
     orr_array_done(&f.edges);
     orr_arena_free(f.scratch);
     return status;

@@ -45,7 +45,7 @@ static orr_status visit_rank(orr_walker *w, uint32_t graph)
         return ORR_OK;
     const orr_graph *g = rank->view->graph;
     const int64_t shift_ns = orr_view_job_ns(rank->view, 0);
-    const orr_points_of of = {.kinds = ORR_PATH_EXECUTES | ORR_PATH_NAMES,
+    const orr_points_filter of = {.kinds = ORR_PATH_EXECUTES | ORR_PATH_NAMES,
                               .from_ns = w->builder.start_ns - shift_ns,
                               .to_ns = w->builder.end_ns - shift_ns};
     ORR_TRY(orr_points_build(g, &of, w->scratch, &rank->points, w->err));
@@ -63,24 +63,24 @@ static int64_t point_ns(const orr_walk_rank *rank, uint32_t point)
 static bool was_seen(const orr_walker *w, orr_path_place at)
 {
     const orr_walk_rank *rank = &w->ranks[at.graph];
-    if (at.where == ORR_HOST_POINT)
+    if (at.where == ORR_PATH_PLACE_HOST)
         return rank->seen_point[at.point];
-    return rank->seen_node[at.node] & (at.where == ORR_DEVICE_END ? SEEN_END : SEEN_START);
+    return rank->seen_node[at.node] & (at.where == ORR_PATH_PLACE_DEVICE_END ? SEEN_END : SEEN_START);
 }
 
 static void mark_seen(orr_walker *w, orr_path_place at)
 {
     orr_walk_rank *rank = &w->ranks[at.graph];
-    if (at.where == ORR_HOST_POINT)
+    if (at.where == ORR_PATH_PLACE_HOST)
         rank->seen_point[at.point] = 1;
     else
-        rank->seen_node[at.node] |= at.where == ORR_DEVICE_END ? SEEN_END : SEEN_START;
+        rank->seen_node[at.node] |= at.where == ORR_PATH_PLACE_DEVICE_END ? SEEN_END : SEEN_START;
 }
 
 static orr_status add(orr_walker *w, uint32_t graph, orr_node_id v, orr_bound bound, bool wait,
                       int64_t from_ns)
 {
-    return orr_trail_add(&w->builder, graph, v, bound, wait, from_ns) ? ORR_OK
+    return orr_path_builder_add(&w->builder, graph, v, bound, wait, from_ns) ? ORR_OK
                                                                      : orr_fail_memory(w->err);
 }
 
@@ -98,7 +98,7 @@ static orr_status add_work(orr_walker *w, uint32_t graph, orr_node_id v, orr_bou
     if (reached && w->ranks[last.graph].view != NULL) {
         ORR_TRY(visit_rank(w, last.graph));
         const orr_path_place there = orr_path_place_of(w, last.graph, last.node, false);
-        if (there.where != ORR_NOWHERE && !was_seen(w, there)) {
+        if (there.where != ORR_PATH_PLACE_NONE && !was_seen(w, there)) {
             *ret_to = there;
             return ORR_OK;
         }
@@ -110,7 +110,7 @@ static orr_status step_device_end(orr_walker *w, orr_path_place *at)
 {
     const uint32_t graph = at->graph;
     const orr_node_id v = at->node;
-    at->where = ORR_DEVICE_START;
+    at->where = ORR_PATH_PLACE_DEVICE_START;
     return add_work(w, graph, v, orr_bound_of_node(w->job->graphs[graph], v),
                     orr_walk_start_ns(w, graph, v), at);
 }
@@ -120,17 +120,17 @@ static orr_status step_device_start(orr_walker *w, orr_path_place *at)
     const orr_path_place here = *at;
     const int64_t start_ns = orr_walk_start_ns(w, here.graph, here.node);
     orr_cause cause = orr_latest_cause(w, here.graph, here.node, false, start_ns);
-    at->where = ORR_NOWHERE;
+    at->where = ORR_PATH_PLACE_NONE;
     if (cause.at_ns == INT64_MIN)
         return ORR_OK;
     if (start_ns - cause.at_ns >= w->queue_gap_ns) {
         if (orr_launch_of(w->job->graphs[here.graph], here.node) == ORR_NONE)
             return ORR_OK; /* somebody launched it, and it was not recorded */
-        cause = orr_cause_of_late(w, here, cause);
+        cause = orr_cause_without_launch(w, here, cause);
     }
     *at = cause.to;
     at->graph = here.graph;
-    at->node = cause.to.where == ORR_NOWHERE ? here.node : cause.to.node;
+    at->node = cause.to.where == ORR_PATH_PLACE_NONE ? here.node : cause.to.node;
     return add(w, here.graph, here.node, cause.bound, true, cause.at_ns);
 }
 
@@ -147,11 +147,11 @@ static orr_cause cause_elsewhere(const orr_walker *w, orr_path_place at)
     const int64_t work_ns = work == ORR_NONE ? INT64_MIN : point_ns(rank, work);
     orr_cause cause = orr_latest_cause(w, at.graph, at.node, of_end, now_ns);
     if (cause.at_ns <= work_ns)
-        cause.to.where = ORR_NOWHERE;
-    if (cause.to.where == ORR_NOWHERE && !of_end && work != ORR_NONE &&
+        cause.to.where = ORR_PATH_PLACE_NONE;
+    if (cause.to.where == ORR_PATH_PLACE_NONE && !of_end && work != ORR_NONE &&
         now_ns - work_ns >= w->queue_gap_ns &&
         !communicates_on_thread(rank->view->graph, at.node))
-        cause = orr_cause_of_silence(w, at, work_ns);
+        cause = orr_cause_of_idle_thread(w, at, work_ns);
     return cause;
 }
 
@@ -171,14 +171,14 @@ static orr_status step_host(orr_walker *w, orr_path_place *at)
     const orr_walk_rank *rank = &w->ranks[here.graph];
     const orr_points *points = &rank->points;
     const orr_cause cause = cause_elsewhere(w, here);
-    if (cause.to.where != ORR_NOWHERE) {
+    if (cause.to.where != ORR_PATH_PLACE_NONE) {
         *at = cause.to;
         return add(w, here.graph, here.node, cause.bound, true, cause.at_ns);
     }
     const uint32_t before = here.point - 1;
     const orr_lane_id lane = rank->view->graph->lane[here.node];
     if (here.point == points->lane_first[lane] || was_handed_over(w, here)) {
-        at->where = ORR_NOWHERE;
+        at->where = ORR_PATH_PLACE_NONE;
         return ORR_OK;
     }
     at->point = before;
@@ -212,8 +212,8 @@ static orr_status resume(orr_walker *w, orr_path_place stuck, orr_path_place *at
     const uint32_t graph = stuck.graph;
     orr_walk_rank *rank = &w->ranks[graph];
     const orr_points *points = &rank->points;
-    at->where = ORR_NOWHERE;
-    if (!orr_may_look(rank))
+    at->where = ORR_PATH_PLACE_NONE;
+    if (!orr_walk_may_scan_lanes(rank))
         return ORR_OK;
     uint32_t best = ORR_NONE;
     for (orr_lane_id lane = 0; lane < rank->view->graph->n_lanes; lane++) {
@@ -225,7 +225,7 @@ static orr_status resume(orr_walker *w, orr_path_place stuck, orr_path_place *at
     if (best == ORR_NONE)
         return ORR_OK;
     *at = (orr_path_place){
-        .where = ORR_HOST_POINT, .graph = graph, .node = points->node[best], .point = best};
+        .where = ORR_PATH_PLACE_HOST, .graph = graph, .node = points->node[best], .point = best};
     const orr_node_id inside = points->inside[best];
     if (inside == ORR_NONE)
         return add(w, graph, stuck.node, ORR_BOUND_NONE, true, point_ns(rank, best));
@@ -234,15 +234,15 @@ static orr_status resume(orr_walker *w, orr_path_place stuck, orr_path_place *at
 
 static orr_status step(orr_walker *w, orr_path_place *at)
 {
-    if (at->where == ORR_NOWHERE || was_seen(w, *at)) {
-        at->where = ORR_NOWHERE;
+    if (at->where == ORR_PATH_PLACE_NONE || was_seen(w, *at)) {
+        at->where = ORR_PATH_PLACE_NONE;
         return ORR_OK;
     }
     mark_seen(w, *at);
     switch (at->where) {
-    case ORR_DEVICE_END:
+    case ORR_PATH_PLACE_DEVICE_END:
         return step_device_end(w, at);
-    case ORR_DEVICE_START:
+    case ORR_PATH_PLACE_DEVICE_START:
         return step_device_start(w, at);
     default:
         return step_host(w, at);
@@ -254,22 +254,22 @@ static orr_status walk(orr_walker *w, orr_path_place at)
     while (w->builder.cursor_ns > w->builder.start_ns) {
         const orr_path_place from = at;
         ORR_TRY(step(w, &at));
-        if (at.where == ORR_NOWHERE)
+        if (at.where == ORR_PATH_PLACE_NONE)
             ORR_TRY(resume(w, from, &at));
-        if (at.where == ORR_NOWHERE)
+        if (at.where == ORR_PATH_PLACE_NONE)
             return add(w, from.graph, from.node, ORR_BOUND_NONE, true, w->builder.start_ns);
     }
     return ORR_OK;
 }
 
 /* What all the views together have to explain; the graph and node where it ends. */
-static bool find_extent(const orr_view *views, size_t n, orr_trail *builder, orr_path_place *ret_last)
+static bool find_extent(const orr_view *views, size_t n, orr_path_builder *builder, orr_path_place *ret_last)
 {
     bool found = false;
     for (size_t i = 0; i < n; i++) {
         int64_t start_ns, end_ns;
         orr_node_id last;
-        if (!orr_path_extent(&views[i], &start_ns, &end_ns, &last))
+        if (!orr_path_time_range(&views[i], &start_ns, &end_ns, &last))
             continue;
         if (!found || start_ns < builder->start_ns)
             builder->start_ns = start_ns;
@@ -322,10 +322,10 @@ orr_status orr_path_walk(const orr_job *job, const orr_view *views, size_t n,
     ORR_TRY_OUT(status, visit_rank(&w, last.graph));
     ORR_TRY_OUT(status, walk(&w, orr_path_place_of(&w, last.graph, last.node, true)));
 done:
-    ORR_TRY_OUT(status, orr_trail_finish(&w.builder, arena, &path, err));
+    ORR_TRY_OUT(status, orr_path_builder_finish(&w.builder, arena, &path, err));
     *ret = path;
 out:
-    orr_trail_done(&w.builder);
+    orr_path_builder_done(&w.builder);
     orr_arena_free(w.scratch);
     return status;
 }

@@ -15,17 +15,17 @@ static void test_nearest(void **state)
     const uint32_t e = small_node(&s, ORR_NODE_RUNTIME, "call", t, 4, 60, d);
     small_job(&s);
     const orr_node_id *up;
-    assert_int_equal(orr_nearest_above(s.graphs[0], ORR_KIND(ANNOTATION), s.arena, &up, NULL),
+    assert_int_equal(orr_nearest_ancestor(s.graphs[0], ORR_KIND(ANNOTATION), s.arena, &up, NULL),
                      ORR_OK);
     const orr_node_id want[] = {[0] = ORR_NONE, [1] = a, [2] = a, [3] = c, [4] = c};
     for (orr_node_id v = 0; v < 5; v++)
         assert_int_equal(up[v], want[v]);
-    assert_int_equal(orr_nearest_above(s.graphs[0], ORR_KIND(HOST_OP) | ORR_KIND(ANNOTATION),
+    assert_int_equal(orr_nearest_ancestor(s.graphs[0], ORR_KIND(HOST_OP) | ORR_KIND(ANNOTATION),
                                        s.arena, &up, NULL),
                      ORR_OK);
     assert_int_equal(up[e], d);
     assert_int_equal(up[d], c);
-    assert_int_equal(orr_nearest_above(s.graphs[0], ORR_KIND(SEND), s.arena, &up, NULL), ORR_OK);
+    assert_int_equal(orr_nearest_ancestor(s.graphs[0], ORR_KIND(SEND), s.arena, &up, NULL), ORR_OK);
     assert_int_equal(up[e], ORR_NONE);
     small_end(&s);
 }
@@ -42,7 +42,7 @@ static void test_deep(void **state)
                    i == 0 ? ORR_NONE : i - 1);
     small_job(&s);
     const orr_node_id *up;
-    assert_int_equal(orr_nearest_above(s.graphs[0], ORR_KIND(ANNOTATION), s.arena, &up, NULL),
+    assert_int_equal(orr_nearest_ancestor(s.graphs[0], ORR_KIND(ANNOTATION), s.arena, &up, NULL),
                      ORR_OK);
     for (uint32_t i = 1; i < DEPTH; i++)
         assert_int_equal(up[i], 0);

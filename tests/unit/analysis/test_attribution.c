@@ -21,7 +21,7 @@ static void add_nodes(small *s)
     small_job(s);
 }
 
-static size_t group(small *s, unsigned classes, orr_owned_order order, const orr_owned **ret)
+static size_t group(small *s, unsigned classes, orr_attributed_order order, const orr_attributed_work **ret)
 {
     const orr_view *views;
     const orr_node_id *op_of;
@@ -30,10 +30,10 @@ static size_t group(small *s, unsigned classes, orr_owned_order order, const orr
     const orr_analysis_options options = small_options();
     assert_int_equal(orr_find_views(s->job, &options, s->arena, &views, &n, NULL), ORR_OK);
     assert_int_equal(orr_view_work(views, s->arena, &work, NULL), ORR_OK);
-    assert_int_equal(orr_nearest_above(s->graphs[0], ORR_KIND(HOST_OP), s->arena, &op_of, NULL),
+    assert_int_equal(orr_nearest_ancestor(s->graphs[0], ORR_KIND(HOST_OP), s->arena, &op_of, NULL),
                      ORR_OK);
     assert_int_equal(
-        orr_group_by_owner(views, &work, classes, op_of, order, s->arena, ret, &n, NULL), ORR_OK);
+        orr_attribute_work(views, &work, classes, op_of, order, s->arena, ret, &n, NULL), ORR_OK);
     return n;
 }
 
@@ -41,18 +41,18 @@ static void test_orders(void **state)
 {
     (void)state;
     small s = small_begin();
-    const orr_owned *owned;
+    const orr_attributed_work *owned;
     add_nodes(&s);
-    assert_int_equal(group(&s, ORR_CLASS_ANY, ORR_OWNED_BY_LAUNCH, &owned), 2);
+    assert_int_equal(group(&s, ORR_CLASS_ANY, ORR_ATTRIBUTED_BY_LAUNCH, &owned), 2);
     assert_int_equal(owned[0].owner, X);
     assert_int_equal(owned[0].n, 2);
     assert_int_equal(owned[0].work[0], WORK_1);
     assert_int_equal(owned[0].work[1], WORK_2);
-    assert_int_equal(group(&s, ORR_CLASS_ANY, ORR_OWNED_BY_START, &owned), 2);
+    assert_int_equal(group(&s, ORR_CLASS_ANY, ORR_ATTRIBUTED_BY_START, &owned), 2);
     assert_int_equal(owned[0].work[0], WORK_2);
     assert_int_equal(owned[1].owner, Y);
     assert_int_equal(owned[1].n, 2);
-    assert_int_equal(group(&s, ORR_CLASS_MEMORY, ORR_OWNED_BY_START, &owned), 1);
+    assert_int_equal(group(&s, ORR_CLASS_MEMORY, ORR_ATTRIBUTED_BY_START, &owned), 1);
     assert_int_equal(owned[0].work[0], COPY_1);
     small_end(&s);
 }
@@ -61,16 +61,16 @@ static void test_text_and_number(void **state)
 {
     (void)state;
     small s = small_begin();
-    const orr_owned *owned;
+    const orr_attributed_work *owned;
     orr_strtab *tab = orr_strtab_new();
     add_nodes(&s);
     const orr_graph *g = s.graphs[0];
-    assert_int_equal(group(&s, ORR_CLASS_ANY, ORR_OWNED_BY_LAUNCH, &owned), 2);
-    assert_string_equal(orr_owned_text(g, &owned[0], false, " -> ", s.arena), "k1 -> k2");
-    assert_string_equal(orr_owned_text(g, &owned[1], true, "|", s.arena), "y|k1|copy");
-    const uint32_t first = orr_owned_sequence(g, &owned[0], tab, s.arena);
-    assert_int_not_equal(first, orr_owned_sequence(g, &owned[1], tab, s.arena));
-    assert_int_equal(first, orr_owned_sequence(g, &owned[0], tab, s.arena));
+    assert_int_equal(group(&s, ORR_CLASS_ANY, ORR_ATTRIBUTED_BY_LAUNCH, &owned), 2);
+    assert_string_equal(orr_attributed_text(g, &owned[0], false, " -> ", s.arena), "k1 -> k2");
+    assert_string_equal(orr_attributed_text(g, &owned[1], true, "|", s.arena), "y|k1|copy");
+    const uint32_t first = orr_attributed_sequence(g, &owned[0], tab, s.arena);
+    assert_int_not_equal(first, orr_attributed_sequence(g, &owned[1], tab, s.arena));
+    assert_int_equal(first, orr_attributed_sequence(g, &owned[0], tab, s.arena));
     orr_strtab_free(tab);
     small_end(&s);
 }

@@ -6,7 +6,7 @@
 static orr_status two_rows_a_rank(orr_analysis_run *frame, const orr_view *view)
 {
     for (int i = 0; i < 2; i++) {
-        uint32_t *row = orr_frame_row(frame);
+        uint32_t *row = orr_analysis_add_row(frame);
         if (row == NULL)
             return orr_fail_memory(frame->err);
         assert_int_equal(*row, 0);
@@ -38,7 +38,7 @@ static void test_rows_in_order_of_rank(void **state)
     const void *rows;
     size_t n;
     three_ranks(&s);
-    const orr_request request = {s.job, NULL, s.arena, &s.err};
+    const orr_analysis_request request = {s.job, NULL, s.arena, &s.err};
     assert_int_equal(orr_analyze_ranks(&request, sizeof(uint32_t), two_rows_a_rank, &rows, &n),
                      ORR_OK);
     assert_int_equal(n, 6);
@@ -54,7 +54,7 @@ static void test_failure_writes_nothing(void **state)
     const void *rows = NULL;
     size_t n = 42;
     three_ranks(&s);
-    const orr_request request = {s.job, NULL, s.arena, &s.err};
+    const orr_analysis_request request = {s.job, NULL, s.arena, &s.err};
     assert_int_equal(orr_analyze_ranks(&request, sizeof(uint32_t), fails_at_rank_1, &rows, &n),
                      ORR_INVALID);
     assert_null(rows);
@@ -70,7 +70,7 @@ static void test_allocation_failure(void **state)
     const void *rows;
     size_t n;
     three_ranks(&s);
-    SMALL_SURVIVES_NO_MEMORY(orr_analyze_ranks(&(orr_request){s.job, NULL, s.arena, &s.err},
+    SMALL_SURVIVES_NO_MEMORY(orr_analyze_ranks(&(orr_analysis_request){s.job, NULL, s.arena, &s.err},
                                                sizeof(uint32_t), two_rows_a_rank, &rows, &n));
     assert_int_equal(n, 6);
     small_end(&s);
