@@ -115,7 +115,7 @@ static double bound_share(orr_estimator *estimator, const plans *all)
 }
 
 /* Products of growing size, so that none is like the one before. */
-static double floor_s(const orr_rates_of_job *rates, size_t n_plans)
+static double floor_s(const orr_job_rates *rates, size_t n_plans)
 {
     int64_t sum = 0;
     const double start_s = cpu_s();
@@ -125,7 +125,7 @@ static double floor_s(const orr_rates_of_job *rates, size_t n_plans)
             const orr_work work = {.family = ORR_FAMILY_GEMM, .dtype = ORR_DTYPE_BF16, .n_dims = 4,
                                    .dims = {1, m, n, 8192}, .flops = 2e0 * (double)(m * n) * 8192,
                                    .op = "", .kernel = ""};
-            sum += orr_rates_kernel(rates, &work, false).ns;
+            sum += orr_job_rates_kernel(rates, &work, false).ns;
         }
     const double spent_s = cpu_s() - start_s;
     if (sum == 0)
@@ -137,7 +137,7 @@ static void time_estimates(const orr_model *model, const orr_cluster *cluster, o
 {
     orr_estimator *estimator;
     const orr_calibration *calibration;
-    orr_rates_of_job rates;
+    orr_job_rates rates;
     plans all = {0};
     double spent_s[PASSES];
     check(orr_estimator_new(model, cluster, NULL, &estimator, &err));
@@ -151,7 +151,7 @@ static void time_estimates(const orr_model *model, const orr_cluster *cluster, o
     for (int i = 0; i < PASSES; i++)
         spent_s[i] = pass_s(estimator, &all);
     check(orr_calibration_of(cluster->device, arena, &calibration, &err));
-    orr_rates_open(cluster, calibration, ORR_ALGORITHM_AUTO, &rates);
+    orr_job_rates_init(cluster, calibration, ORR_ALGORITHM_AUTO, &rates);
     const double priced_s = floor_s(&rates, all.n), s = median(spent_s, PASSES);
     printf("{\"bench\": \"estimate\", \"model\": \"%s\", \"cluster\": \"%s\", \"plans\": %zu, "
            "\"first_plans_per_s\": %.0f, \"plans_per_s\": %.0f, \"us_per_plan\": %.2f, "

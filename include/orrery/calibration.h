@@ -67,7 +67,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_calibration_load(const char *path, orr_are
  * collectives: family OTHER, nothing to do. */
 ORR_API void orr_work_of_call(const orr_tape *tape, uint32_t call, orr_work *ret);
 
-typedef struct orr_rates_of_job { /* what jobs on one cluster are priced with */
+typedef struct orr_job_rates { /* what jobs on one cluster are priced with */
     const orr_device      *device;
     const orr_cluster     *cluster;
     const orr_calibration *calibration;
@@ -77,19 +77,19 @@ typedef struct orr_rates_of_job { /* what jobs on one cluster are priced with */
     double peak_flops_per_s[ORR_DTYPES];    /* likewise                                    */
     double memory_bytes_per_s;              /* reached; 0: not known                       */
     double sms;                             /* 0: not known                                */
-} orr_rates_of_job;
-ORR_API void orr_rates_open(const orr_cluster *cluster, const orr_calibration *calibration,
-                            uint8_t algorithm, orr_rates_of_job *ret);
+} orr_job_rates;
+ORR_API void orr_job_rates_init(const orr_cluster *cluster, const orr_calibration *calibration,
+                            uint8_t algorithm, orr_job_rates *ret);
 /* A kernel of a job. `eager`: of an eager framework, not of one that fuses. */
-ORR_API orr_price orr_rates_kernel(const orr_rates_of_job *rates, const orr_work *work, bool eager);
+ORR_API orr_price orr_job_rates_kernel(const orr_job_rates *rates, const orr_work *work, bool eager);
 /* What computation takes longer, as a factor, because the host has to launch so many kernels in the time
  * in which the device is done with them: both as long as the other alone when far apart, smoothly
  * between (exponent 4: assumed; launches are uneven). `device_ns`: of the phase, with transfers
  * that it waits for; `compute_ns`: what of it can be stretched. */
-ORR_API double orr_rates_host_factor(const orr_rates_of_job *rates, uint32_t kernels,
+ORR_API double orr_job_rates_launch_bound(const orr_job_rates *rates, uint32_t kernels,
                                      int64_t device_ns, int64_t compute_ns);
 /* A collective; bytes as orr_collective_price() takes them. */
-ORR_API orr_price orr_rates_collective(const orr_rates_of_job *rates, const orr_span *span,
+ORR_API orr_price orr_job_rates_collective(const orr_job_rates *rates, const orr_span *span,
                                        orr_collective collective, int64_t bytes);
 
 #ifdef __cplusplus

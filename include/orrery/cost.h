@@ -48,20 +48,20 @@ ORR_API const char *orr_basis_name(orr_basis basis);
     X(REDUCTION, "reduction")         /* elements                                             */ \
     X(ELEMENTWISE, "elementwise")     /* elements                                             */ \
     X(OPTIMIZER, "optimizer")         /* parameters                                           */
-typedef enum orr_family {
+typedef enum orr_kernel_family {
 #define ORR_FAMILY_ENUM_(name, text) ORR_FAMILY_##name,
     ORR_FAMILY_MAP(ORR_FAMILY_ENUM_)
 #undef ORR_FAMILY_ENUM_
     ORR_FAMILIES
-} orr_family_of_work;
-ORR_API const char *orr_family_name(orr_family_of_work family);
+} orr_kernel_family;
+ORR_API const char *orr_kernel_family_name(orr_kernel_family family);
 
 enum { ORR_WORK_DIMS = 8 };
 typedef enum orr_copy_kind {
     ORR_COPY_NONE, ORR_COPY_HTOD, ORR_COPY_DTOH, ORR_COPY_DTOD
 } orr_copy_kind;
 typedef struct orr_work {
-    uint8_t     family; /* orr_family_of_work                                           */
+    uint8_t     family; /* orr_kernel_family                                           */
     uint8_t     dtype;  /* orr_dtype                                                    */
     uint8_t     copy;   /* orr_copy_kind                                                */
     uint8_t     n_dims;
@@ -155,7 +155,7 @@ ORR_API const orr_overhead *orr_overheads_find(const orr_overheads *overheads,
                                                orr_overhead_kind kind, const char *name);
 
 /* Overheads applied: the DLRM model's walk over the operators of one host thread. */
-typedef struct orr_walk_op {
+typedef struct orr_host_op {
     const char *name;            /* as in the overheads                                    */
     const char *const *launches; /* shape (n_launches): runtime calls, "cudaLaunchKernel"  */
     uint32_t n_launches;
@@ -166,29 +166,29 @@ typedef struct orr_walk_op {
     uint8_t  stream;             /* 0 computes, 1 communicates                             */
     bool     joins;              /* the streams wait for one another before it             */
     bool     waits;              /* the host then waits for the device: aten::to           */
-} orr_walk_op;
-enum { ORR_WALK_STREAMS = 2 };
-typedef struct orr_walk_time { /* since the beginning, after an operator */
-    double cpu_us, gpu_us[ORR_WALK_STREAMS];
+} orr_host_op;
+enum { ORR_HOST_STREAMS = 2 };
+typedef struct orr_host_time { /* since the beginning, after an operator */
+    double cpu_us, gpu_us[ORR_HOST_STREAMS];
     double active_us; /* the device was busy */
-} orr_walk_time;
+} orr_host_time;
 /* What the host spends on an annotation with launches between its T2 and its T3. */
-typedef enum orr_walk_rule {
-    ORR_WALK_LAUNCHES, /* its launch calls and what is between them, as for an operator: T4, T5   */
-    ORR_WALK_WHOLE     /* once more the annotation as a whole, without its calls: T2, T5 and T3. So
+typedef enum orr_annotation_rule {
+    ORR_ANNOTATION_LAUNCHES, /* its launch calls and what is between them, as for an operator: T4, T5   */
+    ORR_ANNOTATION_AS_PUBLISHED     /* once more the annotation as a whole, without its calls: T2, T5 and T3. So
                         * did the authors of the model in the case that they worked out in print */
-} orr_walk_rule;
+} orr_annotation_rule;
 /* The top-level operators of all host threads of a graph, in order of their start, with their
  * launches, and what these launched at its recorded duration (0 where that was not recorded). None
  * joins or waits: where a recording's host waited, that is in its T3 and T5. In the arena.
  * Errors: NO_MEMORY. */
-ORR_API ORR_MUST_CHECK orr_status orr_walk_ops_of_graph(const orr_graph *graph, orr_arena *arena,
-                                                        const orr_walk_op **ret, size_t *ret_n,
+ORR_API ORR_MUST_CHECK orr_status orr_host_ops_of_graph(const orr_graph *graph, orr_arena *arena,
+                                                        const orr_host_op **ret, size_t *ret_n,
                                                         orr_error *err);
 /* `ret`: shape (n). E2E is the larger of cpu_us and gpu_us of the last. An operator that the
  * overheads do not have gets the mean of those that they have. Threads: any. */
-ORR_API void orr_host_walk(const orr_overheads *overheads, const orr_walk_op *ops, size_t n,
-                           orr_walk_rule rule, orr_walk_time *ret);
+ORR_API void orr_host_timeline(const orr_overheads *overheads, const orr_host_op *ops, size_t n,
+                           orr_annotation_rule rule, orr_host_time *ret);
 
 /* Collectives. Letters: n members, S bytes. */
 #define ORR_ALGORITHM_MAP(X)                                                         \
@@ -231,7 +231,7 @@ typedef struct orr_network {
                             * different levels overlap; 0 is 1                                */
     double         memory_bytes_per_s; /* what compressing and its undoing pass through; 0: it
                                         * costs nothing                                       */
-    /* Of a transport: set by orr_network_apply_wire() alone. */
+    /* Of a transport: set by orr_network_apply_transport() alone. */
     double         window_bytes_per_s[ORR_LEVELS_MAX]; /* of one connection: window over round
                                                         * trip; 0: as fast as the level       */
     double         queue_ns[ORR_LEVELS_MAX]; /* that a collective waits for others like it, but no
@@ -253,10 +253,10 @@ ORR_API void orr_network_of_cluster(const orr_cluster *cluster, orr_network *ret
  * UNKNOWN: each level's own transport; a level without one stays as it is. A setting goes over the
  * level's transport; a level without one gets what src/cost/network/rdma_transport.h assumes, but those as fast as half
  * of the innermost one, which are no network of queue pairs, stay as they are. The last call
- * counts, not all of them together: orr_network_of_cluster() and orr_rates_open() have made the
+ * counts, not all of them together: orr_network_of_cluster() and orr_job_rates_init() have made the
  * one with UNKNOWN. Set `chunks` and `bytes_frac` before or after. */
-ORR_API void orr_network_apply_wire(orr_network *network, const orr_cluster *cluster,
-                                    uint8_t setting /* orr_wire_setting */);
+ORR_API void orr_network_apply_transport(orr_network *network, const orr_cluster *cluster,
+                                    uint8_t setting /* orr_rdma_preset */);
 
 /* bytes: what one member holds: all-reduce S; all-gather and gather the output S; reduce-scatter
  * and scatter the input S; all-to-all the input S; broadcast and reduce S; send and recv S; a

@@ -16,7 +16,7 @@ extern "C" {
  * computed when asked for, by the formulas of src/cost/network/rdma_transport.h and src/cost/collective/collective.h or by the
  * small simulations of src/sim/{paths,incast}.h, from a fixed seed. Where a constant was taken from
  * the publication that it is shown beside, `how` says so. */
-typedef struct orr_network_effect {
+typedef struct orr_published_effect {
     const char *what;      /* "E-ECMP with 4 queue pairs against ECMP"                          */
     const char *published; /* "up to 40 % more": as the source puts it                           */
     double      published_low, published_high; /* in `unit`; NAN: no such bound was published    */
@@ -27,10 +27,10 @@ typedef struct orr_network_effect {
                             * where no numbers were published, as `direction`                   */
     const char *how;       /* by what: formula, simulation, constant; and for what              */
     const char *source;
-} orr_network_effect;
+} orr_published_effect;
 /* All rows, in the arena; well under a second. Errors: NO_MEMORY. Threads: any. */
-ORR_API ORR_MUST_CHECK orr_status orr_network_effects(orr_arena *arena,
-                                                      const orr_network_effect **ret,
+ORR_API ORR_MUST_CHECK orr_status orr_published_effects(orr_arena *arena,
+                                                      const orr_published_effect **ret,
                                                       uint32_t *ret_n, orr_error *err);
 
 #ifdef __cplusplus

@@ -46,7 +46,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_samples_add_job(orr_samples *samples, cons
 /* Measurements as CSV (plain, gzip or zstd), the first line names the columns, in any order:
  *   device  name of the catalogue, or what a recording calls it ("NVIDIA H100 80GB HBM3"); may be
  *           missing when `device` is given, which goes before it
- *   family  orr_family_name(): "gemm"
+ *   family  orr_kernel_family_name(): "gemm"
  *   dtype   orr_dtype_name(): "fp16"
  *   dims    sizes joined by "x", in the family's order: "1x4096x4096x1024"; "" for "other"
  *   ns      median or single time of the kernel, > 0
@@ -63,13 +63,13 @@ ORR_API ORR_MUST_CHECK orr_status orr_samples_add_csv(orr_samples *samples, cons
                                                       const orr_device *device,
                                                       orr_samples_report *ret, orr_error *err);
 
-typedef enum orr_side { ORR_SIDE_TRAIN, ORR_SIDE_VALIDATION, ORR_SIDE_TEST, ORR_SIDES } orr_side;
+typedef enum orr_fit_subset { ORR_SUBSET_TRAIN, ORR_SUBSET_VALIDATION, ORR_SUBSET_TEST, ORR_SUBSETS } orr_fit_subset;
 
 /* How the samples of a family fell. */
 typedef struct orr_fit_split {
-    uint8_t  family; /* orr_family_of_work */
-    uint64_t samples[ORR_SIDES];
-    uint32_t groups[ORR_SIDES]; /* shape groups */
+    uint8_t  family; /* orr_kernel_family */
+    uint64_t samples[ORR_SUBSETS];
+    uint32_t groups[ORR_SUBSETS]; /* shape groups */
 } orr_fit_split;
 
 /* Errors over rows, of err = predicted / measured - 1; NAN where there is no row.
@@ -82,7 +82,7 @@ typedef struct orr_fit_score {
 
 /* What was fitted for a family, and how well it does on the test side. */
 typedef struct orr_fit_result {
-    uint8_t  family;         /* orr_family_of_work */
+    uint8_t  family;         /* orr_kernel_family */
     uint8_t  basis;          /* ORR_BASIS_TABLE or _LEARNED */
     uint64_t rows, answered; /* test rows, and those that it has an answer for */
     orr_fit_score fitted, roofline; /* both over the rows answered */

@@ -148,12 +148,12 @@ ORR_API const char *orr_buffers_name(orr_buffers buffers);
     X(SPRAY, "spray")     /* 16 queue pairs, 1 MiB, 128 each: as if unbounded        */ \
     X(BOUNDED, "bounded") /* the same, as many segments as the connection holds      */ \
     X(CENTRAL, "central") X(CREDITS, "credits") X(DCQCN, "dcqcn")
-typedef enum orr_wire_setting {
+typedef enum orr_rdma_preset {
 #define ORR_RDMA_PRESET_ENUM_(name, text) ORR_RDMA_##name,
     ORR_RDMA_PRESET_MAP(ORR_RDMA_PRESET_ENUM_)
 #undef ORR_RDMA_PRESET_ENUM_
     ORR_RDMA_PRESETS
-} orr_wire_setting;
+} orr_rdma_preset;
 
 typedef struct orr_level {
     const char *name;          /* "host", "rack", "building", "region"                     */

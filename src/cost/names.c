@@ -24,7 +24,7 @@ const char *orr_basis_name(orr_basis basis)
     return BASES[basis];
 }
 
-const char *orr_family_name(orr_family_of_work family)
+const char *orr_kernel_family_name(orr_kernel_family family)
 {
     return FAMILIES[family];
 }

@@ -10,7 +10,7 @@
 
 /* Among many ranks all device work takes `stretch` as long, but launches do
  * not: what the host costs beside the device is less then
- * (orr_rates_host_factor()). Per unit of stretch the phase is shorter by what
+ * (orr_job_rates_launch_bound()). Per unit of stretch the phase is shorter by what
  * the sum of fourth powers loses; at most so much more where computation is
  * slower beside transfers. */
 static double lost_to_launches(const orr_calibration *c, const orr_priced_module *m, int phase,

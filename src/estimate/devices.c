@@ -17,7 +17,7 @@ static orr_status open_device(orr_estimator *e, const orr_device *device, orr_es
     ret->calibration = device == e->cluster->device ? e->options.calibration : NULL;
     if (ret->calibration == NULL)
         ORR_TRY(orr_calibration_of(device, e->arena, &ret->calibration, err));
-    orr_rates_open(&cluster, ret->calibration, e->options.algorithm, &ret->rates);
+    orr_job_rates_init(&cluster, ret->calibration, e->options.algorithm, &ret->rates);
     ret->rates.cluster = e->cluster;
     for (int dtype = 0; dtype < ORR_DTYPES; dtype++)
         ret->peak_flops[dtype] = orr_fact_or(&device->peak_flops[dtype], NAN);
@@ -70,7 +70,7 @@ static uint64_t hash_level(uint64_t before, const orr_network *n, uint32_t level
     return hash(before, kinds, sizeof kinds);
 }
 
-static uint64_t hash_rates(const orr_rates_of_job *rates, uint32_t n_levels)
+static uint64_t hash_rates(const orr_job_rates *rates, uint32_t n_levels)
 {
     const double numbers[] = {rates->network.memory_bytes_per_s};
     const uint32_t kinds[] = {rates->algorithm, rates->network.chunks};
@@ -80,16 +80,16 @@ static uint64_t hash_rates(const orr_rates_of_job *rates, uint32_t n_levels)
     return h;
 }
 
-orr_status orr_estimate_keep_rates(orr_estimator *e, const orr_rates_of_job *rates,
-                                   const orr_rates_of_job **ret, orr_error *err)
+orr_status orr_estimate_keep_rates(orr_estimator *e, const orr_job_rates *rates,
+                                   const orr_job_rates **ret, orr_error *err)
 {
     const uint64_t h = hash_rates(rates, rates->network.n_levels);
     const uint64_t by = (uint64_t)(uintptr_t)rates->calibration;
     const orr_memo_key key = {{(uint32_t)h, (uint32_t)(h >> 32), (uint32_t)by, (uint32_t)(by >> 32),
                                rates->network.n_levels + 1}};
-    orr_rates_of_job *known = orr_memo_find(&e->known_rates, &key);
+    orr_job_rates *known = orr_memo_find(&e->known_rates, &key);
     if (known == NULL) {
-        known = orr_arena_one(e->arena, orr_rates_of_job);
+        known = orr_arena_one(e->arena, orr_job_rates);
         if (known == NULL)
             return orr_fail_memory(err);
         *known = *rates;
@@ -101,7 +101,7 @@ orr_status orr_estimate_keep_rates(orr_estimator *e, const orr_rates_of_job *rat
     return ORR_OK;
 }
 
-orr_status orr_estimate_number(orr_estimator *e, const orr_rates_of_job *rates,
+orr_status orr_estimate_number(orr_estimator *e, const orr_job_rates *rates,
                                const orr_span *span, uint32_t *ret, orr_error *err)
 {
     orr_memo_key key = {{span->n_ranks, span->n_levels, span->even}};

@@ -38,7 +38,7 @@ static orr_status open_estimator(orr_estimator *e, orr_error *err)
         return orr_fail_memory(err);
     uint32_t first;
     ORR_TRY(orr_estimate_device_of(e, e->cluster->device, &first, err));
-    orr_rates_open(e->cluster, e->devices[first].calibration, e->options.algorithm, &e->rates);
+    orr_job_rates_init(e->cluster, e->devices[first].calibration, e->options.algorithm, &e->rates);
     return ORR_OK;
 }
 

@@ -60,7 +60,7 @@ typedef struct orr_built_row {
 typedef struct orr_estimate_device {
     const orr_device      *device;
     const orr_calibration *calibration;
-    orr_rates_of_job       rates; /* of kernels */
+    orr_job_rates       rates; /* of kernels */
     double                 peak_flops[ORR_DTYPES];
     int64_t                usable_bytes;
 } orr_estimate_device;
@@ -169,7 +169,7 @@ struct orr_estimator {
     const orr_model       *model;
     const orr_cluster     *cluster;
     orr_job_options        options;
-    orr_rates_of_job       rates; /* of the whole cluster */
+    orr_job_rates       rates; /* of the whole cluster */
     orr_memo               rows, shapes, places, spans, known_rates, cuts, pipelines, pairs;
     orr_memo_price        *prices; /* shape (ORR_MEMO_PRICES) */
     orr_estimate_device    devices[ORR_SITES_MAX + 1]; /* the first is the cluster's */
@@ -193,10 +193,10 @@ orr_status orr_estimate_built(orr_estimator *e, const orr_plan *plan, const orr_
 orr_status orr_estimate_device_of(orr_estimator *e, const orr_device *device, uint32_t *ret,
                                   orr_error *err) ORR_MUST_CHECK;
 /* The same rates, in the estimator's arena; those of alike networks are one. */
-orr_status orr_estimate_keep_rates(orr_estimator *e, const orr_rates_of_job *rates,
-                                   const orr_rates_of_job **ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_estimate_keep_rates(orr_estimator *e, const orr_job_rates *rates,
+                                   const orr_job_rates **ret, orr_error *err) ORR_MUST_CHECK;
 /* A number for how a group lies and at what rates; 0 for groups of one. */
-orr_status orr_estimate_number(orr_estimator *e, const orr_rates_of_job *rates,
+orr_status orr_estimate_number(orr_estimator *e, const orr_job_rates *rates,
                                const orr_span *span, uint32_t *ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_estimate_place(orr_estimator *e, const orr_plan *plan, const orr_place_on **ret,
                               orr_error *err) ORR_MUST_CHECK;

@@ -30,7 +30,7 @@ typedef struct placing {
     orr_estimator *e;
     const orr_plan *plan;
     const orr_cluster *cluster;
-    const orr_rates_of_job *rates; /* of the cluster */
+    const orr_job_rates *rates; /* of the cluster */
     orr_place_on *place;
 } placing;
 
@@ -42,7 +42,7 @@ static void compare_hops(placing *m)
     double ns[ORR_LEVELS_MAX] = {0}, longest = 0;
     for (uint32_t i = 0; i < place->n_hops; i++)
         if (m->cluster->n_sites > 1 && place->hop[i].top > m->cluster->site_level) {
-            ns[i] = (double)orr_rates_collective(place->prices.transfers[ORR_AXIS_PP],
+            ns[i] = (double)orr_job_rates_collective(place->prices.transfers[ORR_AXIS_PP],
                                                  &place->hop[i], ORR_COLL_SEND, USUAL_BYTES)
                         .ns;
             longest = fmax(longest, ns[i]);
@@ -86,20 +86,20 @@ static void price_world(placing *m)
     orr_place_on *place = m->place;
     if (span.n_ranks <= 1)
         return;
-    place->world_ns = (double)orr_rates_collective(m->rates, &span, ORR_COLL_ALL_REDUCE, 4).ns;
+    place->world_ns = (double)orr_job_rates_collective(m->rates, &span, ORR_COLL_ALL_REDUCE, 4).ns;
     place->least_world_ns = place->world_ns;
     for (uint32_t i = 0; i < place->n_patterns; i++)
         for (uint32_t k = 0; k < place->patterns[i].n; k++) {
             const orr_estimate_device *on = &m->e->devices[place->patterns[i].device[k]];
             orr_cluster cluster = *m->cluster;
-            orr_rates_of_job rates;
+            orr_job_rates rates;
             if (on->device == m->cluster->device)
                 continue;
             cluster.device = on->device;
-            orr_rates_open(&cluster, on->calibration, m->e->options.algorithm, &rates);
+            orr_job_rates_init(&cluster, on->calibration, m->e->options.algorithm, &rates);
             place->least_world_ns =
                 fmin(place->least_world_ns,
-                     (double)orr_rates_collective(&rates, &span, ORR_COLL_ALL_REDUCE, 4).ns);
+                     (double)orr_job_rates_collective(&rates, &span, ORR_COLL_ALL_REDUCE, 4).ns);
         }
 }
 
@@ -197,12 +197,12 @@ static orr_status find_cluster(placing *m, orr_error *err)
     m->rates = &e->rates;
     if (e->cluster->n_sites == 0 && !orr_plan_has_sites(m->plan))
         return ORR_OK;
-    orr_rates_of_job *rates = orr_arena_one(e->scratch, orr_rates_of_job);
+    orr_job_rates *rates = orr_arena_one(e->scratch, orr_job_rates);
     if (rates == NULL)
         return orr_fail_memory(err);
     ORR_TRY(orr_plan_cluster(m->plan, e->cluster, e->scratch, &m->cluster, err));
     ORR_TRY(orr_estimate_device_of(e, m->cluster->device, &device, err));
-    orr_rates_open(m->cluster, e->devices[device].calibration, e->options.algorithm, rates);
+    orr_job_rates_init(m->cluster, e->devices[device].calibration, e->options.algorithm, rates);
     m->rates = rates;
     return ORR_OK;
 }
@@ -232,7 +232,7 @@ static orr_status make_place(placing *m, orr_error *err)
     place->slowdown = m->rates->calibration->compute_slowdown;
     prices->stretch = 1;
     for (int axis = 0; axis < ORR_AXES; axis++) {
-        const orr_rates_of_job *sums = prices->sums[axis];
+        const orr_job_rates *sums = prices->sums[axis];
         ORR_TRY(orr_estimate_number(m->e, prices->transfers[axis], &prices->span[axis],
                                     &place->span_id[axis], err));
         place->sums_id[axis] = place->span_id[axis];
@@ -273,7 +273,7 @@ orr_status orr_estimate_place(orr_estimator *e, const orr_plan *plan, const orr_
 
 /* --- prices ----------------------------------------------------------------------------------- */
 
-static double price(orr_estimator *e, const orr_rates_of_job *rates, uint32_t span_id,
+static double price(orr_estimator *e, const orr_job_rates *rates, uint32_t span_id,
                     const orr_span *span, orr_collective collective, int64_t bytes)
 {
     const uint64_t what = (uint64_t)bytes << 6 | (uint64_t)collective;
@@ -282,7 +282,7 @@ static double price(orr_estimator *e, const orr_rates_of_job *rates, uint32_t sp
     orr_memo_price *seat = &e->prices[(mixed ^ mixed >> 29) >> 20 & (ORR_MEMO_PRICES - 1)];
     if (seat->what != what || seat->span_id != span_id)
         *seat = (orr_memo_price){what, span_id,
-                                 (double)orr_rates_collective(rates, span, collective, bytes).ns};
+                                 (double)orr_job_rates_collective(rates, span, collective, bytes).ns};
     return seat->ns;
 }
 
@@ -290,7 +290,7 @@ double orr_estimate_transfer(orr_estimator *e, const orr_place_on *place, orr_ax
                              orr_collective collective, int64_t bytes)
 {
     const orr_step_prices *prices = &place->prices;
-    const orr_rates_of_job *rates = orr_step_rates(prices, axis, collective);
+    const orr_job_rates *rates = orr_step_rates(prices, axis, collective);
     const bool sums = rates == prices->sums[axis];
     if (prices->members[axis] <= 1 || bytes <= 0)
         return 0;

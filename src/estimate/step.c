@@ -132,7 +132,7 @@ static double update_ns(const orr_estimate_draft *d, const stage_sums *s, uint32
                            .op = "adamw",
                            .kernel = ""};
     return d->place->stretch *
-           (double)orr_rates_kernel(&on->rates, &work, plan->fusion == ORR_SWITCH_OFF).ns;
+           (double)orr_job_rates_kernel(&on->rates, &work, plan->fusion == ORR_SWITCH_OFF).ns;
 }
 
 static double more_of_step(const orr_estimate_draft *d, uint32_t stage)

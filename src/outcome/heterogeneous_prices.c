@@ -13,26 +13,26 @@ static void slow_down(orr_network *network, uint32_t from_level, double frac)
 }
 
 static orr_status rates_of_device(const orr_outcome_job *job, const orr_device *device,
-                                  orr_arena *arena, const orr_rates_of_job **ret, orr_error *err)
+                                  orr_arena *arena, const orr_job_rates **ret, orr_error *err)
 {
     orr_cluster *cluster = orr_arena_one(arena, orr_cluster);
-    orr_rates_of_job *rates = orr_arena_one(arena, orr_rates_of_job);
+    orr_job_rates *rates = orr_arena_one(arena, orr_job_rates);
     const orr_calibration *calibration;
     if (cluster == NULL || rates == NULL)
         return orr_fail_memory(err);
     *cluster = *job->cluster;
     cluster->device = device;
     ORR_TRY(orr_calibration_of(device, arena, &calibration, err));
-    orr_rates_open(cluster, calibration, job->rates.algorithm, rates);
+    orr_job_rates_init(cluster, calibration, job->rates.algorithm, rates);
     *ret = rates;
     return ORR_OK;
 }
 
 /* NULL: out of memory. */
-static const orr_rates_of_job *slowed(const orr_rates_of_job *rates, uint32_t from_level,
+static const orr_job_rates *slowed(const orr_job_rates *rates, uint32_t from_level,
                                       double frac, orr_arena *arena)
 {
-    orr_rates_of_job *slow = orr_arena_one(arena, orr_rates_of_job);
+    orr_job_rates *slow = orr_arena_one(arena, orr_job_rates);
     if (slow == NULL)
         return NULL;
     *slow = *rates;

@@ -16,7 +16,7 @@ typedef struct orr_outcome_job {
     orr_workload       workload;  /* complete: with `seq` */
     const orr_cluster *cluster;   /* as much of it as the plan needs */
     const orr_calibration *calibration;
-    orr_rates_of_job   rates;
+    orr_job_rates   rates;
     orr_module_row     row;
     orr_stage_map      map;
     orr_schedule_plan  schedule;

@@ -79,7 +79,7 @@ static orr_status price_hops(const orr_outcome_job *job, const orr_step_prices *
     for (uint32_t s = 0; s < p && p > 1; s++) {
         orr_span span;
         ORR_TRY(orr_plan_stage_span(&job->plan, s, job->cluster, &span, err));
-        hops[s] = orr_rates_collective(prices->transfers[ORR_AXIS_PP], &span, ORR_COLL_SEND,
+        hops[s] = orr_job_rates_collective(prices->transfers[ORR_AXIS_PP], &span, ORR_COLL_SEND,
                                        job->row.boundary_bytes);
         hops[s].ns = orr_step_stretched_ns(prices, hops[s].ns);
         if (s == 0)
@@ -93,7 +93,7 @@ static void price_world(const orr_outcome_job *job, const orr_step_prices *price
                         orr_step_job *step)
 {
     const orr_span span = orr_plan_world_span(&job->plan, job->cluster);
-    step->world = orr_rates_collective(prices->kernels, &span, ORR_COLL_ALL_REDUCE, 4);
+    step->world = orr_job_rates_collective(prices->kernels, &span, ORR_COLL_ALL_REDUCE, 4);
     step->world.ns = orr_step_stretched_ns(prices, step->world.ns);
 }
 
@@ -167,7 +167,7 @@ orr_status orr_outcome_prepare(const orr_model *model, const orr_plan *plan,
     job->on_sites = orr_plan_on_sites(&job->plan, job->cluster);
     if (job->calibration == NULL)
         ORR_TRY(orr_calibration_of(job->cluster->device, arena, &job->calibration, err));
-    orr_rates_open(job->cluster, job->calibration, options->algorithm, &job->rates);
+    orr_job_rates_init(job->cluster, job->calibration, options->algorithm, &job->rates);
     ORR_TRY(orr_modules_build(job->model, &job->plan, &job->workload, arena, &job->row, err));
     ORR_TRY(order(job, arena, err));
     ORR_TRY(orr_step_prices_of(&job->plan, &job->rates, &job->prices, err));

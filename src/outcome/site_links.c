@@ -74,7 +74,7 @@ static void share_sites(const accumulator *t, const members *m, double bytes[ORR
 
 static share_out *rule_of(const accumulator *t, orr_axis axis)
 {
-    const orr_rates_of_job *rates = t->job->prices.transfers[axis];
+    const orr_job_rates *rates = t->job->prices.transfers[axis];
     return axis == ORR_AXIS_EP                              ? share_pairs
            : rates->algorithm == ORR_ALGORITHM_HIERARCHICAL ? share_sites
                                                             : share_ring;
@@ -150,7 +150,7 @@ static void find_crossings(const accumulator *t, orr_axis axis, crossing *by_sta
 /* Sums of gradients that were compressed send a part of what they would. */
 static double sent_bytes(const accumulator *t, const orr_step_totals *totals, orr_axis axis)
 {
-    const orr_rates_of_job *sums = t->job->prices.sums[axis];
+    const orr_job_rates *sums = t->job->prices.sums[axis];
     const double frac = sums != NULL ? sums->network.bytes_frac[t->cluster->site_level + 1] : 0;
     return totals->sent_bytes[axis] - (frac > 0 ? (1 - frac) * totals->summed_bytes[axis] : 0);
 }

@@ -70,12 +70,12 @@ static void check_work(uint64_t seed, const orr_work *w, const orr_device *devic
     bool fine = w->family < ORR_FAMILIES && w->dtype < ORR_DTYPES && isfinite(w->flops) &&
                 w->flops >= 0 && isfinite(w->read_bytes) && w->read_bytes >= 0 &&
                 isfinite(w->write_bytes) && w->write_bytes >= 0 &&
-                (double)p.ns >= orr_rates_of(device).floor_ns;
+                (double)p.ns >= orr_device_rates_of(device).floor_ns;
     for (int i = 0; i < w->n_dims; i++)
         fine = fine && w->dims[i] >= 1;
     if (!fine)
         seed_fail(seed, "%s of %s, %s: %g FLOPs, %g and %g bytes, %lld ns",
-                  orr_family_name((orr_family_of_work)w->family), w->op, w->kernel, w->flops,
+                  orr_kernel_family_name((orr_kernel_family)w->family), w->op, w->kernel, w->flops,
                   w->read_bytes, w->write_bytes, (long long)p.ns);
 }
 
@@ -152,7 +152,7 @@ static void test_more_never_costs_less(void **state)
             assert_true(roofline->price(roofline, device, &more, &b));
             if (b.ns < a.ns)
                 seed_fail(seed, "%s on %s: dim %d of %lld costs %lld ns, of %lld %lld ns",
-                          orr_family_name((orr_family_of_work)family), device->name, dim,
+                          orr_kernel_family_name((orr_kernel_family)family), device->name, dim,
                           (long long)w.dims[dim], (long long)a.ns, (long long)more.dims[dim],
                           (long long)b.ns);
         }

@@ -206,16 +206,16 @@ static fitted fit_all(const systems *s)
         if (s->rings.fitted[i].algorithm == ORR_ALGORITHM_IN_NETWORK)
             h200[n++] = s->rings.fitted[i];
     assert_int_equal(orr_alpha_beta_fit(&f.h200, 0, true, 450e9, h200, n, NULL, &err), ORR_OK);
-    f.h200.levels[0] = orr_alpha_beta_beside(&f.h200.reduction[0], 8, 1);
+    f.h200.levels[0] = orr_alpha_beta_from_reduction(&f.h200.reduction[0], 8, 1);
     for (size_t i = 0; i < s->rings.n_fitted; i++)
         if (s->rings.fitted[i].algorithm == ORR_ALGORITHM_RING)
-            ring = orr_alpha_beta_ring_rate(&f.h200, 0, &s->rings.fitted[i]);
-    f.h200.levels[0] = orr_alpha_beta_beside(&f.h200.reduction[0], 8, ring);
+            ring = orr_alpha_beta_ring_bandwidth(&f.h200, 0, &s->rings.fitted[i]);
+    f.h200.levels[0] = orr_alpha_beta_from_reduction(&f.h200.reduction[0], 8, ring);
 
     assert_int_equal(orr_alpha_beta_fit(&f.b200, 0, true, 900e9, s->b200.fitted,
                                         s->b200.n_fitted, NULL, &err), ORR_OK);
     /* no rings were measured there: as large a part of the link as on NVLink4 */
-    f.b200.levels[0] = orr_alpha_beta_beside(&f.b200.reduction[0], 8, ring * 900 / 450);
+    f.b200.levels[0] = orr_alpha_beta_from_reduction(&f.b200.reduction[0], 8, ring * 900 / 450);
 
     f.four_hosts.levels[0] = f.b200.levels[0];
     f.four_hosts.reduction[0] = f.b200.reduction[0];
@@ -244,13 +244,13 @@ static bool read_all(systems *s, orr_arena *arena)
 
 static orr_network built_in(const char *inside, const char *across)
 {
-    const orr_network_fit *fit = orr_network_fit_of(inside);
+    const orr_fitted_constants *fit = orr_fitted_constants_of(inside);
     orr_network network = unknown_network(across != NULL ? 2 : 1);
     assert_non_null(fit);
     network.levels[0] = fit->messages;
     network.reduction[0] = fit->reduction;
     if (across != NULL) {
-        fit = orr_network_fit_of(across);
+        fit = orr_fitted_constants_of(across);
         assert_non_null(fit);
         network.levels[1] = fit->messages;
     }

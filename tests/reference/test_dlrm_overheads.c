@@ -15,7 +15,7 @@ typedef struct worked {
     orr_arena *arena;
     csv sequence, published;
     orr_overheads overheads;
-    orr_walk_op ops[OPERATORS];
+    orr_host_op ops[OPERATORS];
 } worked;
 
 static orr_overhead_kind kind_of(const char *text)
@@ -85,7 +85,7 @@ static bool begin(worked *w)
     take_overheads(w, "207d110");
     static const double no_time[LAUNCHES_MAX];
     for (size_t i = 0; i < OPERATORS; i++) {
-        orr_walk_op *op = &w->ops[i];
+        orr_host_op *op = &w->ops[i];
         op->name = csv_text(&w->sequence, i, "op");
         op->n_launches =
             split_launches(w->arena, csv_text(&w->sequence, i, "launches"), &op->launches);
@@ -97,10 +97,10 @@ static bool begin(worked *w)
 }
 
 /* How many operators are off by 0.5 us or more in their own time. */
-static size_t misses(const worked *w, orr_walk_rule rule, double *ret_worst_cumulative)
+static size_t misses(const worked *w, orr_annotation_rule rule, double *ret_worst_cumulative)
 {
-    orr_walk_time times[OPERATORS];
-    orr_host_walk(&w->overheads, w->ops, OPERATORS, rule, times);
+    orr_host_time times[OPERATORS];
+    orr_host_timeline(&w->overheads, w->ops, OPERATORS, rule, times);
     size_t n = 0;
     double before = 0, reported_before = 0;
     *ret_worst_cumulative = 0;
@@ -125,7 +125,7 @@ static void test_all_115(void **state)
     if (!begin(&w))
         skip();
     double worst;
-    assert_int_equal(misses(&w, ORR_WALK_WHOLE, &worst), 0);
+    assert_int_equal(misses(&w, ORR_ANNOTATION_AS_PUBLISHED, &worst), 0);
     print_message("# worst of the 115 cumulative host times: %.6f us\n", worst);
     assert_true(worst < 0.5);
     orr_arena_free(w.arena);
@@ -140,11 +140,11 @@ static void test_the_two_that_differ(void **state)
     if (!begin(&w))
         skip();
     double worst;
-    assert_int_equal(misses(&w, ORR_WALK_LAUNCHES, &worst), 2);
+    assert_int_equal(misses(&w, ORR_ANNOTATION_LAUNCHES, &worst), 2);
     const double call = orr_overheads_find(&w.overheads, ORR_T4, "cudaLaunchKernel")->mean_us;
-    orr_walk_time by_launches[OPERATORS], as_printed[OPERATORS];
-    orr_host_walk(&w.overheads, w.ops, OPERATORS, ORR_WALK_LAUNCHES, by_launches);
-    orr_host_walk(&w.overheads, w.ops, OPERATORS, ORR_WALK_WHOLE, as_printed);
+    orr_host_time by_launches[OPERATORS], as_printed[OPERATORS];
+    orr_host_timeline(&w.overheads, w.ops, OPERATORS, ORR_ANNOTATION_LAUNCHES, by_launches);
+    orr_host_timeline(&w.overheads, w.ops, OPERATORS, ORR_ANNOTATION_AS_PUBLISHED, as_printed);
     double expected = 0;
     for (size_t i = 0; i < OPERATORS; i++) {
         if (w.ops[i].annotation)

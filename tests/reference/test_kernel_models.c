@@ -38,7 +38,7 @@ static void test_published_rates(void **state)
                 {"v100_sxm2_32g", 15441.5, 817.0, 2847.5, 80}};
     orr_arena *arena = orr_arena_new(0, 0);
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        const orr_rates r = orr_rates_of(device_of_catalog(arena, ROWS[i].device));
+        const orr_device_rates r = orr_device_rates_of(device_of_catalog(arena, ROWS[i].device));
         assert_true(fabs(r.vector_flops / 1e9 - ROWS[i].gflops) < 1e-3 * ROWS[i].gflops);
         assert_true(fabs(r.memory_bytes_per_s / 1e9 - ROWS[i].dram_gbs) < 1e-3 * ROWS[i].dram_gbs);
         assert_true(fabs(r.l2_bytes_per_s / 1e9 - ROWS[i].l2_gbs) < 1e-3 * ROWS[i].l2_gbs);
@@ -59,7 +59,7 @@ static void test_published_curve(void **state)
                   {1048576, 9.595267},    {16777216, 44.008394}, {67108864, 119.737926},
                   {1e9, 1e9 / 816953 + 4.83328223}};
     orr_arena *arena = orr_arena_new(0, 0);
-    const orr_rates r = orr_rates_of(device_of_catalog(arena, "v100_sxm2_32g"));
+    const orr_device_rates r = orr_device_rates_of(device_of_catalog(arena, "v100_sxm2_32g"));
     for (size_t i = 0; i < sizeof POINTS / sizeof *POINTS; i++) {
         const double us = orr_bandwidth_curve_ns(&r, POINTS[i].bytes) / 1e3;
         if (fabs(us - POINTS[i].us) > 1e-3 * POINTS[i].us)
@@ -89,7 +89,7 @@ static void test_hit_rate_by_counting(void **state)
     (void)state;
     static const uint32_t ROWS[] = {100, 5000, 50000};
     orr_arena *arena = orr_arena_new(0, 0);
-    const orr_rates r = orr_rates_of(device_of_catalog(arena, "a100_sxm_40g"));
+    const orr_device_rates r = orr_device_rates_of(device_of_catalog(arena, "a100_sxm_40g"));
     for (size_t i = 0; i < 3; i++) {
         const double formula = orr_embedding_hit_rate(&r, 8192, ROWS[i], 4, 64);
         const double counted = counted_hit_rate(ROWS[i], 8192 * 4, 20260 + i);
@@ -112,7 +112,7 @@ typedef struct judged {
 } judged;
 
 /* Of the family, in the recording: the mean of each shape against its prediction. */
-static void judge(const orr_graph *g, const orr_device *device, orr_family_of_work family,
+static void judge(const orr_graph *g, const orr_device *device, orr_kernel_family family,
                   judged *total)
 {
     orr_array(shape) shapes = {0};
@@ -188,7 +188,7 @@ static bool judge_recordings(judged all[ORR_FAMILIES])
                 : orr_catalog_recognise(catalog, orr_graph_str(g, g->device_name));
         assert_non_null(device);
         for (unsigned family = 0; family < ORR_FAMILIES; family++)
-            judge(g, device, (orr_family_of_work)family, &all[family]);
+            judge(g, device, (orr_kernel_family)family, &all[family]);
         orr_graph_free(g);
     }
     orr_arena_free(arena);
@@ -206,14 +206,14 @@ static void test_claimed_errors(void **state)
         skip();
     size_t wrong = 0;
     for (unsigned family = 0; family < ORR_FAMILIES; family++) {
-        const double claimed = orr_roofline_error((orr_family_of_work)family);
+        const double claimed = orr_roofline_error((orr_kernel_family)family);
         if (all[family].shapes == 0) {
             wrong += !isnan(claimed);
             continue;
         }
         const double seen = mape(&all[family]) / 100;
         print_message("# %s: %u shapes, GMAE %.1f %%, MAPE %.1f %%, claimed %.0f %%\n",
-                      orr_family_name((orr_family_of_work)family), all[family].shapes,
+                      orr_kernel_family_name((orr_kernel_family)family), all[family].shapes,
                       gmae(&all[family]), 100 * seen, 100 * claimed);
         if (all[family].shapes >= 3)
             wrong += !(fabs(claimed - seen) <= 0.02);

@@ -13,7 +13,7 @@
 
 typedef struct effects_lab {
     orr_arena *arena;
-    const orr_network_effect *rows;
+    const orr_published_effect *rows;
     uint32_t n;
 } effects_lab;
 
@@ -22,7 +22,7 @@ static int set_up(void **state)
     static effects_lab lab;
     lab.arena = orr_arena_new(0, 0);
     assert_non_null(lab.arena);
-    assert_int_equal(orr_network_effects(lab.arena, &lab.rows, &lab.n, NULL), ORR_OK);
+    assert_int_equal(orr_published_effects(lab.arena, &lab.rows, &lab.n, NULL), ORR_OK);
     *state = &lab;
     return 0;
 }
@@ -33,9 +33,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-static const orr_network_effect *row_of(const effects_lab *lab, const char *begin)
+static const orr_published_effect *row_of(const effects_lab *lab, const char *begin)
 {
-    const orr_network_effect *found = NULL;
+    const orr_published_effect *found = NULL;
     for (uint32_t i = 0; i < lab->n; i++)
         if (strncmp(lab->rows[i].what, begin, strlen(begin)) == 0) {
             assert_null(found);
@@ -56,7 +56,7 @@ static void every_row_points_the_published_way(void **state)
     uint32_t n_of_size = 0;
     assert_int_equal(lab->n, 14);
     for (uint32_t i = 0; i < lab->n; i++) {
-        const orr_network_effect *row = &lab->rows[i];
+        const orr_published_effect *row = &lab->rows[i];
         print_message("%-58s %9.4g %-18s | %s%s\n", row->what, row->ours, row->unit,
                       row->published, row->within ? "" : " (another size)");
         assert_true(row->what[0] && row->published[0] && row->unit[0] && row->how[0] &&
@@ -149,7 +149,7 @@ static void as_the_tables_have_it(void **state)
         skip();
     }
     for (size_t i = 0; i < sizeof TOLD / sizeof *TOLD; i++) {
-        const orr_network_effect *row = row_of(lab, TOLD[i].row);
+        const orr_published_effect *row = row_of(lab, TOLD[i].row);
         bool found = false;
         for (size_t r = 0; r < table.n_rows; r++)
             found |= strcmp(csv_text(&table, r, "item"), TOLD[i].item) == 0 &&

@@ -23,14 +23,14 @@ static const orr_column columns[] = {
 
 static orr_status make_table(orr_arena *arena, orr_table *ret, orr_error *err)
 {
-    const orr_network_effect *effects;
+    const orr_published_effect *effects;
     uint32_t n;
-    ORR_TRY(orr_network_effects(arena, &effects, &n, err));
+    ORR_TRY(orr_published_effects(arena, &effects, &n, err));
     effect_row *rows = orr_arena_array(arena, effect_row, n);
     if (rows == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
-        const orr_network_effect *e = &effects[i];
+        const orr_published_effect *e = &effects[i];
         rows[i] = (effect_row){e->what, e->published, e->published_low, e->published_high,
                                e->ours, e->unit,      e->direction,     e->within,
                                e->how,  e->source};

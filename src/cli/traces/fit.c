@@ -156,18 +156,18 @@ static orr_status run_fit(fitting *f)
 
 typedef struct split_row {
     const char *family;
-    uint64_t samples[ORR_SIDES];
-    uint32_t groups[ORR_SIDES];
+    uint64_t samples[ORR_SUBSETS];
+    uint32_t groups[ORR_SUBSETS];
 } split_row;
 
 static const orr_column SPLIT_COLUMNS[] = {
     {"family", ORR_COLUMN_TEXT, offsetof(split_row, family)},
-    {"train_samples", ORR_COLUMN_U64, offsetof(split_row, samples[ORR_SIDE_TRAIN])},
-    {"validation_samples", ORR_COLUMN_U64, offsetof(split_row, samples[ORR_SIDE_VALIDATION])},
-    {"test_samples", ORR_COLUMN_U64, offsetof(split_row, samples[ORR_SIDE_TEST])},
-    {"train_groups", ORR_COLUMN_U32, offsetof(split_row, groups[ORR_SIDE_TRAIN])},
-    {"validation_groups", ORR_COLUMN_U32, offsetof(split_row, groups[ORR_SIDE_VALIDATION])},
-    {"test_groups", ORR_COLUMN_U32, offsetof(split_row, groups[ORR_SIDE_TEST])},
+    {"train_samples", ORR_COLUMN_U64, offsetof(split_row, samples[ORR_SUBSET_TRAIN])},
+    {"validation_samples", ORR_COLUMN_U64, offsetof(split_row, samples[ORR_SUBSET_VALIDATION])},
+    {"test_samples", ORR_COLUMN_U64, offsetof(split_row, samples[ORR_SUBSET_TEST])},
+    {"train_groups", ORR_COLUMN_U32, offsetof(split_row, groups[ORR_SUBSET_TRAIN])},
+    {"validation_groups", ORR_COLUMN_U32, offsetof(split_row, groups[ORR_SUBSET_VALIDATION])},
+    {"test_groups", ORR_COLUMN_U32, offsetof(split_row, groups[ORR_SUBSET_TEST])},
 };
 
 typedef struct error_row {
@@ -199,14 +199,14 @@ static orr_status make_tables(fitting *f, orr_table ret[2])
     if (splits == NULL || errors == NULL)
         return orr_fail_memory(&f->session.err);
     for (size_t i = 0; i < fit->n_splits; i++) {
-        splits[i].family = orr_family_name((orr_family_of_work)fit->splits[i].family);
+        splits[i].family = orr_kernel_family_name((orr_kernel_family)fit->splits[i].family);
         memcpy(splits[i].samples, fit->splits[i].samples, sizeof splits[i].samples);
         memcpy(splits[i].groups, fit->splits[i].groups, sizeof splits[i].groups);
     }
     for (size_t i = 0; i < fit->n_results; i++) {
         const orr_fit_result *result = &fit->results[i];
         errors[i] = (error_row){
-            .family = orr_family_name((orr_family_of_work)result->family),
+            .family = orr_kernel_family_name((orr_kernel_family)result->family),
             .model = orr_basis_name((orr_basis)result->basis),
             .remark = result->remark,
             .rows = result->rows,

@@ -78,14 +78,14 @@ static void open_network(const orr_cluster *cluster, const orr_calibration *c, o
         network.reduction[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] *= REDUCTION_FRAC;
     }
     network.memory_bytes_per_s = c->memory * or_zero(&cluster->device->memory_bytes_per_s);
-    orr_network_apply_wire(&network, cluster, ORR_RDMA_UNKNOWN);
+    orr_network_apply_transport(&network, cluster, ORR_RDMA_UNKNOWN);
     *ret = network;
 }
 
-void orr_rates_open(const orr_cluster *cluster, const orr_calibration *calibration,
-                    uint8_t algorithm, orr_rates_of_job *ret)
+void orr_job_rates_init(const orr_cluster *cluster, const orr_calibration *calibration,
+                    uint8_t algorithm, orr_job_rates *ret)
 {
-    *ret = (orr_rates_of_job){.device = cluster->device,
+    *ret = (orr_job_rates){.device = cluster->device,
                               .cluster = cluster,
                               .calibration = calibration,
                               .algorithm = algorithm,
@@ -127,7 +127,7 @@ static bool is_odd(const orr_work *work)
     return work->dims[2] % per_16_bytes != 0 || work->dims[3] % per_16_bytes != 0;
 }
 
-static double product_ns(const orr_rates_of_job *rates, const orr_work *work)
+static double product_ns(const orr_job_rates *rates, const orr_work *work)
 {
     const orr_calibration *c = rates->calibration;
     const double flops_per_s = rates->product_flops_per_s[work->dtype];
@@ -148,7 +148,7 @@ static double product_ns(const orr_rates_of_job *rates, const orr_work *work)
     return 1e9 * (flops + c->matmul_half) / flops_per_s;
 }
 
-static double attention_ns(const orr_rates_of_job *rates, const orr_work *work, bool eager)
+static double attention_ns(const orr_job_rates *rates, const orr_work *work, bool eager)
 {
     const orr_calibration *c = rates->calibration;
     const double frac = (work->backward ? c->attention_backward : c->attention) *
@@ -158,13 +158,13 @@ static double attention_ns(const orr_rates_of_job *rates, const orr_work *work, 
 }
 
 /* Arithmetic outside of products: on the ordinary units, whose peak is that of fp32. */
-static double vector_ns(const orr_rates_of_job *rates, const orr_work *work)
+static double vector_ns(const orr_job_rates *rates, const orr_work *work)
 {
     const double flops_per_s = rates->peak_flops_per_s[ORR_DTYPE_FP32];
     return flops_per_s > 0 ? 1e9 * work->flops / flops_per_s : 0;
 }
 
-orr_price orr_rates_kernel(const orr_rates_of_job *rates, const orr_work *work, bool eager)
+orr_price orr_job_rates_kernel(const orr_job_rates *rates, const orr_work *work, bool eager)
 {
     const orr_calibration *c = rates->calibration;
     const double bytes = work->read_bytes + work->write_bytes;
@@ -185,7 +185,7 @@ orr_price orr_rates_kernel(const orr_rates_of_job *rates, const orr_work *work, 
     return price;
 }
 
-double orr_rates_host_factor(const orr_rates_of_job *rates, uint32_t kernels, int64_t device_ns,
+double orr_job_rates_launch_bound(const orr_job_rates *rates, uint32_t kernels, int64_t device_ns,
                              int64_t compute_ns)
 {
     const double host = rates->calibration->launch_ns * kernels, device = (double)device_ns;
@@ -226,7 +226,7 @@ static bool reduced_in_network(const orr_network *network, const orr_span *span)
     return true;
 }
 
-orr_price orr_rates_collective(const orr_rates_of_job *rates, const orr_span *span,
+orr_price orr_job_rates_collective(const orr_job_rates *rates, const orr_span *span,
                                orr_collective collective, int64_t bytes)
 {
     orr_price best = {.ns = INT64_MAX};

@@ -6,11 +6,11 @@
 
 /* Steps and bytes of a collective among the n >= 2 units of one level: the table of collective.h.
  * `bytes`: S. False: the algorithm (neither AUTO nor HIERARCHICAL) does not serve it. */
-typedef struct orr_coll_need {
+typedef struct orr_coll_traffic {
     double steps, bytes;
-} orr_coll_need;
-bool orr_coll_level_need(const orr_coll_shape *shape, bool in_network, orr_collective collective,
-                         orr_algorithm algorithm, double bytes, orr_coll_need *ret);
+} orr_coll_traffic;
+bool orr_coll_level_traffic(const orr_coll_topology *shape, bool in_network, orr_collective collective,
+                         orr_algorithm algorithm, double bytes, orr_coll_traffic *ret);
 /* Least L with 2^L >= n. */
 uint32_t orr_coll_log2(uint32_t n);
 

@@ -121,6 +121,6 @@ double orr_coll_choose(const orr_network *network, const orr_span *span,
  * times as fast it is a network of its own (NVLink beside NICs) that the transfer does not
  * touch. Source: assumed; NVLink over NIC is 9 to 18, levels of one network differ by their
  * oversubscription only. */
-uint32_t orr_network_base(const orr_network *network, uint32_t k);
+uint32_t orr_network_lowest_level(const orr_network *network, uint32_t k);
 
 #endif /* ORR_COST_COLLECTIVE_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cost/collective/patterns.h"
 
-orr_coll_shape orr_coll_shape_of(const orr_network *network, uint32_t level, uint32_t n)
+orr_coll_topology orr_coll_topology_of(const orr_network *network, uint32_t level, uint32_t n)
 {
-    orr_coll_shape shape = {.n = n, .size = network->size[level],
+    orr_coll_topology shape = {.n = n, .size = network->size[level],
                             .topology = network->topology[level]};
     if (shape.size < n)
         shape.size = n;
@@ -12,12 +12,12 @@ orr_coll_shape orr_coll_shape_of(const orr_network *network, uint32_t level, uin
     return shape;
 }
 
-static bool is_line(const orr_coll_shape *shape)
+static bool is_line(const orr_coll_topology *shape)
 {
     return shape->n < shape->size;
 }
 
-orr_coll_load orr_coll_shift(const orr_coll_shape *shape, uint32_t d)
+orr_coll_load orr_coll_shift(const orr_coll_topology *shape, uint32_t d)
 {
     const uint32_t n = shape->n, near = d < n - d ? d : n - d;
     switch (shape->topology) {
@@ -34,14 +34,14 @@ orr_coll_load orr_coll_shift(const orr_coll_shape *shape, uint32_t d)
     }
 }
 
-orr_coll_load orr_coll_exchange(const orr_coll_shape *shape, uint32_t d)
+orr_coll_load orr_coll_exchange(const orr_coll_topology *shape, uint32_t d)
 {
     if (shape->topology == ORR_TOPOLOGY_RING && is_line(shape)) /* nobody passes the end */
         return (orr_coll_load){d, 2.0 * d};
     return orr_coll_shift(shape, d);
 }
 
-orr_coll_load orr_coll_pairs(const orr_coll_shape *shape)
+orr_coll_load orr_coll_all_pairs(const orr_coll_topology *shape)
 {
     const double n = shape->n;
     const uint32_t half = shape->n / 2;
@@ -59,7 +59,7 @@ orr_coll_load orr_coll_pairs(const orr_coll_shape *shape)
     }
 }
 
-orr_coll_load orr_coll_root(const orr_coll_shape *shape)
+orr_coll_load orr_coll_one_to_all(const orr_coll_topology *shape)
 {
     const double n = shape->n;
     const uint32_t half = shape->n / 2;
@@ -74,7 +74,7 @@ orr_coll_load orr_coll_root(const orr_coll_shape *shape)
     }
 }
 
-orr_coll_load orr_coll_pair(const orr_coll_shape *shape)
+orr_coll_load orr_coll_point_to_point(const orr_coll_topology *shape)
 {
     switch (shape->topology) {
     case ORR_TOPOLOGY_RING:
@@ -86,7 +86,7 @@ orr_coll_load orr_coll_pair(const orr_coll_shape *shape)
     }
 }
 
-orr_coll_load orr_coll_around(const orr_coll_shape *shape, uint32_t steps)
+orr_coll_load orr_coll_disjoint_rings(const orr_coll_topology *shape, uint32_t steps)
 {
     const double n = shape->n;
     switch (shape->topology) {

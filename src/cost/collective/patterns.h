@@ -15,28 +15,28 @@
  *   RING, n < size   n units side by side: a line
  *   FULLY_CONNECTED  a link to each of the size - 1 others
  * Two units alone on a level have all its bandwidth whatever the topology. */
-typedef struct orr_coll_shape {
+typedef struct orr_coll_topology {
     uint32_t n, size;
     uint8_t  topology; /* orr_topology */
-} orr_coll_shape;
+} orr_coll_topology;
 typedef struct orr_coll_load {
     double hops, load;
 } orr_coll_load;
 
-orr_coll_shape orr_coll_shape_of(const orr_network *network, uint32_t level, uint32_t n);
+orr_coll_topology orr_coll_topology_of(const orr_network *network, uint32_t level, uint32_t n);
 
 /* Everybody sends a message to the unit d further, 1 <= d < n. */
-orr_coll_load orr_coll_shift(const orr_coll_shape *shape, uint32_t d);
+orr_coll_load orr_coll_shift(const orr_coll_topology *shape, uint32_t d);
 /* Partners that are d apart, a power of two, send to each other. */
-orr_coll_load orr_coll_exchange(const orr_coll_shape *shape, uint32_t d);
+orr_coll_load orr_coll_exchange(const orr_coll_topology *shape, uint32_t d);
 /* Everybody sends one to everybody else. */
-orr_coll_load orr_coll_pairs(const orr_coll_shape *shape);
+orr_coll_load orr_coll_all_pairs(const orr_coll_topology *shape);
 /* One sends to everybody else, from the worst place. */
-orr_coll_load orr_coll_root(const orr_coll_shape *shape);
+orr_coll_load orr_coll_one_to_all(const orr_coll_topology *shape);
 /* One sends to its neighbour. */
-orr_coll_load orr_coll_pair(const orr_coll_shape *shape);
+orr_coll_load orr_coll_point_to_point(const orr_coll_topology *shape);
 /* `steps` steps around as many disjoint rings as the links allow, each with its share of a
  * message; hops in all, load of one step. */
-orr_coll_load orr_coll_around(const orr_coll_shape *shape, uint32_t steps);
+orr_coll_load orr_coll_disjoint_rings(const orr_coll_topology *shape, uint32_t steps);
 
 #endif /* ORR_COST_COLLECTIVE_SHAPE_H */

@@ -13,7 +13,7 @@ typedef struct layout {
     double   ports[ORR_LEVELS_MAX]; /* of a unit, through which it speaks to others */
     double   members;
     bool     reduces; /* what is sent may be compressed */
-    orr_coll_shape shape[ORR_LEVELS_MAX];
+    orr_coll_topology shape[ORR_LEVELS_MAX];
 } layout;
 
 /* Members of the units that are not the fullest, which holds at most `most`: on average. */
@@ -38,7 +38,7 @@ static layout layout_of(const orr_network *network, const orr_span *span,
         lay.below[lay.n] = lay.ports[lay.n] = below;
         if (network->uneven[k] && !span->even && k == span->top)
             lay.ports[lay.n] = fewest(span, below);
-        lay.shape[lay.n++] = orr_coll_shape_of(network, k, span->width[k]);
+        lay.shape[lay.n++] = orr_coll_topology_of(network, k, span->width[k]);
         below *= span->width[k];
     }
     lay.members = lay.n == 1 ? below : span->n_ranks;
@@ -51,7 +51,7 @@ static double oversubscription(const orr_network *network, uint32_t level)
     return ratio > 1 ? ratio : 1;
 }
 
-uint32_t orr_network_base(const orr_network *network, uint32_t k)
+uint32_t orr_network_lowest_level(const orr_network *network, uint32_t k)
 {
     while (k > 0 && network->levels[k - 1].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] <
                         4 * network->levels[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH])
@@ -60,7 +60,7 @@ uint32_t orr_network_base(const orr_network *network, uint32_t k)
 }
 
 /* `peers`: connections of a member that it is sent through at once. */
-static void need_through(const layout *lay, uint32_t i, orr_coll_need need, double peers,
+static void need_through(const layout *lay, uint32_t i, orr_coll_traffic need, double peers,
                          orr_coll_phase *phase)
 {
     const uint32_t level = lay->level[i];
@@ -74,7 +74,7 @@ static void need_through(const layout *lay, uint32_t i, orr_coll_need need, doub
     phase->sent[level] += need.bytes / peers;
 }
 
-static void need_at(const layout *lay, uint32_t i, orr_coll_need need, orr_coll_phase *phase)
+static void need_at(const layout *lay, uint32_t i, orr_coll_traffic need, orr_coll_phase *phase)
 {
     need_through(lay, i, need, 1, phase);
 }
@@ -82,8 +82,8 @@ static void need_at(const layout *lay, uint32_t i, orr_coll_need need, orr_coll_
 static bool level_need(const layout *lay, uint32_t i, orr_collective collective,
                        orr_algorithm algorithm, double bytes, orr_coll_phase *phase)
 {
-    orr_coll_need need;
-    if (!orr_coll_level_need(&lay->shape[i], lay->network->in_network[lay->level[i]], collective,
+    orr_coll_traffic need;
+    if (!orr_coll_level_traffic(&lay->shape[i], lay->network->in_network[lay->level[i]], collective,
                              algorithm, bytes, &need))
         return false;
     need_through(lay, i, need, algorithm == ORR_ALGORITHM_DIRECT ? lay->shape[i].n - 1.0 : 1,
@@ -95,7 +95,7 @@ static bool level_need(const layout *lay, uint32_t i, orr_collective collective,
 static bool passed_through(const layout *lay, uint32_t i)
 {
     return i + 1 < lay->n && lay->shape[i].topology == ORR_TOPOLOGY_SWITCH &&
-           orr_network_base(lay->network, lay->level[i + 1]) <= lay->level[i];
+           orr_network_lowest_level(lay->network, lay->level[i + 1]) <= lay->level[i];
 }
 
 /* One ring through all members: level by level the edges that cross it, and of the bytes the
@@ -121,12 +121,12 @@ static bool flat_ring(const layout *lay, orr_collective collective, double bytes
     }
     phase->together = true;
     for (uint32_t i = lay->n; i-- > 0;) {
-        const orr_coll_shape *shape = &lay->shape[i];
+        const orr_coll_topology *shape = &lay->shape[i];
         const bool top = i == lay->n - 1;
         const double edges = units * (top ? shape->n : shape->n - 1) - (i == 0);
-        const orr_coll_load around = orr_coll_around(shape, rounds * shape->n);
+        const orr_coll_load around = orr_coll_disjoint_rings(shape, rounds * shape->n);
         const double inside = top || passed_through(lay, i) ? 1 : (shape->n - 1.0) / shape->n;
-        const orr_coll_need need = {top ? around.hops : rounds * edges,
+        const orr_coll_traffic need = {top ? around.hops : rounds * edges,
                                     around.load * inside * bytes / lay->ports[i]};
         need_at(lay, i, need, phase);
         units *= shape->n;
@@ -140,8 +140,8 @@ static uint32_t farthest_level(const layout *lay, bool from_root)
     double most_ns = -1;
     uint32_t farthest = 0;
     for (uint32_t i = 0; i < lay->n; i++) {
-        const orr_coll_load load = from_root ? orr_coll_root(&lay->shape[i])
-                                             : orr_coll_pairs(&lay->shape[i]);
+        const orr_coll_load load = from_root ? orr_coll_one_to_all(&lay->shape[i])
+                                             : orr_coll_all_pairs(&lay->shape[i]);
         const double ns =
             load.hops * lay->network->levels[lay->level[i]].alpha_ns[ORR_PROTOCOL_BANDWIDTH];
         if (ns >= most_ns) {
@@ -171,11 +171,11 @@ static bool flat_direct(const layout *lay, orr_collective collective, double byt
     const uint32_t farthest = farthest_level(lay, from_root);
     phase->together = true;
     for (uint32_t i = 0; i < lay->n; i++) {
-        const orr_coll_load load = from_root ? orr_coll_root(&lay->shape[i])
-                                             : orr_coll_pairs(&lay->shape[i]);
+        const orr_coll_load load = from_root ? orr_coll_one_to_all(&lay->shape[i])
+                                             : orr_coll_all_pairs(&lay->shape[i]);
         const double across = rounds * load.load * lay->below[i] * message;
-        const uint32_t base = orr_network_base(lay->network, lay->level[i]);
-        need_through(lay, i, (orr_coll_need){i == farthest ? rounds * load.hops : 0, across},
+        const uint32_t base = orr_network_lowest_level(lay->network, lay->level[i]);
+        need_through(lay, i, (orr_coll_traffic){i == farthest ? rounds * load.hops : 0, across},
                      (lay->shape[i].n - 1) * lay->below[i], phase);
         for (uint32_t j = 0; j < i; j++)
             if (lay->level[j] >= base && lay->shape[j].topology == ORR_TOPOLOGY_SWITCH)
@@ -188,10 +188,10 @@ static bool flat_tree(const layout *lay, double bytes, orr_coll_phase *phase)
 {
     phase->together = true;
     for (uint32_t i = 0; i < lay->n; i++) {
-        const orr_coll_shape *shape = &lay->shape[i];
+        const orr_coll_topology *shape = &lay->shape[i];
         if (shape->topology != ORR_TOPOLOGY_SWITCH)
             return false;
-        need_at(lay, i, (orr_coll_need){2 * orr_coll_log2(shape->n), 2 * bytes / lay->ports[i]},
+        need_at(lay, i, (orr_coll_traffic){2 * orr_coll_log2(shape->n), 2 * bytes / lay->ports[i]},
                 phase);
     }
     return true;
@@ -310,10 +310,10 @@ bool orr_coll_schedule_of(const orr_network *network, const orr_span *span,
     if (collective == ORR_COLL_UNKNOWN)
         return false;
     if (lay.n > 0 && (collective == ORR_COLL_SEND || collective == ORR_COLL_RECV)) {
-        const orr_coll_load load = orr_coll_pair(&lay.shape[lay.n - 1]);
+        const orr_coll_load load = orr_coll_point_to_point(&lay.shape[lay.n - 1]);
         if (algorithm != ORR_ALGORITHM_DIRECT)
             return false;
-        need_at(&lay, lay.n - 1, (orr_coll_need){load.hops, load.load * bytes},
+        need_at(&lay, lay.n - 1, (orr_coll_traffic){load.hops, load.load * bytes},
                 next_phase(ret));
     } else if (lay.n > 0 && algorithm == ORR_ALGORITHM_HIERARCHICAL) {
         return hierarchical(&lay, collective, bytes, ret);

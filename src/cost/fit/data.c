@@ -53,7 +53,7 @@ static uint64_t group_of(const orr_work *work, uint64_t seed)
 static uint8_t side_of(uint64_t group)
 {
     const double at = (double)(group >> 11) * 0x1p-53;
-    return at < 0.60 ? ORR_SIDE_TRAIN : at < 0.80 ? ORR_SIDE_VALIDATION : ORR_SIDE_TEST;
+    return at < 0.60 ? ORR_SUBSET_TRAIN : at < 0.80 ? ORR_SUBSET_VALIDATION : ORR_SUBSET_TEST;
 }
 
 static orr_fit_cell make_cell(const orr_cost_sample *const *rows, const double *ns, size_t n,
@@ -162,17 +162,17 @@ orr_status orr_fit_data_make(const orr_samples *samples, uint64_t seed, orr_aren
     return ORR_OK;
 }
 
-const orr_fit_least orr_fit_table_least = {{10, 5, 5}}, orr_fit_learned_least = {{24, 8, 8}};
+const orr_fit_minimum orr_fit_table_minimum = {{10, 5, 5}}, orr_fit_learned_minimum = {{24, 8, 8}};
 
-bool orr_fit_enough(const orr_fit_split *split, const orr_fit_least *least)
+bool orr_fit_enough(const orr_fit_split *split, const orr_fit_minimum *least)
 {
-    for (int side = 0; side < ORR_SIDES; side++)
+    for (int side = 0; side < ORR_SUBSETS; side++)
         if (split->groups[side] < least->groups[side])
             return false;
     return true;
 }
 
-const char *orr_fit_too_few(const orr_fit_split *split, const orr_fit_least *least,
+const char *orr_fit_too_few(const orr_fit_split *split, const orr_fit_minimum *least,
                             orr_arena *arena)
 {
     const uint32_t *has = split->groups, *needs = least->groups;

@@ -16,7 +16,7 @@ typedef struct orr_fit_cell {
     double            roofline_ns; /* NAN: no answer */
     uint64_t          group;  /* equal for equal family and shape */
     uint32_t          place;  /* of the group among those of the family */
-    uint8_t           side;   /* orr_side */
+    uint8_t           side;   /* orr_fit_subset */
 } orr_fit_cell;
 
 typedef struct orr_fit_data {
@@ -32,13 +32,13 @@ orr_status orr_fit_data_make(const orr_samples *samples, uint64_t seed, orr_aren
 
 /* A family needs this many shape groups on each side, or what is chosen and measured there means
  * little. Assumed: trees get more because they have more to choose. */
-typedef struct orr_fit_least {
-    uint32_t groups[ORR_SIDES];
-} orr_fit_least;
-extern const orr_fit_least orr_fit_table_least, orr_fit_learned_least;
-bool orr_fit_enough(const orr_fit_split *split, const orr_fit_least *least);
+typedef struct orr_fit_minimum {
+    uint32_t groups[ORR_SUBSETS];
+} orr_fit_minimum;
+extern const orr_fit_minimum orr_fit_table_minimum, orr_fit_learned_minimum;
+bool orr_fit_enough(const orr_fit_split *split, const orr_fit_minimum *least);
 /* "4/1/0 shape groups, 10/5/5 needed"; NULL: out of memory. */
-const char *orr_fit_too_few(const orr_fit_split *split, const orr_fit_least *least,
+const char *orr_fit_too_few(const orr_fit_split *split, const orr_fit_minimum *least,
                             orr_arena *arena);
 
 /* |predicted / measured - 1| of rows, to be summed up. */
@@ -52,21 +52,21 @@ void orr_fit_errors_done(orr_fit_errors *errors);
 /* Choosing: how far off predictions are on the shape groups of a side, and the roofline's on the
  * same rows. The distance of a row is |ln(predicted / measured)|, which calls half and double
  * equally wrong; every group counts alike, however often it was measured. */
-typedef struct orr_fit_duel {
+typedef struct orr_fit_comparison {
     double   *ours, *roofline; /* sums over cells; shape (n) */
     uint32_t *cells;           /* shape (n)                  */
     uint32_t  n;               /* groups of the family       */
-} orr_fit_duel;
-orr_status orr_fit_duel_new(uint32_t n, orr_arena *arena, orr_fit_duel *ret,
+} orr_fit_comparison;
+orr_status orr_fit_comparison_new(uint32_t n, orr_arena *arena, orr_fit_comparison *ret,
                             orr_error *err) ORR_MUST_CHECK;
-void orr_fit_duel_reset(orr_fit_duel *duel);
-void orr_fit_duel_add(orr_fit_duel *duel, const orr_fit_cell *cell, double predicted_ns);
-typedef struct orr_fit_verdict {
+void orr_fit_comparison_reset(orr_fit_comparison *duel);
+void orr_fit_comparison_add(orr_fit_comparison *duel, const orr_fit_cell *cell, double predicted_ns);
+typedef struct orr_fit_comparison_result {
     uint32_t groups;   /* that something was added of */
     double   distance; /* mean over them; INFINITY where there is none */
     bool     ahead;    /* of the roofline, by two standard errors of the difference */
-} orr_fit_verdict;
-orr_fit_verdict orr_fit_duel_end(const orr_fit_duel *duel);
+} orr_fit_comparison_result;
+orr_fit_comparison_result orr_fit_comparison_end(const orr_fit_comparison *duel);
 
 /* Told to the caller of the fit. */
 typedef struct orr_fit_progress {

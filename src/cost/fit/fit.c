@@ -37,7 +37,7 @@ static orr_status score(const orr_fit_data *data, const orr_cost_file *file, ask
     for (size_t i = data->first[result->family]; i < data->first[result->family + 1]; i++) {
         const orr_fit_cell *cell = &data->cells[i];
         orr_price price;
-        if (cell->side != ORR_SIDE_TEST)
+        if (cell->side != ORR_SUBSET_TEST)
             continue;
         result->rows += cell->point.count;
         if (!is || isnan(cell->roofline_ns) || !ask(file, cell, &price))

@@ -58,19 +58,19 @@ static orr_status gather(const orr_fit_data *data, int family, unsigned sides, o
 }
 
 /* How the held rows are predicted; `sums`: what the trees say, NULL: nothing yet. */
-static orr_fit_verdict validate(const rows *held, double base, const float *sums,
-                                orr_fit_duel *duel)
+static orr_fit_comparison_result validate(const rows *held, double base, const float *sums,
+                                orr_fit_comparison *duel)
 {
-    orr_fit_duel_reset(duel);
+    orr_fit_comparison_reset(duel);
     for (size_t i = 0; i < held->n; i++) {
         const double more = base + (sums != NULL ? (double)sums[i] : 0);
-        orr_fit_duel_add(duel, held->cells[i], held->roofline_ns[i] * exp(more));
+        orr_fit_comparison_add(duel, held->cells[i], held->roofline_ns[i] * exp(more));
     }
-    return orr_fit_duel_end(duel);
+    return orr_fit_comparison_end(duel);
 }
 
 typedef struct choice {
-    orr_fit_verdict verdict;
+    orr_fit_comparison_result verdict;
     uint32_t rounds; /* 0: the base is all */
     size_t grid;
 } choice;
@@ -90,7 +90,7 @@ static orr_boost_options options_of(const rows *fitted, const rows *held, size_t
 }
 
 /* Rounds with one place of the grid, until nothing has become better for a while. */
-static orr_status try_one(const rows *train, const rows *held, size_t grid, orr_fit_duel *duel,
+static orr_status try_one(const rows *train, const rows *held, size_t grid, orr_fit_comparison *duel,
                           choice *best, orr_fit_progress *progress, orr_error *err)
 {
     const orr_boost_options options = options_of(train, held, grid);
@@ -103,7 +103,7 @@ static orr_status try_one(const rows *train, const rows *held, size_t grid, orr_
         const float *sums;
         ORR_TRY_OUT(status, orr_boost_round(boost, round, err));
         ORR_TRY_OUT(status, orr_boost_watch(boost, &sums, err));
-        const orr_fit_verdict now = validate(held, train->base, sums, duel);
+        const orr_fit_comparison_result now = validate(held, train->base, sums, duel);
         if (now.distance < own_best) {
             own_best = now.distance;
             own_round = round + 1;
@@ -157,12 +157,12 @@ static orr_status fit_both(const orr_fit_data *data, int family, const choice *c
     rows fitted;
 
     ORR_TRY(
-        gather(data, family, 1 << ORR_SIDE_TRAIN | 1 << ORR_SIDE_VALIDATION, arena, &fitted, err));
+        gather(data, family, 1 << ORR_SUBSET_TRAIN | 1 << ORR_SUBSET_VALIDATION, arena, &fitted, err));
     orr_learned_family result = {
         .present = true,
         .base = fitted.base,
         .error_frac = NAN,
-        .groups = split->groups[ORR_SIDE_TRAIN] + split->groups[ORR_SIDE_VALIDATION],
+        .groups = split->groups[ORR_SUBSET_TRAIN] + split->groups[ORR_SUBSET_VALIDATION],
     };
     for (size_t i = 0; i < fitted.n; i++)
         result.samples += fitted.cells[i]->point.count;
@@ -174,7 +174,7 @@ static orr_status fit_both(const orr_fit_data *data, int family, const choice *c
 
 static bool is_tried(const orr_fit_data *data, int family)
 {
-    return orr_fit_enough(&data->splits[family], &orr_fit_learned_least);
+    return orr_fit_enough(&data->splits[family], &orr_fit_learned_minimum);
 }
 
 static orr_status fit_family(const orr_fit_data *data, int family, orr_arena *arena,
@@ -182,15 +182,15 @@ static orr_status fit_family(const orr_fit_data *data, int family, orr_arena *ar
                              const char **remark, orr_error *err)
 {
     rows train, held;
-    orr_fit_duel duel;
+    orr_fit_comparison duel;
 
-    ORR_TRY(gather(data, family, 1 << ORR_SIDE_TRAIN, arena, &train, err));
-    ORR_TRY(gather(data, family, 1 << ORR_SIDE_VALIDATION, arena, &held, err));
+    ORR_TRY(gather(data, family, 1 << ORR_SUBSET_TRAIN, arena, &train, err));
+    ORR_TRY(gather(data, family, 1 << ORR_SUBSET_VALIDATION, arena, &held, err));
     if (train.n == 0 || held.n == 0) {
         *remark = "no model: the roofline has no answer to start from";
         return orr_fit_step(progress, GRID_N * MOST_ROUNDS, err);
     }
-    ORR_TRY(orr_fit_duel_new(data->groups[family], arena, &duel, err));
+    ORR_TRY(orr_fit_comparison_new(data->groups[family], arena, &duel, err));
     choice best = {.verdict = validate(&held, train.base, NULL, &duel)};
     for (size_t grid = 0; grid < GRID_N; grid++)
         ORR_TRY(try_one(&train, &held, grid, &duel, &best, progress, err));
@@ -231,7 +231,7 @@ orr_status orr_fit_learned(const orr_fit_data *data, orr_arena *arena, orr_fit_p
             ORR_TRY(fit_family(data, family, arena, progress, &learned->families[family],
                                &remarks[family], err));
         } else {
-            const char *few = orr_fit_too_few(&data->splits[family], &orr_fit_learned_least, arena);
+            const char *few = orr_fit_too_few(&data->splits[family], &orr_fit_learned_minimum, arena);
             remarks[family] = few != NULL ? orr_arena_printf(arena, "no model: %s", few) : NULL;
             if (remarks[family] == NULL)
                 return orr_fail_memory(err);

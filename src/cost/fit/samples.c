@@ -46,18 +46,18 @@ static const char *keep(orr_samples *samples, const char *text)
 static bool says_something(const orr_work *work)
 {
     return work->n_dims <= ORR_WORK_DIMS && work->flops >= 0 &&
-           work->flops <= ORR_TABLE_FLOPS_MOST && work->read_bytes >= 0 &&
-           work->read_bytes <= ORR_TABLE_BYTES_MOST && work->write_bytes >= 0 &&
-           work->write_bytes <= ORR_TABLE_BYTES_MOST &&
+           work->flops <= ORR_TABLE_FLOPS_MAX && work->read_bytes >= 0 &&
+           work->read_bytes <= ORR_TABLE_BYTES_MAX && work->write_bytes >= 0 &&
+           work->write_bytes <= ORR_TABLE_BYTES_MAX &&
            (work->n_dims > 0 || work->flops + work->read_bytes + work->write_bytes > 0);
 }
 
-orr_status orr_samples_take(orr_samples *samples, const orr_cost_sample *sample,
+orr_status orr_samples_add(orr_samples *samples, const orr_cost_sample *sample,
                             orr_samples_report *report, orr_error *err)
 {
     orr_cost_sample row = *sample;
 
-    if (!(row.ns >= ORR_TABLE_NS_LEAST && row.ns <= ORR_TABLE_NS_MOST)) {
+    if (!(row.ns >= ORR_TABLE_NS_MIN && row.ns <= ORR_TABLE_NS_MAX)) {
         report->without_time++;
         return ORR_OK;
     }
@@ -74,7 +74,7 @@ orr_status orr_samples_take(orr_samples *samples, const orr_cost_sample *sample,
     return ORR_OK;
 }
 
-orr_status orr_samples_source(orr_samples *samples, const char *path, orr_error *err)
+orr_status orr_samples_add_source(orr_samples *samples, const char *path, orr_error *err)
 {
     size_t len;
     const char *last = orr_path_basename(path, &len);

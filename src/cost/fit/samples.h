@@ -16,9 +16,9 @@ struct orr_samples {
 
 /* The sample with its texts copied and its work completed. Rows whose work says nothing are
  * counted in report->without_work instead, those of no possible time in without_time. */
-orr_status orr_samples_take(orr_samples *samples, const orr_cost_sample *sample,
+orr_status orr_samples_add(orr_samples *samples, const orr_cost_sample *sample,
                             orr_samples_report *report, orr_error *err) ORR_MUST_CHECK;
-orr_status orr_samples_source(orr_samples *samples, const char *path,
+orr_status orr_samples_add_source(orr_samples *samples, const char *path,
                               orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_COST_SAMPLES_H */

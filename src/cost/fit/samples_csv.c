@@ -225,7 +225,7 @@ static orr_status read_names(csv *c, orr_work *work)
 {
     const char *family = field(c, COLUMN_FAMILY), *dtype = field(c, COLUMN_DTYPE);
     int at = 0;
-    while (at < ORR_FAMILIES && strcmp(orr_family_name((orr_family_of_work)at), family) != 0)
+    while (at < ORR_FAMILIES && strcmp(orr_kernel_family_name((orr_kernel_family)at), family) != 0)
         at++;
     if (at == ORR_FAMILIES)
         return csv_fail(c, ORR_INVALID, "family: '%s' is none: gemm, attention, norm, ...", family);
@@ -259,7 +259,7 @@ static orr_status read_dims(csv *c, orr_work *work)
     }
     if (n != wanted)
         return csv_fail(c, ORR_INVALID, "dims: '%s' are not the %u of %s", text, wanted,
-                        orr_family_name((orr_family_of_work)work->family));
+                        orr_kernel_family_name((orr_kernel_family)work->family));
     work->n_dims = (uint8_t)n;
     return ORR_OK;
 }
@@ -309,7 +309,7 @@ static orr_status read_row(csv *c)
     ORR_TRY(read_flags(c, &sample.work));
     ORR_TRY(read_amounts(c, &sample.work));
     ORR_TRY(read_number(c, COLUMN_NS, &sample.ns));
-    return orr_samples_take(c->samples, &sample, &c->report, c->err);
+    return orr_samples_add(c->samples, &sample, &c->report, c->err);
 }
 
 static orr_status read_all(csv *c)
@@ -320,7 +320,7 @@ static orr_status read_all(csv *c)
     for (;;) {
         ORR_TRY(next_line(c, &is));
         if (!is)
-            return orr_samples_source(c->samples, c->path, c->err);
+            return orr_samples_add_source(c->samples, c->path, c->err);
         if (!is_remark(c))
             ORR_TRY(read_row(c));
     }

@@ -47,7 +47,7 @@ static orr_status add_node(orr_samples *samples, const orr_graph *graph, orr_nod
         return ORR_OK;
     }
     ORR_TRY(status);
-    return orr_samples_take(samples, &sample, report, err);
+    return orr_samples_add(samples, &sample, report, err);
 }
 
 static orr_status add_graph(orr_samples *samples, const orr_graph *graph,
@@ -75,7 +75,7 @@ orr_status orr_samples_add_job(orr_samples *samples, const orr_job *job, const o
     for (uint32_t g = 0; g < job->n_graphs && status == ORR_OK; g++)
         status = add_graph(samples, job->graphs[g], catalog, device, &report, err);
     if (status == ORR_OK)
-        status = orr_samples_source(samples, source, err);
+        status = orr_samples_add_source(samples, source, err);
     if (status == ORR_OK)
         *ret = report;
     else

@@ -48,9 +48,9 @@ void orr_fit_errors_done(orr_fit_errors *errors)
     orr_array_done(&errors->frac);
 }
 
-orr_status orr_fit_duel_new(uint32_t n, orr_arena *arena, orr_fit_duel *ret, orr_error *err)
+orr_status orr_fit_comparison_new(uint32_t n, orr_arena *arena, orr_fit_comparison *ret, orr_error *err)
 {
-    const orr_fit_duel duel = {
+    const orr_fit_comparison duel = {
         .ours = orr_arena_array(arena, double, n),
         .roofline = orr_arena_array(arena, double, n),
         .cells = orr_arena_array(arena, uint32_t, n),
@@ -62,7 +62,7 @@ orr_status orr_fit_duel_new(uint32_t n, orr_arena *arena, orr_fit_duel *ret, orr
     return ORR_OK;
 }
 
-void orr_fit_duel_reset(orr_fit_duel *duel)
+void orr_fit_comparison_reset(orr_fit_comparison *duel)
 {
     for (uint32_t i = 0; i < duel->n; i++) {
         duel->ours[i] = duel->roofline[i] = 0;
@@ -79,14 +79,14 @@ static double distance(const orr_fit_cell *cell, double predicted_ns)
     return sum / (double)cell->point.count;
 }
 
-void orr_fit_duel_add(orr_fit_duel *duel, const orr_fit_cell *cell, double predicted_ns)
+void orr_fit_comparison_add(orr_fit_comparison *duel, const orr_fit_cell *cell, double predicted_ns)
 {
     duel->ours[cell->place] += distance(cell, predicted_ns);
     duel->roofline[cell->place] += distance(cell, cell->roofline_ns);
     duel->cells[cell->place]++;
 }
 
-orr_fit_verdict orr_fit_duel_end(const orr_fit_duel *duel)
+orr_fit_comparison_result orr_fit_comparison_end(const orr_fit_comparison *duel)
 {
     double ours = 0, gain = 0, squares = 0, n = 0;
 
@@ -100,8 +100,8 @@ orr_fit_verdict orr_fit_duel_end(const orr_fit_duel *duel)
         n++;
     }
     if (n < 2)
-        return (orr_fit_verdict){(uint32_t)n, n > 0 ? ours / n : INFINITY, false};
+        return (orr_fit_comparison_result){(uint32_t)n, n > 0 ? ours / n : INFINITY, false};
     const double mean = gain / n;
     const double error = sqrt(fmax(squares / n - mean * mean, 0) / (n - 1));
-    return (orr_fit_verdict){(uint32_t)n, ours / n, mean > STANDARD_ERRORS * error};
+    return (orr_fit_comparison_result){(uint32_t)n, ours / n, mean > STANDARD_ERRORS * error};
 }

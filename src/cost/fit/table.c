@@ -8,11 +8,11 @@
  * the validation side with the train side in the table. Then both go in. The test side stays out,
  * but in a family of too few shapes for anything but answering what was measured. */
 
-typedef uint8_t sides; /* a set of 1 << orr_side */
+typedef uint8_t sides; /* a set of 1 << orr_fit_subset */
 enum {
-    TRAIN = 1 << ORR_SIDE_TRAIN,
-    FITTED = TRAIN | 1 << ORR_SIDE_VALIDATION,
-    ALL = FITTED | 1 << ORR_SIDE_TEST
+    TRAIN = 1 << ORR_SUBSET_TRAIN,
+    FITTED = TRAIN | 1 << ORR_SUBSET_VALIDATION,
+    ALL = FITTED | 1 << ORR_SUBSET_TEST
 };
 
 static bool is_on(const orr_fit_cell *cell, const sides *wanted)
@@ -65,31 +65,31 @@ typedef struct choice {
 static const choice CHOICES[] = {{4, true},  {2, true},  {8, true},  {1, true},
                                  {4, false}, {2, false}, {8, false}, {1, false}};
 
-static orr_fit_verdict validate(const orr_cost_table *table, const orr_fit_data *data, int family,
-                                orr_fit_duel *duel)
+static orr_fit_comparison_result validate(const orr_cost_table *table, const orr_fit_data *data, int family,
+                                orr_fit_comparison *duel)
 {
-    orr_fit_duel_reset(duel);
+    orr_fit_comparison_reset(duel);
     for (size_t i = data->first[family]; i < data->first[family + 1]; i++) {
         const orr_fit_cell *cell = &data->cells[i];
         orr_price price;
-        if (cell->side == ORR_SIDE_VALIDATION && !isnan(cell->roofline_ns) &&
+        if (cell->side == ORR_SUBSET_VALIDATION && !isnan(cell->roofline_ns) &&
             orr_table_price(table, cell->sample->device, &cell->sample->work, &price))
-            orr_fit_duel_add(duel, cell, (double)price.ns);
+            orr_fit_comparison_add(duel, cell, (double)price.ns);
     }
-    return orr_fit_duel_end(duel);
+    return orr_fit_comparison_end(duel);
 }
 
 /* False: none is clearly better than the roofline, or too few shapes lie between others. */
-static bool choose(orr_cost_table *table, const orr_fit_data *data, int family, orr_fit_duel *duel,
+static bool choose(orr_cost_table *table, const orr_fit_data *data, int family, orr_fit_comparison *duel,
                    choice *ret)
 {
-    const uint32_t least = orr_fit_table_least.groups[ORR_SIDE_VALIDATION];
+    const uint32_t least = orr_fit_table_minimum.groups[ORR_SUBSET_VALIDATION];
     double best = INFINITY;
 
     for (size_t i = 0; i < sizeof CHOICES / sizeof *CHOICES; i++) {
         table->families[family] = (orr_table_family){
             .present = true, .trend = CHOICES[i].trend, .neighbours = CHOICES[i].neighbours};
-        const orr_fit_verdict verdict = validate(table, data, family, duel);
+        const orr_fit_comparison_result verdict = validate(table, data, family, duel);
         if (verdict.groups >= least && verdict.ahead && verdict.distance < best) {
             best = verdict.distance;
             *ret = CHOICES[i];
@@ -134,11 +134,11 @@ static orr_status fit_family(const orr_fit_data *data, int family, orr_arena *ar
     orr_table_family entry = {.present = true, .error_frac = NAN, .repeat_frac = NAN};
     sides wanted[ORR_FAMILIES] = {0};
     orr_cost_table table = {0};
-    orr_fit_duel duel;
+    orr_fit_comparison duel;
     choice chosen;
 
-    if (!orr_fit_enough(split, &orr_fit_table_least)) {
-        const char *few = orr_fit_too_few(split, &orr_fit_table_least, arena);
+    if (!orr_fit_enough(split, &orr_fit_table_minimum)) {
+        const char *few = orr_fit_too_few(split, &orr_fit_table_minimum, arena);
         *ret_sides = ALL;
         *remark =
             few ? orr_arena_printf(arena, "measured shapes only: %s to interpolate", few) : NULL;
@@ -147,7 +147,7 @@ static orr_status fit_family(const orr_fit_data *data, int family, orr_arena *ar
         *ret_sides = FITTED;
         wanted[family] = TRAIN;
         ORR_TRY(build(data, wanted, arena, &table, err));
-        ORR_TRY(orr_fit_duel_new(data->groups[family], arena, &duel, err));
+        ORR_TRY(orr_fit_comparison_new(data->groups[family], arena, &duel, err));
         const bool is = choose(&table, data, family, &duel, &chosen);
         orr_arena_rewind(arena, mark);
         if (is) {

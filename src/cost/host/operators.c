@@ -47,7 +47,7 @@ static orr_status find_tops(listing *l, orr_lane_id lane)
     for (uint32_t i = g->lane_first[lane]; i < g->lane_first[lane + 1]; i++) {
         const orr_node_id v = g->lane_node[i];
         if (g->start_ns[v] == ORR_TIME_NONE || g->start_ns[v] < last_end ||
-            !orr_is_top_operator(g, v))
+            !orr_is_top_level_operator(g, v))
             continue;
         if (!orr_array_push(&l->tops, ((top){v, i + 1})))
             return orr_fail_memory(l->err);
@@ -90,14 +90,14 @@ static bool communicates(const orr_graph *g, orr_node_id work)
            g->kind[work] == ORR_NODE_RECV;
 }
 
-static orr_status fill_op(listing *l, orr_node_id node, orr_walk_op *op)
+static orr_status fill_op(listing *l, orr_node_id node, orr_host_op *op)
 {
     const orr_graph *g = l->graph;
     const char *name = orr_graph_str(g, g->name[node]);
     const size_t n = l->calls.n;
     const char **launches = orr_arena_array(l->arena, const char *, n);
     double *kernel_us = orr_arena_array(l->arena, double, n);
-    *op = (orr_walk_op){.name = orr_arena_strndup(l->arena, name, strlen(name)),
+    *op = (orr_host_op){.name = orr_arena_strndup(l->arena, name, strlen(name)),
                         .launches = launches,
                         .n_launches = (uint32_t)n,
                         .kernel_us = kernel_us,
@@ -117,7 +117,7 @@ static orr_status fill_op(listing *l, orr_node_id node, orr_walk_op *op)
     return ORR_OK;
 }
 
-static orr_status list_ops(listing *l, const orr_walk_op **ret, size_t *ret_n)
+static orr_status list_ops(listing *l, const orr_host_op **ret, size_t *ret_n)
 {
     const orr_graph *g = l->graph;
     ORR_TRY(find_work(l));
@@ -126,7 +126,7 @@ static orr_status list_ops(listing *l, const orr_walk_op **ret, size_t *ret_n)
             ORR_TRY(find_tops(l, lane));
     if (l->tops.n > 0)
         qsort_r(l->tops.at, l->tops.n, sizeof *l->tops.at, by_start, (void *)g);
-    orr_walk_op *ops = orr_arena_array(l->arena, orr_walk_op, l->tops.n);
+    orr_host_op *ops = orr_arena_array(l->arena, orr_host_op, l->tops.n);
     if (ops == NULL)
         return orr_fail_memory(l->err);
     for (size_t i = 0; i < l->tops.n; i++) {
@@ -138,7 +138,7 @@ static orr_status list_ops(listing *l, const orr_walk_op **ret, size_t *ret_n)
     return ORR_OK;
 }
 
-orr_status orr_walk_ops_of_graph(const orr_graph *graph, orr_arena *arena, const orr_walk_op **ret,
+orr_status orr_host_ops_of_graph(const orr_graph *graph, orr_arena *arena, const orr_host_op **ret,
                                  size_t *ret_n, orr_error *err)
 {
     listing l = {.graph = graph, .arena = arena, .err = err};

@@ -117,7 +117,7 @@ orr_status orr_overheads_extract(const orr_job *job, orr_arena *arena, orr_overh
     grouping g = {.samples = {.names = orr_strtab_new()}};
     orr_status status = g.samples.names == NULL ? orr_fail_memory(err) : ORR_OK;
     for (uint32_t i = 0; i < job->n_graphs && status == ORR_OK; i++)
-        status = orr_overheads_observe(job->graphs[i], &g.samples, err);
+        status = orr_overheads_collect(job->graphs[i], &g.samples, err);
     if (status == ORR_OK)
         status = sort_samples(&g, err);
     if (status == ORR_OK)

@@ -18,12 +18,12 @@ typedef struct orr_overhead_samples {
 } orr_overhead_samples;
 
 /* Those of the host threads of a graph, appended: see overheads_samples.c. */
-orr_status orr_overheads_observe(const orr_graph *graph, orr_overhead_samples *samples,
+orr_status orr_overheads_collect(const orr_graph *graph, orr_overhead_samples *samples,
                                  orr_error *err) ORR_MUST_CHECK;
 /* An operator, or the annotation that PyTorch puts around a step of an optimizer. What the
  * autograd engine puts around each backward operator is looked through: the model's operators are
  * those inside (AddmmBackward, aten::sum, torch::autograd::AccumulateGrad). */
-bool orr_is_top_operator(const orr_graph *graph, orr_node_id node);
+bool orr_is_top_level_operator(const orr_graph *graph, orr_node_id node);
 /* A call that enqueues work: what it launched was recorded, or its name says so. */
 bool orr_is_launch_call(const orr_graph *graph, orr_node_id node, bool launched);
 

@@ -23,7 +23,7 @@ static const char *name_of(const thread *t, orr_node_id v)
     return orr_graph_str(t->graph, t->graph->name[v]);
 }
 
-bool orr_is_top_operator(const orr_graph *graph, orr_node_id v)
+bool orr_is_top_level_operator(const orr_graph *graph, orr_node_id v)
 {
     const char *name = orr_graph_str(graph, graph->name[v]);
     if (graph->kind[v] == ORR_NODE_ANNOTATION)
@@ -96,7 +96,7 @@ static orr_status observe_lane(thread *t, orr_lane_id lane)
         if (g->start_ns[v] == ORR_TIME_NONE)
             continue;
         const bool inside = t->top != ORR_NONE && g->start_ns[v] < t->top_end;
-        if (!inside && orr_is_top_operator(g, v))
+        if (!inside && orr_is_top_level_operator(g, v))
             ORR_TRY(enter_top(t, v));
         else if (inside && orr_is_launch_call(g, v, t->launches[v]))
             ORR_TRY(launch(t, v));
@@ -104,7 +104,7 @@ static orr_status observe_lane(thread *t, orr_lane_id lane)
     return leave_top(t);
 }
 
-orr_status orr_overheads_observe(const orr_graph *graph, orr_overhead_samples *samples,
+orr_status orr_overheads_collect(const orr_graph *graph, orr_overhead_samples *samples,
                                  orr_error *err)
 {
     uint8_t *launches = orr_calloc(graph->n_nodes > 0 ? graph->n_nodes : 1, 1);

@@ -19,7 +19,7 @@
  *
  * so that no call (T4) is in them, and begin and end are in them twice: where an operator has its
  * calls and what is between them, these have the annotation as a whole, T2 + 11 * T5 + T3, in
- * addition to the T2 and T3 that every entry gets. ORR_WALK_WHOLE repeats that, to compare with
+ * addition to the T2 and T3 that every entry gets. ORR_ANNOTATION_AS_PUBLISHED repeats that, to compare with
  * what was printed; it looks like an oversight, and the later code of the same authors does not do
  * it. The revision that printed the case is not at hand: this is inferred from the numbers. */
 #define KERNEL_GAP_US 1
@@ -28,8 +28,8 @@ typedef struct walk {
     const orr_overheads *overheads;
     double mean_us[ORR_OVERHEADS]; /* of the rows of a kind */
     double plain_us;               /* mean T5 of operators that launch nothing */
-    orr_walk_rule rule;
-    orr_walk_time now;
+    orr_annotation_rule rule;
+    orr_host_time now;
 } walk;
 
 typedef struct mean {
@@ -70,20 +70,20 @@ static double overhead_us(const walk *w, orr_overhead_kind kind, const char *nam
     return row != NULL ? row->mean_us : w->mean_us[kind];
 }
 
-static double front_us(const orr_walk_time *t)
+static double front_us(const orr_host_time *t)
 {
     return fmax(t->gpu_us[0], t->gpu_us[1]);
 }
 
-static void run_kernel(walk *w, const orr_walk_op *op, double launched_us, double kernel_us)
+static void run_kernel(walk *w, const orr_host_op *op, double launched_us, double kernel_us)
 {
-    double *stream = &w->now.gpu_us[op->stream % ORR_WALK_STREAMS];
+    double *stream = &w->now.gpu_us[op->stream % ORR_HOST_STREAMS];
     const double front = front_us(&w->now);
     *stream = fmax(*stream + KERNEL_GAP_US, launched_us) + kernel_us;
     w->now.active_us += fmin(fmax(*stream - front, 0), kernel_us); /* not what another covers */
 }
 
-static void launch_all(walk *w, const orr_walk_op *op)
+static void launch_all(walk *w, const orr_host_op *op)
 {
     for (uint32_t i = 0; i < op->n_launches; i++) {
         const double call_us = overhead_us(w, ORR_T4, op->launches[i]);
@@ -95,9 +95,9 @@ static void launch_all(walk *w, const orr_walk_op *op)
     }
 }
 
-static void run_op(walk *w, const orr_walk_op *op)
+static void run_op(walk *w, const orr_host_op *op)
 {
-    orr_walk_time *now = &w->now;
+    orr_host_time *now = &w->now;
     now->cpu_us += overhead_us(w, ORR_T1, "");
     if (op->joins)
         now->gpu_us[0] = now->gpu_us[1] = front_us(now);
@@ -109,7 +109,7 @@ static void run_op(walk *w, const orr_walk_op *op)
     const double begin_us = overhead_us(w, ORR_T2, op->name);
     const double end_us = overhead_us(w, ORR_T3, op->name);
     now->cpu_us += begin_us;
-    if (op->annotation && w->rule == ORR_WALK_WHOLE)
+    if (op->annotation && w->rule == ORR_ANNOTATION_AS_PUBLISHED)
         now->cpu_us +=
             begin_us + (op->n_launches - 1) * overhead_us(w, ORR_T5, op->name) + end_us;
     else
@@ -119,8 +119,8 @@ static void run_op(walk *w, const orr_walk_op *op)
     now->cpu_us += end_us;
 }
 
-void orr_host_walk(const orr_overheads *overheads, const orr_walk_op *ops, size_t n,
-                   orr_walk_rule rule, orr_walk_time *ret)
+void orr_host_timeline(const orr_overheads *overheads, const orr_host_op *ops, size_t n,
+                   orr_annotation_rule rule, orr_host_time *ret)
 {
     walk w = {.overheads = overheads, .rule = rule};
     find_means(&w);

@@ -116,7 +116,7 @@ orr_status orr_model_family(orr_model_reader *r, uint8_t *ret)
 
     ORR_TRY(orr_json_value_next(r->json, &value, r->err));
     for (int family = 0; family < ORR_FAMILIES && value.type == ORR_JSON_STRING; family++) {
-        const char *name = orr_family_name((orr_family_of_work)family);
+        const char *name = orr_kernel_family_name((orr_kernel_family)family);
         if (orr_text_equal(value.text, name, strlen(name))) {
             *ret = (uint8_t)family;
             return ORR_OK;

@@ -325,7 +325,7 @@ void orr_model_write_learned(orr_json_writer *w, const orr_cost_learned *learned
     orr_json_write_array(w);
     for (int f = 0; f < ORR_FAMILIES; f++)
         if (learned->families[f].present)
-            write_family(w, orr_family_name((orr_family_of_work)f), &learned->families[f]);
+            write_family(w, orr_kernel_family_name((orr_kernel_family)f), &learned->families[f]);
     orr_json_write_array_end(w);
     orr_json_write_object_end(w);
 }

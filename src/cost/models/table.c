@@ -174,9 +174,9 @@ static bool interpolate(const orr_table_series *series, const orr_table_family *
                         const orr_device *device, const orr_work *work,
                         const orr_table_point *wanted, double *ret_ns)
 {
-    orr_table_near found[ORR_TABLE_NEIGHBOURS_MAX];
+    orr_table_neighbour found[ORR_TABLE_NEIGHBOURS_MAX];
     const uint32_t n = orr_table_nearest(series, wanted, family->neighbours, found);
-    if (n == 0 || found[0].squared > ORR_TABLE_REACH * ORR_TABLE_REACH)
+    if (n == 0 || found[0].squared > ORR_TABLE_MAX_DISTANCE * ORR_TABLE_MAX_DISTANCE)
         return false;
     double sum = 0, weights = 0, roofline = 0;
     for (uint32_t i = 0; i < n; i++) {

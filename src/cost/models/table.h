@@ -13,15 +13,15 @@
  * them): the mean of the nearest shapes' ln ns, weighted by 1/distance^2 (Shepard's method, ACM
  * 1968), or, where that did better on validation, of ln(ns / roofline ns), times the roofline of
  * the shape asked for. No answer outside the box of measured shapes, or further than
- * ORR_TABLE_REACH octaves from all of them. Threads: any; nothing is allocated. */
+ * ORR_TABLE_MAX_DISTANCE octaves from all of them. Threads: any; nothing is allocated. */
 enum { ORR_TABLE_COORDS = ORR_WORK_DIMS + 2, ORR_TABLE_NEIGHBOURS_MAX = 8 };
 /* A factor of four in one dim. Assumed; errors on held-out shapes are measured with it. */
-#define ORR_TABLE_REACH 2.0
+#define ORR_TABLE_MAX_DISTANCE 2.0
 /* What a point may hold: samples beyond are passed over, files beyond refused. */
-#define ORR_TABLE_NS_LEAST   1e-3
-#define ORR_TABLE_NS_MOST    1e18
-#define ORR_TABLE_BYTES_MOST 1e18
-#define ORR_TABLE_FLOPS_MOST 1e24
+#define ORR_TABLE_NS_MIN   1e-3
+#define ORR_TABLE_NS_MAX    1e18
+#define ORR_TABLE_BYTES_MAX 1e18
+#define ORR_TABLE_FLOPS_MAX 1e24
 
 typedef struct orr_table_point {
     int64_t  dims[ORR_WORK_DIMS]; /* 0 beyond the series' n_dims */
@@ -70,12 +70,12 @@ void orr_table_locate(const orr_table_series *series, orr_table_point *point);
 /* The box around the points, and the order in which the nearest are found (table_near.c). */
 orr_status orr_table_index(orr_table_series *series, orr_arena *arena,
                            orr_error *err) ORR_MUST_CHECK;
-typedef struct orr_table_near {
+typedef struct orr_table_neighbour {
     double   squared; /* distance */
     uint32_t point;
-} orr_table_near;
+} orr_table_neighbour;
 /* The nearest points, at most `most`, the nearest first, equally near ones in the series' order. */
 uint32_t orr_table_nearest(const orr_table_series *series, const orr_table_point *wanted,
-                           uint32_t most, orr_table_near found[ORR_TABLE_NEIGHBOURS_MAX]);
+                           uint32_t most, orr_table_neighbour found[ORR_TABLE_NEIGHBOURS_MAX]);
 
 #endif /* ORR_COST_TABLE_H */

@@ -64,15 +64,15 @@ static orr_status read_point(orr_model_reader *r, const orr_table_series *series
     ORR_TRY(orr_json_enter_array(r->json, r->err));
     while (orr_json_next_element(r->json, &status, r->err)) {
         if (n == 0)
-            ORR_TRY(orr_model_number(r, "ns of a point", ORR_TABLE_NS_LEAST, ORR_TABLE_NS_MOST,
+            ORR_TRY(orr_model_number(r, "ns of a point", ORR_TABLE_NS_MIN, ORR_TABLE_NS_MAX,
                                      false, &point.ns));
         else if (n == 1)
             ORR_TRY(orr_model_int(r, "count of a point", 1, INT64_MAX, &count));
         else if (n == 2)
-            ORR_TRY(orr_model_number(r, "FLOPs of a point", 0, ORR_TABLE_FLOPS_MOST, false,
+            ORR_TRY(orr_model_number(r, "FLOPs of a point", 0, ORR_TABLE_FLOPS_MAX, false,
                                      &point.flops));
         else if (n == 3 || n == 4)
-            ORR_TRY(orr_model_number(r, "bytes of a point", 0, ORR_TABLE_BYTES_MOST, false,
+            ORR_TRY(orr_model_number(r, "bytes of a point", 0, ORR_TABLE_BYTES_MAX, false,
                                      n == 3 ? &point.read_bytes : &point.write_bytes));
         else if (n < POINT_HEAD + (unsigned)series->n_dims)
             ORR_TRY(orr_model_int(r, "dim of a point", 0, INT64_MAX, &point.dims[n - POINT_HEAD]));
@@ -242,7 +242,7 @@ static void write_series(orr_json_writer *w, const orr_table_series *series)
 {
     orr_json_write_newline(w);
     orr_json_write_object(w);
-    orr_json_member_text(w, "family", orr_family_name((orr_family_of_work)series->family));
+    orr_json_member_text(w, "family", orr_kernel_family_name((orr_kernel_family)series->family));
     orr_json_member_text(w, "dtype", orr_dtype_name((orr_dtype)series->dtype));
     orr_json_member_int(w, "copy", series->copy);
     orr_json_member_bool(w, "backward", series->backward);
@@ -269,7 +269,7 @@ void orr_model_write_table(orr_json_writer *w, const orr_cost_table *table)
             continue;
         orr_json_write_newline(w);
         orr_json_write_object(w);
-        orr_json_member_text(w, "family", orr_family_name((orr_family_of_work)f));
+        orr_json_member_text(w, "family", orr_kernel_family_name((orr_kernel_family)f));
         orr_json_member_int(w, "neighbours", family->neighbours);
         orr_json_member_bool(w, "trend", family->trend);
         orr_json_member_double(w, "error_frac", family->error_frac);

@@ -97,12 +97,12 @@ static double distance(const orr_table_point *a, const orr_table_point *b, const
     return squared;
 }
 
-static bool before(const orr_table_near *a, const orr_table_near *b)
+static bool before(const orr_table_neighbour *a, const orr_table_neighbour *b)
 {
     return a->squared != b->squared ? a->squared < b->squared : a->point < b->point;
 }
 
-static void insert(orr_table_near *found, uint32_t *n, uint32_t most, orr_table_near near)
+static void insert(orr_table_neighbour *found, uint32_t *n, uint32_t most, orr_table_neighbour near)
 {
     if (*n == most && !before(&near, &found[most - 1]))
         return;
@@ -114,7 +114,7 @@ static void insert(orr_table_near *found, uint32_t *n, uint32_t most, orr_table_
 
 /* Coordinates that do not vary are those of all points: who asks is in the box. */
 uint32_t orr_table_nearest(const orr_table_series *series, const orr_table_point *wanted,
-                           uint32_t most, orr_table_near found[ORR_TABLE_NEIGHBOURS_MAX])
+                           uint32_t most, orr_table_neighbour found[ORR_TABLE_NEIGHBOURS_MAX])
 {
     const axis_list axes = axes_of(series);
     range left[DEEPEST];
@@ -132,7 +132,7 @@ uint32_t orr_table_nearest(const orr_table_series *series, const orr_table_point
             const uint32_t middle = now.from + (now.to - now.from) / 2,
                            point = series->tree[middle];
             const orr_table_point *at = &series->points[point];
-            insert(found, &n, most, (orr_table_near){distance(at, wanted, &axes), point});
+            insert(found, &n, most, (orr_table_neighbour){distance(at, wanted, &axes), point});
             const uint8_t axis = axes.n > 0 ? axes.at[now.level % axes.n] : 0;
             const double apart = axes.n > 0 ? wanted->coord[axis] - at->coord[axis] : 0;
             range lower = {now.from, middle, now.level + 1, now.squared};

@@ -173,7 +173,7 @@ orr_status orr_alpha_beta_fit(orr_network *network, uint32_t level, bool reducti
     return ORR_OK;
 }
 
-orr_alpha_beta orr_alpha_beta_beside(const orr_alpha_beta *reduction, uint32_t n,
+orr_alpha_beta orr_alpha_beta_from_reduction(const orr_alpha_beta *reduction, uint32_t n,
                                      double ring_bytes_per_s)
 {
     orr_alpha_beta c = *reduction;
@@ -186,7 +186,7 @@ orr_alpha_beta orr_alpha_beta_beside(const orr_alpha_beta *reduction, uint32_t n
     return c;
 }
 
-double orr_alpha_beta_ring_rate(const orr_network *network, uint32_t level,
+double orr_alpha_beta_ring_bandwidth(const orr_network *network, uint32_t level,
                                 const orr_busbw_point *point)
 {
     const int p = ORR_PROTOCOL_BANDWIDTH;

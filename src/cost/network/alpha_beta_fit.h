@@ -46,7 +46,7 @@ orr_status orr_alpha_beta_fit(orr_network *network, uint32_t level, bool reducti
  * more as makes two hops no cheaper than the reduction), and small messages do not pass through
  * the switches' arithmetic, so that the first two protocols have the same bus bandwidth, at most
  * that of the rings. Assumed, where it goes beyond all-reduce. */
-orr_alpha_beta orr_alpha_beta_beside(const orr_alpha_beta *reduction, uint32_t n,
+orr_alpha_beta orr_alpha_beta_from_reduction(const orr_alpha_beta *reduction, uint32_t n,
                                      double ring_bytes_per_s);
 
 /* NCCL's latency of a hop by protocol, ns: NVLink ring, network ring, tree of switches. */
@@ -55,7 +55,7 @@ extern const double ORR_HOP_NVLINK_NS[ORR_PROTOCOLS], ORR_HOP_NET_NS[ORR_PROTOCO
 
 /* Bandwidth of a ring, bytes/s, that makes the point's price what was measured, with bases and
  * hops of the messages of the level; 0: not by bandwidth. */
-double orr_alpha_beta_ring_rate(const orr_network *network, uint32_t level,
+double orr_alpha_beta_ring_bandwidth(const orr_network *network, uint32_t level,
                                 const orr_busbw_point *point);
 
 #endif /* ORR_COST_ALPHA_BETA_FIT_H */

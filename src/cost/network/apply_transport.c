@@ -12,11 +12,11 @@ static bool is_scale_up(const orr_cluster *cluster, uint32_t k)
            orr_fact_or(&cluster->levels[0].bytes_per_s, 1e9);
 }
 
-static orr_wire_place place_of(const orr_cluster *cluster, const orr_network *network, uint32_t k)
+static orr_rdma_path place_of(const orr_cluster *cluster, const orr_network *network, uint32_t k)
 {
     const orr_level *level = &cluster->levels[k];
     const double alpha_ns = network->bare[k].alpha_ns[ORR_PROTOCOL_BANDWIDTH];
-    return (orr_wire_place){
+    return (orr_rdma_path){
         .bytes_per_s = orr_fact_or(&level->bytes_per_s, 1e9),
         .oversubscription = orr_fact_or(&level->oversubscription, 1),
         .round_trip_ns = 2 * orr_fact_or(&level->latency_ns, alpha_ns),
@@ -25,24 +25,24 @@ static orr_wire_place place_of(const orr_cluster *cluster, const orr_network *ne
 }
 
 /* Where nothing is said of balance, a setting takes what it is worse than 16 queue pairs with. */
-static orr_wire_effect effect_on(const orr_rdma_transport *transport, uint8_t setting, orr_wire_place place)
+static orr_rdma_effect effect_on(const orr_rdma_transport *transport, uint8_t setting, orr_rdma_path place)
 {
     static const double LEAST_DEVICES = 128;
     const bool said = transport != NULL && transport->balance != ORR_BALANCE_UNKNOWN;
     if (transport == NULL || transport->paths == 0)
         place.devices = fmax(place.devices, LEAST_DEVICES);
-    const orr_rdma_transport set = orr_wire_set(transport, setting, &place);
-    orr_wire_effect effect = orr_wire_effect_of(&set, &place);
+    const orr_rdma_transport set = orr_rdma_transport_with(transport, setting, &place);
+    orr_rdma_effect effect = orr_rdma_effect_of(&set, &place);
     if (!said && set.balance != ORR_BALANCE_UNKNOWN) {
-        const orr_rdma_transport usual = orr_wire_set(transport, ORR_RDMA_QP16, &place);
-        const double usually = orr_wire_effect_of(&usual, &place).balance_frac;
+        const orr_rdma_transport usual = orr_rdma_transport_with(transport, ORR_RDMA_QP16, &place);
+        const double usually = orr_rdma_effect_of(&usual, &place).balance_frac;
         effect.balance_frac = fmin(1, effect.balance_frac / usually);
-        orr_wire_multiply(&effect);
+        orr_rdma_effect_update(&effect);
     }
     return effect;
 }
 
-static orr_alpha_beta under(const orr_alpha_beta *bare, const orr_wire_effect *effect)
+static orr_alpha_beta under(const orr_alpha_beta *bare, const orr_rdma_effect *effect)
 {
     orr_alpha_beta c = *bare;
     if (!(effect->frac < 1))
@@ -54,7 +54,7 @@ static orr_alpha_beta under(const orr_alpha_beta *bare, const orr_wire_effect *e
     return c;
 }
 
-void orr_network_apply_wire(orr_network *network, const orr_cluster *cluster, uint8_t setting)
+void orr_network_apply_transport(orr_network *network, const orr_cluster *cluster, uint8_t setting)
 {
     for (uint32_t k = 0; k < cluster->n_levels && k < ORR_LEVELS_MAX; k++) {
         const orr_rdma_transport *transport = cluster->levels[k].transport;
@@ -68,8 +68,8 @@ void orr_network_apply_wire(orr_network *network, const orr_cluster *cluster, ui
             network->bare_reduction[k] = network->reduction[k];
             network->wired[k] = true;
         }
-        const orr_wire_place place = place_of(cluster, network, k);
-        const orr_wire_effect effect = effect_on(transport, setting, place);
+        const orr_rdma_path place = place_of(cluster, network, k);
+        const orr_rdma_effect effect = effect_on(transport, setting, place);
         network->levels[k] = under(&network->bare[k], &effect);
         network->reduction[k] = under(&network->bare_reduction[k], &effect);
         network->window_bytes_per_s[k] = effect.window_bytes_per_s;

@@ -10,10 +10,10 @@
  * absolute error on the judged half. tests/reference/test_busbw.c makes all of these numbers again:
  * none is tuned by hand.
  *
- * Messages inside a host beside a reduction: orr_alpha_beta_beside(), rings of NVLink4 as
+ * Messages inside a host beside a reduction: orr_alpha_beta_from_reduction(), rings of NVLink4 as
  * measured; of NVLink5, where none were, with as large a part of the link. Only rings of 16 GiB
  * were judged: no error is known for less. */
-static const orr_network_fit FITS[] = {
+static const orr_fitted_constants FITS[] = {
     {.technology = "NVLink4", .bytes_per_s = 450e9,
      .messages =
      {.base_ns = {38227.91, 85570.71, 199746},
@@ -44,7 +44,7 @@ static const orr_network_fit FITS[] = {
       .error_frac = 0.141, .basis = ORR_BASIS_FITTED}},
 };
 
-const orr_network_fit *orr_network_fit_of(const char *technology)
+const orr_fitted_constants *orr_fitted_constants_of(const char *technology)
 {
     for (size_t i = 0; technology != NULL && i < sizeof FITS / sizeof *FITS; i++)
         if (strcmp(FITS[i].technology, technology) == 0)

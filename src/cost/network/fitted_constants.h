@@ -5,12 +5,12 @@
 #include <orrery/cost.h>
 
 /* Constants fitted to measurements, by technology of a level. How: alpha_beta_fit.h. */
-typedef struct orr_network_fit {
+typedef struct orr_fitted_constants {
     const char    *technology;  /* as a cluster names it */
     double         bytes_per_s; /* one way, per device, of the machine that was measured */
     orr_alpha_beta messages, reduction; /* bandwidths of 0: not fitted */
-} orr_network_fit;
+} orr_fitted_constants;
 /* NULL: no measurements. `technology` may be NULL. */
-const orr_network_fit *orr_network_fit_of(const char *technology);
+const orr_fitted_constants *orr_fitted_constants_of(const char *technology);
 
 #endif /* ORR_COST_NETWORK_FITTED_H */

@@ -35,7 +35,7 @@ void orr_network_of_cluster(const orr_cluster *cluster, orr_network *ret)
     for (uint32_t k = 0; k < cluster->n_levels && k < ORR_LEVELS_MAX; k++) {
         const orr_level *level = &cluster->levels[k];
         const double bytes_per_s = orr_fact_or(&level->bytes_per_s, 1e9);
-        const orr_network_fit *fit = orr_network_fit_of(level->technology);
+        const orr_fitted_constants *fit = orr_fitted_constants_of(level->technology);
         network.levels[k] = assumed(bytes_per_s, orr_fact_or(&level->latency_ns, 0));
         network.size[k] = level->size;
         network.topology[k] = level->topology;
@@ -47,6 +47,6 @@ void orr_network_of_cluster(const orr_cluster *cluster, orr_network *ret)
             network.reduction[k] = scaled(&fit->reduction, factor);
         }
     }
-    orr_network_apply_wire(&network, cluster, ORR_RDMA_UNKNOWN);
+    orr_network_apply_transport(&network, cluster, ORR_RDMA_UNKNOWN);
     *ret = network;
 }

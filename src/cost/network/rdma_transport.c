@@ -18,7 +18,7 @@ static double at_least_one(double x)
 /* Beyond this mean the maximum is that many standard deviations of a normal variable above it. */
 static const double MANY = 256;
 
-double orr_wire_busiest(double balls, double bins)
+double orr_max_bin_load(double balls, double bins)
 {
     if (!(bins > 1) || !(balls > 1))
         return at_least_one(balls);
@@ -37,18 +37,18 @@ double orr_wire_busiest(double balls, double bins)
     return at_least_one(fmax(most, all));
 }
 
-double orr_wire_go_back_n(double loss_frac, double packets_in_flight)
+double orr_go_back_n_goodput(double loss_frac, double packets_in_flight)
 {
     const double loss = fmin(fmax(loss_frac, 0), 1);
     return (1 - loss) / (1 - loss + loss * at_least_one(packets_in_flight));
 }
 
-static double round_trip_bytes(const orr_wire_place *place)
+static double round_trip_bytes(const orr_rdma_path *place)
 {
     return place->bytes_per_s * place->round_trip_ns * 1e-9;
 }
 
-static void bound(orr_rdma_transport *transport, const orr_wire_place *place)
+static void bound(orr_rdma_transport *transport, const orr_rdma_path *place)
 {
     const double share = round_trip_bytes(place) / at_least_one(place->oversubscription) /
                          transport->queue_pairs;
@@ -56,7 +56,7 @@ static void bound(orr_rdma_transport *transport, const orr_wire_place *place)
     transport->segment_bytes = fmax(LEAST_SEGMENT_BYTES, share / transport->outstanding);
 }
 
-orr_rdma_transport orr_wire_set(const orr_rdma_transport *level, uint8_t setting, const orr_wire_place *place)
+orr_rdma_transport orr_rdma_transport_with(const orr_rdma_transport *level, uint8_t setting, const orr_rdma_path *place)
 {
     orr_rdma_transport transport = level != NULL ? *level : (orr_rdma_transport){0};
     switch (setting) {
@@ -107,21 +107,21 @@ static double busiest_load(const orr_rdma_transport *transport, double devices)
     double pieces = q, parted;
     switch (transport->balance) {
     case ORR_BALANCE_ECMP:
-        return orr_wire_busiest(devices, left);
+        return orr_max_bin_load(devices, left);
     case ORR_BALANCE_SPRAY:
         pieces *= transport->outstanding > 0 ? transport->outstanding : ASSUMED_OUTSTANDING;
-        return orr_wire_busiest(devices * pieces, left) / pieces;
+        return orr_max_bin_load(devices * pieces, left) / pieces;
     case ORR_BALANCE_CENTRAL:
         parted = devices * q * transport->failed / transport->paths;
         return (ceil(devices * q / transport->paths) +
-                (parted > 0 ? orr_wire_busiest(parted, left) : 0)) /
+                (parted > 0 ? orr_max_bin_load(parted, left) : 0)) /
                q;
     default:
-        return orr_wire_busiest(devices * pieces, left) / pieces;
+        return orr_max_bin_load(devices * pieces, left) / pieces;
     }
 }
 
-static double balance_frac(const orr_rdma_transport *transport, const orr_wire_place *place)
+static double balance_frac(const orr_rdma_transport *transport, const orr_rdma_path *place)
 {
     if (transport->balance == ORR_BALANCE_UNKNOWN || transport->balance == ORR_BALANCE_ADAPTIVE ||
         transport->paths == 0)
@@ -142,8 +142,8 @@ static double buffer_ns(uint8_t buffers)
 
 /* How long a message waits behind what its connection has sent ahead; `reached`: bytes/s through
  * the fabric, of a port's. */
-static void queue_up(const orr_rdma_transport *transport, const orr_wire_place *place, double reached,
-                     orr_wire_effect *effect)
+static void queue_up(const orr_rdma_transport *transport, const orr_rdma_path *place, double reached,
+                     orr_rdma_effect *effect)
 {
     const double room_ns = buffer_ns(transport->buffers);
     if (!(reached < place->bytes_per_s) || !(effect->window_bytes > 0) || !(room_ns > 0))
@@ -158,15 +158,15 @@ static void queue_up(const orr_rdma_transport *transport, const orr_wire_place *
         effect->congestion_frac *= PAUSED_FRAC;
 }
 
-void orr_wire_multiply(orr_wire_effect *effect)
+void orr_rdma_effect_update(orr_rdma_effect *effect)
 {
     effect->frac = fmax(LEAST_FRAC, effect->balance_frac * effect->failed_frac *
                                         effect->congestion_frac * effect->loss_frac);
 }
 
-orr_wire_effect orr_wire_effect_of(const orr_rdma_transport *transport, const orr_wire_place *place)
+orr_rdma_effect orr_rdma_effect_of(const orr_rdma_transport *transport, const orr_rdma_path *place)
 {
-    orr_wire_effect effect = {.failed_frac = 1, .congestion_frac = 1, .loss_frac = 1};
+    orr_rdma_effect effect = {.failed_frac = 1, .congestion_frac = 1, .loss_frac = 1};
     const double over = at_least_one(place->oversubscription);
     if (transport->paths > 0)
         effect.failed_frac = paths_left(transport) / transport->paths;
@@ -183,13 +183,13 @@ orr_wire_effect orr_wire_effect_of(const orr_rdma_transport *transport, const or
         double in_flight = round_trip_bytes(place) / over;
         if (effect.window_bytes > 0)
             in_flight = fmin(in_flight, effect.window_bytes);
-        effect.loss_frac = orr_wire_go_back_n(transport->loss_frac, 1 + in_flight / PACKET_BYTES);
+        effect.loss_frac = orr_go_back_n_goodput(transport->loss_frac, 1 + in_flight / PACKET_BYTES);
     }
-    orr_wire_multiply(&effect);
+    orr_rdma_effect_update(&effect);
     return effect;
 }
 
-double orr_wire_message_frac(const orr_wire_effect *effect, const orr_wire_place *place,
+double orr_rdma_message_frac(const orr_rdma_effect *effect, const orr_rdma_path *place,
                              double message_bytes)
 {
     const double over = at_least_one(place->oversubscription);

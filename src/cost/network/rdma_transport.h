@@ -39,17 +39,17 @@
  *   are not known. A collective waits once for as much, but no longer than its own bytes take: what
  *   stands there came of the same job's others like it (assumed). Where nothing controls congestion
  *   shallow buffers that overflow pause others, too: 0.9 of the bandwidth, assumed. */
-typedef struct orr_wire_place {
+typedef struct orr_rdma_path {
     double bytes_per_s, oversubscription, round_trip_ns;
     double devices; /* D */
-} orr_wire_place;
-typedef struct orr_wire_effect {
+} orr_rdma_path;
+typedef struct orr_rdma_effect {
     double balance_frac, failed_frac, congestion_frac, loss_frac;
     double frac;               /* their product: of the bandwidth; > 0    */
     double queue_ns;           /* a collective's wait, at most            */
     double window_bytes;       /* W; 0: not bounded                       */
     double window_bytes_per_s; /* of one connection; 0: not bounded       */
-} orr_wire_effect;
+} orr_rdma_effect;
 
 /* A network's levels of whose balance nothing is said are as fast as their facts or measurements
  * have them with 16 queue pairs (assumed, as in production for language models [M]): a setting
@@ -61,18 +61,18 @@ typedef struct orr_wire_effect {
  * them for each queue pair, as [N] ships them. BOUNDED: 16 queue pairs that hold a round trip
  * between them at the bandwidth that each device has of the level, in segments of at most 1 MiB and
  * at least 64 KiB; one that is full waits, so that faster paths take more. */
-orr_rdma_transport        orr_wire_set(const orr_rdma_transport *level, uint8_t setting, const orr_wire_place *place);
-orr_wire_effect orr_wire_effect_of(const orr_rdma_transport *transport, const orr_wire_place *place);
+orr_rdma_transport        orr_rdma_transport_with(const orr_rdma_transport *level, uint8_t setting, const orr_rdma_path *place);
+orr_rdma_effect orr_rdma_effect_of(const orr_rdma_transport *transport, const orr_rdma_path *place);
 /* `frac` anew, from its four parts. */
-void orr_wire_multiply(orr_wire_effect *effect);
+void orr_rdma_effect_update(orr_rdma_effect *effect);
 
 /* Expected number of balls in the fullest bin; at least the mean, and 1. */
-double orr_wire_busiest(double balls, double bins);
+double orr_max_bin_load(double balls, double bins);
 /* Share of a link's packets that are not sent again. */
-double orr_wire_go_back_n(double loss_frac, double packets_in_flight);
+double orr_go_back_n_goodput(double loss_frac, double packets_in_flight);
 /* What a message of so many bytes, alone, reaches of the bandwidth across the level: one way there,
  * then as fast as the transport lets it. In [0, 1]. */
-double orr_wire_message_frac(const orr_wire_effect *effect, const orr_wire_place *place,
+double orr_rdma_message_frac(const orr_rdma_effect *effect, const orr_rdma_path *place,
                              double message_bytes);
 
 #endif /* ORR_COST_WIRE_H */

@@ -6,11 +6,11 @@
 /* Blocks of 128 queries of one head go over the keys 64 at a time: FlashAttention-2's usual tile.
  * It reaches 0.50 to 0.73 of the peak of A100 and 0.35 of that of H100 (Dao, 2023; Shah et al.,
  * FlashAttention-3, 2024), where large matrix products reach about 0.8: half of theirs. */
-double orr_attention_ns(const orr_device *device, const orr_rates *rates, const orr_work *work)
+double orr_attention_ns(const orr_device *device, const orr_device_rates *rates, const orr_work *work)
 {
     const double attention_frac = 0.5;
     const double rate =
-        attention_frac * orr_rate_of_products(device, (orr_dtype)work->dtype, NULL);
+        attention_frac * orr_device_matmul_rate(device, (orr_dtype)work->dtype, NULL);
     if (work->n_dims < 5 || isnan(rate) || isnan(rates->memory_bytes_per_s))
         return NAN;
     double compute_ns = 1e9 * work->flops / rate;

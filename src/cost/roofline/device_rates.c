@@ -38,9 +38,9 @@ static double pcie_of(const orr_device *device, bool *assumed)
     return known(fact) ? fact->value * PCIE_FRAC : PCIE_BYTES_PER_S;
 }
 
-orr_rates orr_rates_of(const orr_device *device)
+orr_device_rates orr_device_rates_of(const orr_device *device)
 {
-    orr_rates r = {.l2_bytes = known(&device->l2_bytes) ? device->l2_bytes.value : 0,
+    orr_device_rates r = {.l2_bytes = known(&device->l2_bytes) ? device->l2_bytes.value : 0,
                    .sms = positive(&device->sms),
                    .clock_hz = positive(&device->clock_hz),
                    .floor_ns = FLOOR_NS};
@@ -78,7 +78,7 @@ static const orr_dtype *kin_of(orr_dtype dtype)
     return KIN[dtype];
 }
 
-double orr_rate_of_products(const orr_device *device, orr_dtype dtype, bool *ret_assumed)
+double orr_device_matmul_rate(const orr_device *device, orr_dtype dtype, bool *ret_assumed)
 {
     bool unused;
     bool *assumed = ret_assumed != NULL ? ret_assumed : &unused;

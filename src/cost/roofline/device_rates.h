@@ -8,7 +8,7 @@
 
 /* What a device reaches, from its facts. Where none was measured, the usual share of a published
  * one is assumed, and says so. NAN: not even that is known. */
-typedef struct orr_rates {
+typedef struct orr_device_rates {
     double memory_bytes_per_s; /* device memory, streaming                    */
     double l2_bytes, l2_bytes_per_s;
     double sms, clock_hz;
@@ -16,37 +16,37 @@ typedef struct orr_rates {
     double pcie_bytes_per_s;
     double floor_ns; /* the shortest that a kernel takes                      */
     bool   memory_assumed, pcie_assumed;
-} orr_rates;
-orr_rates orr_rates_of(const orr_device *device);
+} orr_device_rates;
+orr_device_rates orr_device_rates_of(const orr_device *device);
 /* FLOP/s of matrix products of that type; NAN: unknown. ret_assumed may be NULL. */
-double orr_rate_of_products(const orr_device *device, orr_dtype dtype, bool *ret_assumed);
+double orr_device_matmul_rate(const orr_device *device, orr_dtype dtype, bool *ret_assumed);
 
 /* Time of the bytes of the work at the memory's rate. */
-static inline double orr_bytes_ns(const orr_rates *rates, const orr_work *work)
+static inline double orr_bytes_ns(const orr_device_rates *rates, const orr_work *work)
 {
     return 1e9 * (work->read_bytes + work->write_bytes) / rates->memory_bytes_per_s;
 }
 
 /* The closed forms of kernels, in ns and without the floor (embeddings: with it); NAN: the dims
  * or facts do not suffice. Each is monotone in every dim. */
-double orr_gemm_ns(const orr_device *device, const orr_rates *rates, const orr_work *work);
-double orr_convolution_ns(const orr_device *device, const orr_rates *rates, const orr_work *work);
-double orr_attention_ns(const orr_device *device, const orr_rates *rates, const orr_work *work);
-double orr_embedding_ns(const orr_rates *rates, const orr_work *work);
-double orr_traffic_ns(const orr_rates *rates, const orr_work *work);
+double orr_gemm_ns(const orr_device *device, const orr_device_rates *rates, const orr_work *work);
+double orr_convolution_ns(const orr_device *device, const orr_device_rates *rates, const orr_work *work);
+double orr_attention_ns(const orr_device *device, const orr_device_rates *rates, const orr_work *work);
+double orr_embedding_ns(const orr_device_rates *rates, const orr_work *work);
+double orr_traffic_ns(const orr_device_rates *rates, const orr_work *work);
 /* Share of the lookups of B bags of L out of E rows of D columns that the L2 cache serves. */
-double orr_embedding_hit_rate(const orr_rates *rates, double bags, double rows, double lookups,
+double orr_embedding_hit_rate(const orr_device_rates *rates, double bags, double rows, double lookups,
                               double columns);
 /* Embedding without a cache: the published simple form. */
 double orr_embedding_simple_bytes(const orr_work *work);
 /* Time to move bytes through device memory by the three-piece curve. */
-double orr_bandwidth_curve_ns(const orr_rates *rates, double bytes);
+double orr_bandwidth_curve_ns(const orr_device_rates *rates, double bytes);
 
 /* Tile (M, N) of a matrix-product kernel from its name: "volta_sgemm_128x64_nt". */
 bool orr_tile_of_kernel(const char *kernel, int64_t *ret_m, int64_t *ret_n);
 
 /* Mean absolute error of the closed forms of a family over recorded shapes; NAN: not known. */
-double orr_roofline_error(orr_family_of_work family);
+double orr_roofline_error(orr_kernel_family family);
 /* What orr_cost_roofline() gives. */
 extern const orr_cost_model orr_roofline_model;
 

@@ -36,7 +36,7 @@ double orr_embedding_simple_bytes(const orr_work *w)
     return bags * (bag_bytes(w) + passes * (double)w->dims[2] * row_bytes(w));
 }
 
-double orr_embedding_hit_rate(const orr_rates *r, double bags, double rows, double lookups,
+double orr_embedding_hit_rate(const orr_device_rates *r, double bags, double rows, double lookups,
                               double columns)
 {
     const double all = bags * lookups;
@@ -65,7 +65,7 @@ static double narrow_factor(double columns)
  * analysis/utils.py); for another device the same time moves as many more bytes as its memory is
  * faster (assumed). As published the curve falls where the last piece begins: the larger of both
  * is taken, so that more bytes never take less time. */
-double orr_bandwidth_curve_ns(const orr_rates *rates, double bytes)
+double orr_bandwidth_curve_ns(const orr_device_rates *rates, double bytes)
 {
     const double v100_bytes_per_s = 816.953e9, constant_us = 4.83328223;
     const double size = bytes * v100_bytes_per_s / rates->memory_bytes_per_s;
@@ -80,7 +80,7 @@ double orr_bandwidth_curve_ns(const orr_rates *rates, double bytes)
 
 /* All rows go through the cache, misses too. The published form counts only hits there, by which a
  * larger table would cost less where the cache is what limits. */
-static double published_forward_ns(const orr_rates *r, const orr_work *w)
+static double published_forward_ns(const orr_device_rates *r, const orr_work *w)
 {
     const double bags = (double)w->dims[0], lookups = (double)w->dims[2],
                  tables = (double)w->dims[4], weights = lookups * row_bytes(w);
@@ -93,7 +93,7 @@ static double published_forward_ns(const orr_rates *r, const orr_work *w)
 }
 
 /* Rows a little wider than 32 or 64 columns cost at least what rows of these do. */
-static double forward_ns(const orr_rates *r, const orr_work *w)
+static double forward_ns(const orr_device_rates *r, const orr_work *w)
 {
     static const int64_t STEPS[] = {32, 64};
     double ns = published_forward_ns(r, w);
@@ -108,7 +108,7 @@ static double forward_ns(const orr_rates *r, const orr_work *w)
 
 /* Stochastic gradient descent fused with the backward pass: each row is read and written. Row-wise
  * Adagrad adds a state of one number a row, in a sector of its own, read and written. */
-static double backward_ns(const orr_rates *r, const orr_work *w)
+static double backward_ns(const orr_device_rates *r, const orr_work *w)
 {
     const double bags = (double)w->dims[0] * (double)w->dims[4], lookups = (double)w->dims[2];
     const double state = 2 * lookups * 32;
@@ -118,7 +118,7 @@ static double backward_ns(const orr_rates *r, const orr_work *w)
     return fmax(orr_bandwidth_curve_ns(r, dram), compute_ns);
 }
 
-double orr_embedding_ns(const orr_rates *rates, const orr_work *work)
+double orr_embedding_ns(const orr_device_rates *rates, const orr_work *work)
 {
     if (work->n_dims < 5 || isnan(rates->memory_bytes_per_s))
         return NAN;

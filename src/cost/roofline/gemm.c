@@ -101,7 +101,7 @@ static double efficiency_of(int64_t m, int64_t n)
     return TILES[sizeof TILES / sizeof *TILES - 1].efficiency;
 }
 
-static double compute_s(const orr_rates *rates, const orr_work *w, double rate)
+static double compute_s(const orr_device_rates *rates, const orr_work *w, double rate)
 {
     if (isnan(rates->sms))
         return w->flops / rate;
@@ -119,9 +119,9 @@ static double compute_s(const orr_rates *rates, const orr_work *w, double rate)
     return best;
 }
 
-double orr_gemm_ns(const orr_device *device, const orr_rates *rates, const orr_work *work)
+double orr_gemm_ns(const orr_device *device, const orr_device_rates *rates, const orr_work *work)
 {
-    const double rate = orr_rate_of_products(device, (orr_dtype)work->dtype, NULL);
+    const double rate = orr_device_matmul_rate(device, (orr_dtype)work->dtype, NULL);
     if (work->n_dims < 4 || isnan(rate) || isnan(rates->memory_bytes_per_s))
         return NAN;
     return fmax(1e9 * compute_s(rates, work, rate), orr_bytes_ns(rates, work));

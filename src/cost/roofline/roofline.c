@@ -9,7 +9,7 @@
 #define CONCAT_FRAC 0.79
 #define SCATTERED_FRAC 0.5
 
-static double memory_frac(orr_family_of_work family)
+static double memory_frac(orr_kernel_family family)
 {
     switch (family) {
     case ORR_FAMILY_CONCAT:
@@ -23,18 +23,18 @@ static double memory_frac(orr_family_of_work family)
 }
 
 /* The longer of FLOPs and bytes, outside the matrix units. */
-double orr_traffic_ns(const orr_rates *r, const orr_work *w)
+double orr_traffic_ns(const orr_device_rates *r, const orr_work *w)
 {
     const double bytes = w->read_bytes + w->write_bytes;
     if (isnan(r->memory_bytes_per_s))
         return NAN;
     const double memory_s =
-        bytes / (r->memory_bytes_per_s * memory_frac((orr_family_of_work)w->family));
+        bytes / (r->memory_bytes_per_s * memory_frac((orr_kernel_family)w->family));
     const double compute_s = isnan(r->vector_flops) ? 0 : w->flops / r->vector_flops;
     return 1e9 * fmax(memory_s, compute_s);
 }
 
-static double copy_ns(const orr_rates *r, const orr_work *w)
+static double copy_ns(const orr_device_rates *r, const orr_work *w)
 {
     if (w->copy == ORR_COPY_HTOD || w->copy == ORR_COPY_DTOH)
         return 1e9 * fmax(w->read_bytes, w->write_bytes) / r->pcie_bytes_per_s;
@@ -48,9 +48,9 @@ static bool is_product(const orr_work *w)
 }
 
 /* Products of unknown dims, but known FLOPs: the roofline proper. */
-static double product_ns(const orr_device *device, const orr_rates *r, const orr_work *w)
+static double product_ns(const orr_device *device, const orr_device_rates *r, const orr_work *w)
 {
-    const double rate = orr_rate_of_products(device, (orr_dtype)w->dtype, NULL);
+    const double rate = orr_device_matmul_rate(device, (orr_dtype)w->dtype, NULL);
     if (isnan(rate) || isnan(r->memory_bytes_per_s))
         return NAN;
     return fmax(1e9 * w->flops / rate, orr_bytes_ns(r, w));
@@ -62,9 +62,9 @@ static bool is_gather(const orr_work *w)
     return w->n_dims == 5 && w->dims[2] == 1 && w->dims[4] == 1 && !w->backward;
 }
 
-static double modelled_ns(const orr_device *device, const orr_rates *r, const orr_work *w)
+static double modelled_ns(const orr_device *device, const orr_device_rates *r, const orr_work *w)
 {
-    switch ((orr_family_of_work)w->family) {
+    switch ((orr_kernel_family)w->family) {
     case ORR_FAMILY_GEMM:
         return orr_gemm_ns(device, r, w);
     case ORR_FAMILY_CONVOLUTION:
@@ -81,7 +81,7 @@ static double modelled_ns(const orr_device *device, const orr_rates *r, const or
     }
 }
 
-static double kernel_ns(const orr_device *device, const orr_rates *r, const orr_work *w)
+static double kernel_ns(const orr_device *device, const orr_device_rates *r, const orr_work *w)
 {
     const double ns = modelled_ns(device, r, w);
     if (!isnan(ns))
@@ -91,7 +91,7 @@ static double kernel_ns(const orr_device *device, const orr_rates *r, const orr_
 
 /* Seen on recorded shapes of V100, A100 and H100, none of which anything was fitted to:
  * tests/reference/test_kernel_models.c computes these and compares. */
-double orr_roofline_error(orr_family_of_work family)
+double orr_roofline_error(orr_kernel_family family)
 {
     static const double ERRORS[ORR_FAMILIES] = {
         [ORR_FAMILY_OTHER] = 1.75,
@@ -110,13 +110,13 @@ double orr_roofline_error(orr_family_of_work family)
 }
 
 /* Does the price rest on a rate that nobody measured? */
-static bool rests_on_assumption(const orr_device *device, const orr_rates *r, const orr_work *w)
+static bool rests_on_assumption(const orr_device *device, const orr_device_rates *r, const orr_work *w)
 {
     bool products_assumed = false;
     if (w->family == ORR_FAMILY_COPY && w->copy != ORR_COPY_DTOD && w->copy != ORR_COPY_NONE)
         return r->pcie_assumed;
     if (is_product(w))
-        (void)orr_rate_of_products(device, (orr_dtype)w->dtype, &products_assumed);
+        (void)orr_device_matmul_rate(device, (orr_dtype)w->dtype, &products_assumed);
     return r->memory_assumed || products_assumed;
 }
 
@@ -132,13 +132,13 @@ static bool roofline_price(const orr_cost_model *self, const orr_device *device,
     orr_work_complete(&whole);
     if (device == NULL || !(whole.flops > 0 || whole.read_bytes + whole.write_bytes > 0))
         return false;
-    const orr_rates rates = orr_rates_of(device);
+    const orr_device_rates rates = orr_device_rates_of(device);
     const double ns = kernel_ns(device, &rates, &whole);
     if (isnan(ns))
         return false;
     *ret = (orr_price){.ns = whole_ns(rates.floor_ns + ns),
                        .basis = ORR_BASIS_ROOFLINE,
-                       .error_frac = orr_roofline_error((orr_family_of_work)whole.family),
+                       .error_frac = orr_roofline_error((orr_kernel_family)whole.family),
                        .model = rests_on_assumption(device, &rates, &whole)
                                     ? "roofline, assumed efficiency"
                                     : self->name};

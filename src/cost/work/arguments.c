@@ -6,7 +6,7 @@
 /* Far beyond any tensor; sums over a list of arguments still fit. */
 #define MOST (INT64_MAX / 64)
 
-int64_t orr_times(int64_t a, int64_t b)
+int64_t orr_saturating_mul(int64_t a, int64_t b)
 {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) || product > MOST ? MOST : product;
@@ -26,7 +26,7 @@ static int64_t read_number(const char **at)
 {
     int64_t n = 0;
     for (; is_digit(**at); ++*at)
-        n = plus(orr_times(n, 10), **at - '0');
+        n = plus(orr_saturating_mul(n, 10), **at - '0');
     return n;
 }
 
@@ -49,7 +49,7 @@ static const char *read_argument(const char *at, orr_argument *a)
     while (*at != '\0' && depth > 0) {
         if (is_digit(*at)) {
             const int64_t n = read_number(&at);
-            product = orr_times(product, n);
+            product = orr_saturating_mul(product, n);
             open = true;
             if (a->n_tensors == 0)
                 add_dim(a, n);

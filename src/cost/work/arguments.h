@@ -44,7 +44,7 @@ bool     orr_values_true(const char *values, uint32_t index);
 bool orr_dtype_of_text(const char *text, size_t len, uint8_t *ret);
 
 /* a * b of numbers that are not negative, INT64_MAX / 64 at most. */
-int64_t orr_times(int64_t a, int64_t b);
+int64_t orr_saturating_mul(int64_t a, int64_t b);
 static inline int64_t orr_ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);

@@ -83,7 +83,7 @@ static double flops_of_element(const orr_work *w)
 static traffic of_family(const orr_work *w, double bytes)
 {
     const double size = dim(w, 0);
-    switch ((orr_family_of_work)w->family) {
+    switch ((orr_kernel_family)w->family) {
     case ORR_FAMILY_GEMM:
         return of_gemm(w, bytes);
     case ORR_FAMILY_CONVOLUTION:

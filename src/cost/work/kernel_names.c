@@ -85,7 +85,7 @@ static const struct {
     {"transpose", ORR_FAMILY_TRANSPOSE},
 };
 
-unsigned orr_family_of_kernel(const char *kernel)
+unsigned orr_kernel_family_by_name(const char *kernel)
 {
     for (size_t i = 0; i < sizeof KERNELS / sizeof *KERNELS; i++)
         if (strstr(kernel, KERNELS[i].part) != NULL)

@@ -90,7 +90,7 @@ orr_node_id orr_work_forward(const orr_graph *g, orr_node_id op, const orr_op_ru
 
 /* The operator whose arguments say the most: the outermost that the same rule covers
  * (cudnn_convolution_backward around ..._backward_weight). */
-orr_node_id orr_work_telling(const orr_graph *g, orr_node_id op, const orr_op_rule *rule)
+orr_node_id orr_work_outermost_operator(const orr_graph *g, orr_node_id op, const orr_op_rule *rule)
 {
     for (orr_node_id up = g->parent[op]; up != ORR_NONE && g->kind[up] == ORR_NODE_HOST_OP;
          up = g->parent[up]) {

@@ -21,7 +21,7 @@ static bool read_product(const orr_argument *a, const orr_argument *b, orr_work 
     const int64_t k = last(a, 0), n = b->n_dims > 1 ? last(b, 0) : 1;
     int64_t batch = 1;
     for (uint32_t i = 0; b->n_dims > 2 && i + 2 < b->n_dims; i++)
-        batch = orr_times(batch, b->dims[i]);
+        batch = orr_saturating_mul(batch, b->dims[i]);
     if (k <= 0 || batch <= 0)
         return false;
     const int64_t m = a->elements / k / batch;

@@ -68,7 +68,7 @@ static void work_of_rule(const orr_graph *g, orr_node_id op, const orr_op_rule *
         return; /* stays OTHER */
     work->family = rule->family;
     work->backward = rule->backward;
-    const orr_node_id telling = orr_work_telling(g, op, rule);
+    const orr_node_id telling = orr_work_outermost_operator(g, op, rule);
     if (read_arguments(g, telling, ORR_NONE, rule, work))
         return;
     if (telling != op && read_arguments(g, op, ORR_NONE, rule, work))
@@ -146,7 +146,7 @@ orr_status orr_work_of_node(const orr_graph *graph, orr_node_id node, orr_work *
     const uint8_t kind = graph->kind[node];
     const bool on_host = kind == ORR_NODE_HOST_OP;
     const unsigned kernel_family =
-        on_host ? ORR_FAMILIES : orr_family_of_kernel(orr_graph_str(graph, graph->name[node]));
+        on_host ? ORR_FAMILIES : orr_kernel_family_by_name(orr_graph_str(graph, graph->name[node]));
     const orr_node_id op = orr_work_operator(graph, node, kernel_family);
     orr_work work = {.family = ORR_FAMILY_OTHER,
                      .dtype = ORR_DTYPE_FP32,

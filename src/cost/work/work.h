@@ -23,7 +23,7 @@ const orr_op_rule *orr_op_rule_of(const char *op);
 
 /* ORR_FAMILIES: the name says nothing. */
 #define ORR_FAMILY_HELPER (ORR_FAMILIES + 1)
-unsigned orr_family_of_kernel(const char *kernel);
+unsigned orr_kernel_family_by_name(const char *kernel);
 
 /* Operators in a graph, ORR_NONE where there is none: */
 const orr_op_rule *orr_work_rule(const orr_graph *graph, orr_node_id op); /* NULL too */
@@ -32,7 +32,7 @@ orr_node_id orr_work_operator(const orr_graph *graph, orr_node_id node, unsigned
 /* The forward operator of a backward one, when it is read by the same reader. */
 orr_node_id orr_work_forward(const orr_graph *graph, orr_node_id op, const orr_op_rule *rule);
 /* The outermost operator around `op` that its rule covers. */
-orr_node_id orr_work_telling(const orr_graph *graph, orr_node_id op, const orr_op_rule *rule);
+orr_node_id orr_work_outermost_operator(const orr_graph *graph, orr_node_id op, const orr_op_rule *rule);
 
 /* Readers of arguments, by the position that PyTorch's native_functions.yaml gives them. */
 bool orr_read_mm(const orr_arguments *in, const orr_arguments *out, orr_work *work);

@@ -35,7 +35,7 @@ void orr_space_keep_good_wires(const orr_space *s, orr_space_list *list)
     uint32_t n = 0, kept[ORR_RDMA_PRESETS];
     for (uint32_t i = 0; i < list->n; i++) {
         orr_network_of_cluster(s->cluster, &networks[list->at[i]]);
-        orr_network_apply_wire(&networks[list->at[i]], s->cluster, (uint8_t)list->at[i]);
+        orr_network_apply_transport(&networks[list->at[i]], s->cluster, (uint8_t)list->at[i]);
     }
     for (uint32_t i = 0; i < list->n; i++) {
         bool good = true;

@@ -64,7 +64,7 @@ static void sum_mirrors(orr_lay *l, const stage_weights *w)
         return;
     const int64_t elements = plan->zero == 0 ? w->dense + w->expert : owned(l, w);
     const int64_t bytes = (int64_t)((double)elements * orr_lay_bytes_of(plan->gradients));
-    orr_price price = orr_rates_collective(job->prices->transfers[ORR_AXIS_PP], &job->mirror,
+    orr_price price = orr_job_rates_collective(job->prices->transfers[ORR_AXIS_PP], &job->mirror,
                                            ORR_COLL_ALL_REDUCE, bytes);
     price.ns = orr_step_stretched_ns(job->prices, price.ns);
     sum_over(l, ORR_STEP_TWIN, bytes, &price);

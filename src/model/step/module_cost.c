@@ -59,7 +59,7 @@ int64_t orr_step_stretched_ns(const orr_step_prices *prices, int64_t ns)
 orr_price orr_step_transfer(const orr_step_prices *prices, orr_axis axis, orr_collective collective,
                             int64_t bytes)
 {
-    orr_price price = orr_rates_collective(orr_step_rates(prices, axis, collective),
+    orr_price price = orr_job_rates_collective(orr_step_rates(prices, axis, collective),
                                            &prices->span[axis], collective, bytes);
     price.ns = orr_step_stretched_ns(prices, price.ns);
     return price;
@@ -67,7 +67,7 @@ orr_price orr_step_transfer(const orr_step_prices *prices, orr_axis axis, orr_co
 
 orr_price orr_step_kernel(const orr_step_prices *prices, const orr_work *work)
 {
-    orr_price price = orr_rates_kernel(prices->kernels, work, prices->eager);
+    orr_price price = orr_job_rates_kernel(prices->kernels, work, prices->eager);
     price.ns = orr_step_stretched_ns(prices, price.ns);
     return price;
 }
@@ -93,7 +93,7 @@ static double stretch_of(const orr_plan *plan, const orr_calibration *c)
     return c->rank_log_frac > 0 && hosts > 1 ? 1 + c->rank_log_frac * log2(hosts) : 1;
 }
 
-orr_status orr_step_prices_of(const orr_plan *plan, const orr_rates_of_job *rates,
+orr_status orr_step_prices_of(const orr_plan *plan, const orr_job_rates *rates,
                               orr_step_prices *ret, orr_error *err)
 {
     orr_step_prices prices = {.kernels = rates,
@@ -251,7 +251,7 @@ static void wait_for_host(const pricer *p, orr_task_cost *tasks, uint32_t n)
         compute_ns += tasks[i].axis == ORR_AXIS_NONE ? tasks[i].ns : 0;
         device_ns += tasks[i].beside ? 0 : tasks[i].ns;
     }
-    const double factor = orr_rates_host_factor(p->prices->kernels, n, device_ns, compute_ns);
+    const double factor = orr_job_rates_launch_bound(p->prices->kernels, n, device_ns, compute_ns);
     for (uint32_t i = 0; i < n; i++)
         if (tasks[i].axis == ORR_AXIS_NONE)
             tasks[i].ns = (int64_t)((double)tasks[i].ns * factor + 0.5);
@@ -297,7 +297,7 @@ orr_status orr_module_cost_at(const orr_module *module, const orr_plan *plan,
 }
 
 orr_status orr_module_cost_of(const orr_module *module, const orr_plan *plan,
-                              const orr_rates_of_job *rates, orr_arena *arena,
+                              const orr_job_rates *rates, orr_arena *arena,
                               orr_module_cost *ret, orr_error *err)
 {
     orr_step_prices prices;

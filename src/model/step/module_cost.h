@@ -11,9 +11,9 @@
 /* What a job on a cluster pays: for kernels, and for transfers along each axis. A link may be
  * slower than others, and a device another one: then there are several of these, see outcome/heterogeneous.h. */
 typedef struct orr_step_prices {
-    const orr_rates_of_job *kernels;
-    const orr_rates_of_job *transfers[ORR_AXES];
-    const orr_rates_of_job *sums[ORR_AXES]; /* of gradients, where they are compressed; NULL: as
+    const orr_job_rates *kernels;
+    const orr_job_rates *transfers[ORR_AXES];
+    const orr_job_rates *sums[ORR_AXES]; /* of gradients, where they are compressed; NULL: as
                                              * all transfers of the axis                     */
     orr_span  span[ORR_AXES];  /* n_ranks 0 or 1: nothing travels along it                      */
     uint32_t  members[ORR_AXES];
@@ -22,16 +22,16 @@ typedef struct orr_step_prices {
     bool      eager;           /* kernels are those of an eager framework: plan.fusion off      */
 } orr_step_prices;
 /* All transfers at the same rates. */
-orr_status orr_step_prices_of(const orr_plan *plan, const orr_rates_of_job *rates,
+orr_status orr_step_prices_of(const orr_plan *plan, const orr_job_rates *rates,
                               orr_step_prices *ret, orr_error *err) ORR_MUST_CHECK;
 /* With what the plan says of how bytes travel: wires by class of traffic, the algorithm and the pieces
  * of reductions of gradients, what these are compressed to above the level of sites. The rates
  * that it makes live in the arena. */
-orr_status orr_step_prices_wire(const orr_plan *plan, const orr_rates_of_job *rates,
+orr_status orr_step_prices_wire(const orr_plan *plan, const orr_job_rates *rates,
                                 orr_arena *arena, orr_step_prices *prices,
                                 orr_error *err) ORR_MUST_CHECK;
 /* Rates of a collective along an axis. */
-static inline const orr_rates_of_job *orr_step_rates(const orr_step_prices *prices, orr_axis axis,
+static inline const orr_job_rates *orr_step_rates(const orr_step_prices *prices, orr_axis axis,
                                                      orr_collective collective)
 {
     const bool sums = collective == ORR_COLL_ALL_REDUCE || collective == ORR_COLL_REDUCE_SCATTER;
@@ -77,7 +77,7 @@ typedef struct orr_module_cost {
     orr_phase_cost phase[ORR_TURN_PHASES];
 } orr_module_cost;
 orr_status orr_module_cost_of(const orr_module *module, const orr_plan *plan,
-                              const orr_rates_of_job *rates, orr_arena *arena,
+                              const orr_job_rates *rates, orr_arena *arena,
                               orr_module_cost *ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_module_cost_at(const orr_module *module, const orr_plan *plan,
                               const orr_step_prices *prices, orr_arena *arena,

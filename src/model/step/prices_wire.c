@@ -53,7 +53,7 @@ static double compressed_frac(const orr_plan *plan, double bytes)
     return sent < bytes ? sent / bytes : 1;
 }
 
-static void compress(orr_rates_of_job *rates, double frac)
+static void compress(orr_job_rates *rates, double frac)
 {
     const orr_cluster *cluster = rates->cluster;
     if (!(frac < 1) || cluster->n_sites < 2)
@@ -63,22 +63,22 @@ static void compress(orr_rates_of_job *rates, double frac)
     rates->network.memory_bytes_per_s = rates->memory_bytes_per_s;
 }
 
-static orr_rates_of_job *copied(const orr_rates_of_job *rates, uint8_t setting, orr_arena *arena)
+static orr_job_rates *copied(const orr_job_rates *rates, uint8_t setting, orr_arena *arena)
 {
-    orr_rates_of_job *copy = orr_arena_one(arena, orr_rates_of_job);
+    orr_job_rates *copy = orr_arena_one(arena, orr_job_rates);
     if (copy == NULL)
         return NULL;
     *copy = *rates;
     if (setting != ORR_RDMA_UNKNOWN)
-        orr_network_apply_wire(&copy->network, rates->cluster, setting);
+        orr_network_apply_transport(&copy->network, rates->cluster, setting);
     return copy;
 }
 
 /* Gradients and weights have an algorithm of their own as well. */
-static orr_rates_of_job *made(const orr_plan *plan, const orr_rates_of_job *rates, traffic class,
+static orr_job_rates *made(const orr_plan *plan, const orr_job_rates *rates, traffic class,
                               orr_arena *arena)
 {
-    orr_rates_of_job *copy = copied(rates, setting_of(plan, class), arena);
+    orr_job_rates *copy = copied(rates, setting_of(plan, class), arena);
     if (copy == NULL || class != GRADIENTS)
         return copy;
     if (plan->dp_algorithm != ORR_ALGORITHM_AUTO)
@@ -101,8 +101,8 @@ static orr_status compress_gradients(const orr_plan *plan, orr_arena *arena,
         plan->gradients == ORR_PRECISION_FP32 || plan->gradients == ORR_PRECISION_TF32;
     if (plan->compress <= ORR_COMPRESS_NONE)
         return ORR_OK;
-    orr_rates_of_job *sums = copied(prices->transfers[ORR_AXIS_GRADIENT], ORR_RDMA_UNKNOWN, arena);
-    orr_rates_of_job *meets = copied(prices->transfers[ORR_AXIS_GRADIENT], ORR_RDMA_UNKNOWN, arena);
+    orr_job_rates *sums = copied(prices->transfers[ORR_AXIS_GRADIENT], ORR_RDMA_UNKNOWN, arena);
+    orr_job_rates *meets = copied(prices->transfers[ORR_AXIS_GRADIENT], ORR_RDMA_UNKNOWN, arena);
     if (sums == NULL || meets == NULL)
         return orr_fail_memory(err);
     compress(sums, compressed_frac(plan, wide ? 4 : 2));
@@ -113,10 +113,10 @@ static orr_status compress_gradients(const orr_plan *plan, orr_arena *arena,
     return ORR_OK;
 }
 
-orr_status orr_step_prices_wire(const orr_plan *plan, const orr_rates_of_job *rates,
+orr_status orr_step_prices_wire(const orr_plan *plan, const orr_job_rates *rates,
                                 orr_arena *arena, orr_step_prices *prices, orr_error *err)
 {
-    const orr_rates_of_job *of_class[EXPERTS + 1] = {0};
+    const orr_job_rates *of_class[EXPERTS + 1] = {0};
     for (int axis = 0; axis < ORR_AXES; axis++) {
         const traffic class = traffic_of((orr_axis)axis);
         if (of_class[class] == NULL)

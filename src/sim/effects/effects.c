@@ -23,9 +23,9 @@ static double balanced(uint8_t balance, uint32_t queue_pairs, uint32_t failed, d
 {
     const orr_rdma_transport transport = {.balance = balance, .queue_pairs = queue_pairs, .paths = 16,
                            .failed = failed};
-    const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
+    const orr_rdma_path place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = FABRIC_NS, .devices = flows};
-    return orr_wire_effect_of(&transport, &place).frac;
+    return orr_rdma_effect_of(&transport, &place).frac;
 }
 
 static orr_status ecmp(double *ret, bool *ret_direction, orr_error *err)
@@ -79,14 +79,14 @@ static orr_status peak_of_three(double window_bytes, double *ret, orr_error *err
 
 static orr_status bounded(double *ret, bool *ret_direction, orr_error *err)
 {
-    const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
+    const orr_rdma_path place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = BUILDINGS_NS, .devices = 1};
-    const orr_rdma_transport free_wire = orr_wire_set(NULL, ORR_RDMA_SPRAY, &place),
-                   held_wire = orr_wire_set(NULL, ORR_RDMA_BOUNDED, &place);
+    const orr_rdma_transport free_wire = orr_rdma_transport_with(NULL, ORR_RDMA_SPRAY, &place),
+                   held_wire = orr_rdma_transport_with(NULL, ORR_RDMA_BOUNDED, &place);
     double unbounded_bytes, bounded_bytes;
-    ORR_TRY(peak_of_three(orr_wire_effect_of(&free_wire, &place).window_bytes, &unbounded_bytes,
+    ORR_TRY(peak_of_three(orr_rdma_effect_of(&free_wire, &place).window_bytes, &unbounded_bytes,
                           err));
-    ORR_TRY(peak_of_three(orr_wire_effect_of(&held_wire, &place).window_bytes, &bounded_bytes,
+    ORR_TRY(peak_of_three(orr_rdma_effect_of(&held_wire, &place).window_bytes, &bounded_bytes,
                           err));
     *ret = unbounded_bytes / bounded_bytes;
     *ret_direction = *ret > 1;
@@ -96,11 +96,11 @@ static orr_status bounded(double *ret, bool *ret_direction, orr_error *err)
 static orr_status chunk(double *ret, bool *ret_direction, orr_error *err)
 {
     const orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 1, .segment_bytes = 128e3};
-    const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
+    const orr_rdma_path place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = BUILDINGS_NS, .devices = 1};
-    const orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
+    const orr_rdma_effect effect = orr_rdma_effect_of(&transport, &place);
     (void)err;
-    *ret = orr_wire_message_frac(&effect, &place, 128e6) * PORT / 1e9;
+    *ret = orr_rdma_message_frac(&effect, &place, 128e6) * PORT / 1e9;
     *ret_direction = *ret < PORT / 1e9;
     return ORR_OK;
 }
@@ -108,11 +108,11 @@ static orr_status chunk(double *ret, bool *ret_direction, orr_error *err)
 static orr_status half_a_window(double *ret, bool *ret_direction, orr_error *err)
 {
     const orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 25, .segment_bytes = 1e6};
-    const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
+    const orr_rdma_path place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = 1e6, .devices = 1};
-    const orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
+    const orr_rdma_effect effect = orr_rdma_effect_of(&transport, &place);
     (void)err;
-    *ret = 100 * orr_wire_message_frac(&effect, &place, 100e9);
+    *ret = 100 * orr_rdma_message_frac(&effect, &place, 100e9);
     *ret_direction = *ret < 99;
     return ORR_OK;
 }
@@ -176,10 +176,10 @@ static orr_status incast_with_credits(double *ret, bool *ret_direction, orr_erro
 static orr_status one_plane(double *ret, bool *ret_direction, orr_error *err)
 {
     const orr_rdma_transport transport = {.balance = ORR_BALANCE_ADAPTIVE, .paths = 76, .failed = 1};
-    const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 2.8,
+    const orr_rdma_path place = {.bytes_per_s = PORT, .oversubscription = 2.8,
                                   .round_trip_ns = BUILDINGS_NS, .devices = 24576};
     (void)err;
-    *ret = 100 * (1 - orr_wire_effect_of(&transport, &place).frac);
+    *ret = 100 * (1 - orr_rdma_effect_of(&transport, &place).frac);
     *ret_direction = *ret > 0;
     return ORR_OK;
 }
@@ -187,10 +187,10 @@ static orr_status one_plane(double *ret, bool *ret_direction, orr_error *err)
 static orr_status strict_marks(double *ret, bool *ret_direction, orr_error *err)
 {
     const orr_rdma_transport transport = {.congestion = ORR_CONGESTION_DCQCN};
-    const orr_wire_place place = {.bytes_per_s = PORT, .oversubscription = 1,
+    const orr_rdma_path place = {.bytes_per_s = PORT, .oversubscription = 1,
                                   .round_trip_ns = FABRIC_NS, .devices = 1};
     (void)err;
-    *ret = 100 * (1 - orr_wire_effect_of(&transport, &place).frac);
+    *ret = 100 * (1 - orr_rdma_effect_of(&transport, &place).frac);
     *ret_direction = *ret > 0;
     return ORR_OK;
 }
@@ -246,7 +246,7 @@ static orr_status flat_over_two_centres(double *ret, bool *ret_direction, orr_er
 
 /* In the order of the table in the documentation. */
 static const struct {
-    orr_network_effect row;
+    orr_published_effect row;
     measure *measure;
 } ROWS[] = {
     {{.what = "ECMP: flows on the busiest link",
@@ -330,17 +330,17 @@ static const struct {
 };
 enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
 
-static bool is_of_that_size(const orr_network_effect *row)
+static bool is_of_that_size(const orr_published_effect *row)
 {
     const bool low = isnan(row->published_low) || row->ours >= row->published_low / 2;
     const bool high = isnan(row->published_high) || row->ours <= row->published_high * 2;
     return row->direction && low && high;
 }
 
-orr_status orr_network_effects(orr_arena *arena, const orr_network_effect **ret, uint32_t *ret_n,
+orr_status orr_published_effects(orr_arena *arena, const orr_published_effect **ret, uint32_t *ret_n,
                                orr_error *err)
 {
-    orr_network_effect *rows = orr_arena_array(arena, orr_network_effect, N_ROWS);
+    orr_published_effect *rows = orr_arena_array(arena, orr_published_effect, N_ROWS);
     if (rows == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < N_ROWS; i++) {

@@ -52,9 +52,9 @@ static orr_flow_line line_at(const lines *set, uint32_t i, uint32_t first, int64
     orr_flow_line line = {.members = set->members + first, .stride = set->below[i],
                           .root = set->root / set->below[i] % set->width[i], .bytes = bytes};
     if (set->level[i] == ORR_NONE)
-        line.shape = (orr_coll_shape){set->width[i], set->width[i], ORR_TOPOLOGY_SWITCH};
+        line.shape = (orr_coll_topology){set->width[i], set->width[i], ORR_TOPOLOGY_SWITCH};
     else
-        line.shape = orr_coll_shape_of(&set->flows->network, set->level[i], set->width[i]);
+        line.shape = orr_coll_topology_of(&set->flows->network, set->level[i], set->width[i]);
     return line;
 }
 

@@ -15,7 +15,7 @@
 typedef struct orr_flow_line {
     const uint32_t *members; /* devices: members[i * stride], 0 <= i < shape.n */
     size_t          stride;
-    orr_coll_shape  shape;
+    orr_coll_topology  shape;
     uint32_t        root;    /* index */
     int64_t         bytes;   /* that a member holds */
 } orr_flow_line;

@@ -214,7 +214,7 @@ static orr_status set_levels(orr_fabric *fabric, const orr_cluster *cluster,
         if (level->size <= 2)
             level->topology = ORR_TOPOLOGY_SWITCH;
         ORR_TRY(set_units(cluster, k, &level->units, err));
-        level->base = orr_network_base(network, k);
+        level->base = orr_network_lowest_level(network, k);
         level->latency_ns = (int64_t)network->levels[k].alpha_ns[ORR_PROTOCOL_LATENCY];
         below = level->devices;
         most += shared_links(fabric, network, k) + 2 * (uint64_t)fabric->n_devices;

@@ -9,7 +9,7 @@
 /* Fabric: the tree of levels of a cluster as links, and the way between two devices.
  *
  * A transfer crosses the lowest level that holds both devices, t. It takes links of the levels
- * base(t) .. t (orr_network_base(): NICs do not pass through NVLink), and of those below t only
+ * base(t) .. t (orr_network_lowest_level(): NICs do not pass through NVLink), and of those below t only
  * switches. Per level, with b the bandwidth of a device, d the devices of a unit that the level
  * joins, o the oversubscription, s the units joined:
  *   port     of each device, up and down, b; left out where a switch below, on every such way, is

@@ -55,7 +55,7 @@ static inline void add_sample(orr_samples *samples, const orr_device *device, or
     const orr_cost_sample sample = {.device = device, .work = work, .ns = ns};
     orr_samples_report report = {0};
     orr_error err;
-    assert_int_equal(orr_samples_take(samples, &sample, &report, &err), ORR_OK);
+    assert_int_equal(orr_samples_add(samples, &sample, &report, &err), ORR_OK);
     assert_int_equal(report.taken, 1);
 }
 

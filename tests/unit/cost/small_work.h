@@ -57,7 +57,7 @@ static inline orr_device small_device(void)
     return d;
 }
 
-static inline orr_work small_dims(orr_family_of_work family, uint8_t n, const int64_t *dims)
+static inline orr_work small_dims(orr_kernel_family family, uint8_t n, const int64_t *dims)
 {
     orr_work w = {.family = (uint8_t)family,
                   .dtype = ORR_DTYPE_FP32,

@@ -21,7 +21,7 @@ typedef struct scene {
     orr_module      module;
     orr_plan        plan;
     orr_calibration calibration;
-    orr_rates_of_job rates;
+    orr_job_rates rates;
 } scene;
 
 static orr_value value(scene *s, orr_value_role role, int64_t rows, int64_t columns)
@@ -56,7 +56,7 @@ static void open_scene(scene *s, const char *plan)
     s->calibration = *usual;
     s->calibration.compute_slowdown = 1;
     s->calibration.rank_log_frac = 0;
-    orr_rates_open(cluster, &s->calibration, ORR_ALGORITHM_AUTO, &s->rates);
+    orr_job_rates_init(cluster, &s->calibration, ORR_ALGORITHM_AUTO, &s->rates);
     assert_int_equal(orr_plan_parse(plan, &s->plan, &s->err), ORR_OK);
     s->plan = orr_plan_completed(&s->plan);
 

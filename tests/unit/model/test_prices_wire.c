@@ -13,7 +13,7 @@ typedef struct scene {
     orr_arena *arena;
     const orr_cluster *cluster;
     const orr_calibration *calibration;
-    orr_rates_of_job rates;
+    orr_job_rates rates;
     orr_error err;
 } scene;
 
@@ -25,7 +25,7 @@ static void open_scene(scene *s, const char *cluster)
     assert_int_equal(orr_cluster_load(catalog, cluster, s->arena, &s->cluster, &s->err), ORR_OK);
     assert_int_equal(orr_calibration_of(s->cluster->device, s->arena, &s->calibration, &s->err),
                      ORR_OK);
-    orr_rates_open(s->cluster, s->calibration, ORR_ALGORITHM_AUTO, &s->rates);
+    orr_job_rates_init(s->cluster, s->calibration, ORR_ALGORITHM_AUTO, &s->rates);
 }
 
 static orr_step_prices prices_of(scene *s, orr_plan plan)
@@ -65,7 +65,7 @@ static void classes_have_wires_of_their_own(void **state)
                                      ORR_AXIS_SHARD,  ORR_AXIS_REPLICA, ORR_AXIS_TIED,
                                      ORR_AXIS_MEETING};
     for (size_t i = 0; i < sizeof of_dp / sizeof *of_dp; i++) {
-        const orr_rates_of_job *rates = prices.transfers[of_dp[i]];
+        const orr_job_rates *rates = prices.transfers[of_dp[i]];
         assert_ptr_equal(rates, prices.transfers[ORR_AXIS_DP]);
         assert_int_equal(rates->algorithm, ORR_ALGORITHM_HIERARCHICAL);
         assert_int_equal(rates->network.chunks, 3);
@@ -86,7 +86,7 @@ static void classes_have_wires_of_their_own(void **state)
 static double frac_of(scene *s, orr_plan plan, orr_axis axis, orr_collective collective)
 {
     const orr_step_prices prices = prices_of(s, plan);
-    const orr_rates_of_job *rates = orr_step_rates(&prices, axis, collective);
+    const orr_job_rates *rates = orr_step_rates(&prices, axis, collective);
     for (uint32_t l = 0; l <= s->cluster->site_level; l++)
         assert_true(rates->network.bytes_frac[l] == 0);
     return rates->network.bytes_frac[s->cluster->site_level + 1];

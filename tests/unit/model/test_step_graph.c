@@ -21,7 +21,7 @@ typedef struct scene {
     orr_device        device;
     orr_level         level;
     orr_calibration   calibration;
-    orr_rates_of_job  rates;
+    orr_job_rates  rates;
     orr_step_prices   prices;
     orr_tape          tape;
     orr_module        module;
@@ -57,7 +57,7 @@ static void open_scene(scene *s, const orr_schedule_spec *spec)
     s->level = (orr_level){.name = "host", .size = 64, .devices = 64};
     s->cluster = (orr_cluster){.name = "cluster", .device = &s->device, .n_devices = 64,
                                .n_levels = 1, .levels = &s->level};
-    s->rates = (orr_rates_of_job){.device = &s->device, .cluster = &s->cluster,
+    s->rates = (orr_job_rates){.device = &s->device, .cluster = &s->cluster,
                                   .calibration = &s->calibration};
     s->prices = (orr_step_prices){.kernels = &s->rates, .stretch = 1};
     for (int axis = 0; axis < ORR_AXES; axis++) {

@@ -12,9 +12,9 @@
 
 #include "base/alloc.h"
 
-static orr_status computed(orr_arena *arena, const orr_network_effect **rows, uint32_t *n)
+static orr_status computed(orr_arena *arena, const orr_published_effect **rows, uint32_t *n)
 {
-    return orr_network_effects(arena, rows, n, NULL);
+    return orr_published_effects(arena, rows, n, NULL);
 }
 
 /* Numbers against what was published: tests/reference/test_network_effects.c. */
@@ -22,7 +22,7 @@ static void the_same_every_time(void **state)
 {
     (void)state;
     orr_arena *arena = orr_arena_new(0, 0);
-    const orr_network_effect *a, *b;
+    const orr_published_effect *a, *b;
     uint32_t n_a, n_b;
     assert_int_equal(computed(arena, &a, &n_a), ORR_OK);
     assert_int_equal(computed(arena, &b, &n_b), ORR_OK);
@@ -41,7 +41,7 @@ static void every_allocation_may_fail(void **state)
     uint64_t nth = 0;
     orr_status status = ORR_NO_MEMORY;
     while (status != ORR_OK) {
-        const orr_network_effect *rows = NULL;
+        const orr_published_effect *rows = NULL;
         uint32_t n = 0;
         orr_arena *arena = orr_arena_new(0, 0);
         orr_alloc_fail_from(++nth);

@@ -51,9 +51,9 @@ static void one_sender_with_a_window(void **state)
         const double reached = run(&job).goodput_frac;
         const orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 1,
                                .segment_bytes = job.window_bytes};
-        const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 1,
+        const orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = 1,
                                       .round_trip_ns = 22e3, .devices = 1};
-        const orr_wire_effect effect = orr_wire_effect_of(&transport, &place);
+        const orr_rdma_effect effect = orr_rdma_effect_of(&transport, &place);
         const double said = fmin(1, effect.window_bytes_per_s / 50e9);
         assert_true(reached < said * 1.02 && reached > said * 0.78); /* the last one's way, too */
     }
@@ -95,9 +95,9 @@ static void windows_bound_the_queue(void **state)
                                         .hop_ns = 1000};
             const orr_rdma_transport transport = {.queue_pairs = 1, .outstanding = 1, .segment_bytes = window,
                                    .buffers = ORR_BUFFERS_DEEP};
-            const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = n,
+            const orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = n,
                                           .round_trip_ns = 20000, .devices = n};
-            const double said = orr_wire_effect_of(&transport, &place).queue_ns * 50;
+            const double said = orr_rdma_effect_of(&transport, &place).queue_ns * 50;
             assert_true(fabs(run(&job).peak_bytes / said - 1) < 0.05);
         }
 }

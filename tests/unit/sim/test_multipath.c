@@ -28,9 +28,9 @@ static double said(const orr_paths_job *job)
     const orr_rdma_transport transport = {.balance = job->balance, .queue_pairs = job->queue_pairs,
                            .outstanding = job->segments, .paths = job->paths,
                            .failed = job->failed};
-    const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 1,
+    const orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = 1,
                                   .round_trip_ns = 1, .devices = job->flows};
-    return 1 / orr_wire_effect_of(&transport, &place).balance_frac;
+    return 1 / orr_rdma_effect_of(&transport, &place).balance_frac;
 }
 
 static void closed_form_of_hashed_flows(void **state)

@@ -136,10 +136,10 @@ static void a_file_is_as_what_is_built_in(void **state)
 }
 
 /* Prices. */
-static orr_rates_of_job rates_of(const char *cluster, const orr_calibration *c)
+static orr_job_rates rates_of(const char *cluster, const orr_calibration *c)
 {
-    orr_rates_of_job rates;
-    orr_rates_open(orr_catalog_cluster(catalog, cluster), c, ORR_ALGORITHM_AUTO, &rates);
+    orr_job_rates rates;
+    orr_job_rates_init(orr_catalog_cluster(catalog, cluster), c, ORR_ALGORITHM_AUTO, &rates);
     return rates;
 }
 
@@ -166,50 +166,50 @@ static void a_large_product_runs_at_its_share(void **state)
 {
     (void)state;
     const orr_calibration c = plain();
-    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    const orr_job_rates rates = rates_of("dgx_h100", &c);
     const double m = 132 * 128, n = 8 * 256, k = 65536, flops = 2 * m * n * k;
     orr_work work = {.family = ORR_FAMILY_GEMM,
                      .dtype = ORR_DTYPE_BF16,
                      .n_dims = 4,
                      .dims = {1, (int64_t)m, (int64_t)n, (int64_t)k},
                      .flops = flops};
-    const orr_price bf16 = orr_rates_kernel(&rates, &work, false);
+    const orr_price bf16 = orr_job_rates_kernel(&rates, &work, false);
     assert_int_equal(bf16.basis, ORR_BASIS_FITTED);
     assert_true(fabs((double)bf16.ns / (1e9 * flops / (0.5 * 989e12)) - 1) < 1e-3);
     work.dtype = ORR_DTYPE_FP8;
-    const orr_price fp8 = orr_rates_kernel(&rates, &work, false);
+    const orr_price fp8 = orr_job_rates_kernel(&rates, &work, false);
     assert_true(fabs((double)fp8.ns / (1e9 * flops / (0.25 * 1979e12)) - 1) < 1e-3);
     work.dims[2] += 8; /* some columns more: 17 waves of 128 x 128 instead of 16 */
-    assert_true(llabs(orr_rates_kernel(&rates, &work, false).ns - fp8.ns / 16 * 17) < 1000);
+    assert_true(llabs(orr_job_rates_kernel(&rates, &work, false).ns - fp8.ns / 16 * 17) < 1000);
 }
 
 static void bytes_bound_what_has_few_flops(void **state)
 {
     (void)state;
     const orr_calibration c = plain();
-    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    const orr_job_rates rates = rates_of("dgx_h100", &c);
     const orr_work work = {.family = ORR_FAMILY_ELEMENTWISE,
                            .dtype = ORR_DTYPE_BF16,
                            .flops = 1e6,
                            .read_bytes = 2e9,
                            .write_bytes = 1e9};
     const double ns = 1e9 * 3e9 / (0.5 * 3350e9);
-    assert_true(fabs((double)orr_rates_kernel(&rates, &work, false).ns - ns) < 2);
+    assert_true(fabs((double)orr_job_rates_kernel(&rates, &work, false).ns - ns) < 2);
 }
 
 static void attention_has_shares_of_its_own(void **state)
 {
     (void)state;
     const orr_calibration c = plain();
-    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    const orr_job_rates rates = rates_of("dgx_h100", &c);
     orr_work work = {.family = ORR_FAMILY_ATTENTION,
                      .dtype = ORR_DTYPE_BF16,
                      .n_dims = 5,
                      .dims = {1, 32, 8192, 8192, 128},
                      .flops = 1e13};
-    const int64_t forward = orr_rates_kernel(&rates, &work, false).ns;
+    const int64_t forward = orr_job_rates_kernel(&rates, &work, false).ns;
     work.backward = true;
-    const int64_t backward = orr_rates_kernel(&rates, &work, false).ns;
+    const int64_t backward = orr_job_rates_kernel(&rates, &work, false).ns;
     assert_true(llabs(backward - 2 * forward) < 10);
     assert_true(fabs((double)forward / (1e9 * 1e13 / (0.5 * 989e12)) - 1) < 1e-6);
 }
@@ -219,9 +219,9 @@ static void nothing_to_do_takes_no_time(void **state)
     (void)state;
     orr_calibration c = plain();
     c.kernel_ns = 1000;
-    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    const orr_job_rates rates = rates_of("dgx_h100", &c);
     const orr_work work = {.family = ORR_FAMILY_OTHER};
-    const orr_price price = orr_rates_kernel(&rates, &work, false);
+    const orr_price price = orr_job_rates_kernel(&rates, &work, false);
     assert_int_equal(price.ns, 0);
     assert_int_equal(price.basis, ORR_BASIS_NONE);
 }
@@ -232,15 +232,15 @@ static void odd_rows_are_slow(void **state)
     (void)state;
     orr_calibration c = plain();
     c.matmul_odd = 0.5;
-    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    const orr_job_rates rates = rates_of("dgx_h100", &c);
     orr_work work = {.family = ORR_FAMILY_GEMM,
                      .dtype = ORR_DTYPE_BF16,
                      .n_dims = 4,
                      .dims = {1, 8192, 50304, 4096}};
     orr_work_complete(&work);
-    const int64_t even = orr_rates_kernel(&rates, &work, false).ns;
+    const int64_t even = orr_job_rates_kernel(&rates, &work, false).ns;
     work.dims[2] = 50303;
-    assert_true(llabs(orr_rates_kernel(&rates, &work, false).ns - 2 * even) < 10);
+    assert_true(llabs(orr_job_rates_kernel(&rates, &work, false).ns - 2 * even) < 10);
 }
 
 /* Computation takes as long as its launches where these take longer, and a little longer than either
@@ -250,13 +250,13 @@ static void a_host_that_launches_slowly_is_waited_for(void **state)
     (void)state;
     orr_calibration c = plain();
     c.launch_ns = 1000;
-    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
-    assert_true(fabs(orr_rates_host_factor(&rates, 10, 1000000, 1000000) - 1) < 1e-6);
-    assert_true(fabs(orr_rates_host_factor(&rates, 10000, 1000000, 1000000) - 10) < 1e-3);
-    assert_true(fabs(orr_rates_host_factor(&rates, 1000, 1000000, 500000) -
+    const orr_job_rates rates = rates_of("dgx_h100", &c);
+    assert_true(fabs(orr_job_rates_launch_bound(&rates, 10, 1000000, 1000000) - 1) < 1e-6);
+    assert_true(fabs(orr_job_rates_launch_bound(&rates, 10000, 1000000, 1000000) - 10) < 1e-3);
+    assert_true(fabs(orr_job_rates_launch_bound(&rates, 1000, 1000000, 500000) -
                      (1 + 2 * (pow(2, 0.25) - 1))) < 1e-6);
-    assert_true(orr_rates_host_factor(&rates, 0, 5, 5) == 1);
-    assert_true(orr_rates_host_factor(&rates, 7, 5, 0) == 1);
+    assert_true(orr_job_rates_launch_bound(&rates, 0, 5, 5) == 1);
+    assert_true(orr_job_rates_launch_bound(&rates, 7, 5, 0) == 1);
 }
 
 static void prices_never_fall_when_a_dim_grows(void **state)
@@ -266,7 +266,7 @@ static void prices_never_fall_when_a_dim_grows(void **state)
     orr_error err;
     assert_int_equal(
         orr_calibration_of(orr_catalog_device(catalog, "h100_sxm_80g"), arena, &c, &err), ORR_OK);
-    const orr_rates_of_job rates = rates_of("dgx_h100", c);
+    const orr_job_rates rates = rates_of("dgx_h100", c);
     for (int dim = 0; dim < 4; dim++) {
         int64_t last = 0; /* odd sizes are dearer than the next even one: above */
         for (int64_t size = 8; size < 40000; size += 8 * (1 + size / 56)) {
@@ -276,7 +276,7 @@ static void prices_never_fall_when_a_dim_grows(void **state)
                              .dims = {1, 512, 512, 512}};
             work.dims[dim] = size;
             orr_work_complete(&work);
-            const int64_t ns = orr_rates_kernel(&rates, &work, false).ns;
+            const int64_t ns = orr_job_rates_kernel(&rates, &work, false).ns;
             if (ns < last)
                 fail_msg("dim %d of %lld: %lld ns, before %lld", dim, (long long)size,
                          (long long)ns, (long long)last);
@@ -293,12 +293,12 @@ static void a_large_gather_takes_its_bytes(void **state)
 {
     (void)state;
     const orr_calibration c = plain();
-    const orr_rates_of_job rates = rates_of("dgx_h100_pod", &c);
+    const orr_job_rates rates = rates_of("dgx_h100_pod", &c);
     const int64_t bytes = INT64_C(16) << 30;
     const double up = 1e9 * 7 / 8 * (double)bytes / (0.5 * 450e9),
                  out = 1e9 * (double)bytes * 31 / 32 / 8 / (0.5 * 50e9);
-    const orr_price host = orr_rates_collective(&rates, &HOST, ORR_COLL_ALL_GATHER, bytes),
-                    hosts = orr_rates_collective(&rates, &HOSTS, ORR_COLL_ALL_GATHER, bytes);
+    const orr_price host = orr_job_rates_collective(&rates, &HOST, ORR_COLL_ALL_GATHER, bytes),
+                    hosts = orr_job_rates_collective(&rates, &HOSTS, ORR_COLL_ALL_GATHER, bytes);
     assert_int_equal(host.basis, ORR_BASIS_FITTED);
     assert_true(fabs((double)host.ns / up - 1) < 0.01);
     assert_true((double)hosts.ns > out * 0.99);
@@ -309,11 +309,11 @@ static void switches_reduce_within_the_domain(void **state)
 {
     (void)state;
     const orr_calibration c = plain();
-    const orr_rates_of_job rates = rates_of("dgx_h100", &c);
+    const orr_job_rates rates = rates_of("dgx_h100", &c);
     orr_span host = HOST;
     host.n_levels = 1;
     const int64_t bytes = INT64_C(1) << 30;
-    const orr_price price = orr_rates_collective(&rates, &host, ORR_COLL_ALL_REDUCE, bytes);
+    const orr_price price = orr_job_rates_collective(&rates, &host, ORR_COLL_ALL_REDUCE, bytes);
     const double once = 1e9 * (double)bytes / (0.5 * 450e9);
     assert_true((double)price.ns > 1.2 * once && (double)price.ns < 1.75 * once);
 }

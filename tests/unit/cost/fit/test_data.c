@@ -82,13 +82,13 @@ static void a_shape_group_is_on_one_side(void **state)
     }
     const orr_fit_split *split = &s->data.splits[ORR_FAMILY_GEMM];
     uint32_t groups = 0;
-    for (int side = 0; side < ORR_SIDES; side++) {
+    for (int side = 0; side < ORR_SUBSETS; side++) {
         groups += split->groups[side];
         assert_int_equal(split->samples[side], 4 * split->groups[side]);
     }
     assert_int_equal(groups, 300);
-    assert_in_range(split->groups[ORR_SIDE_TRAIN], 150, 210); /* 60 % of 300, five sigma */
-    assert_in_range(split->groups[ORR_SIDE_TEST], 25, 95);
+    assert_in_range(split->groups[ORR_SUBSET_TRAIN], 150, 210); /* 60 % of 300, five sigma */
+    assert_in_range(split->groups[ORR_SUBSET_TEST], 25, 95);
 }
 
 static void another_seed_is_another_split(void **state)
@@ -144,15 +144,15 @@ static void work_without_dims_is_grouped_by_its_amounts(void **state)
 static void enough_is_enough_on_every_side(void **state)
 {
     scene *s = *state;
-    const orr_fit_least least = {{10, 5, 5}};
+    const orr_fit_minimum least = {{10, 5, 5}};
     orr_fit_split split = {.groups = {10, 5, 5}};
     assert_true(orr_fit_enough(&split, &least));
-    for (int side = 0; side < ORR_SIDES; side++) {
+    for (int side = 0; side < ORR_SUBSETS; side++) {
         split.groups[side]--;
         assert_false(orr_fit_enough(&split, &least));
         split.groups[side]++;
     }
-    assert_string_equal(orr_fit_too_few(&split, &orr_fit_learned_least, s->arena),
+    assert_string_equal(orr_fit_too_few(&split, &orr_fit_learned_minimum, s->arena),
                         "10/5/5 shape groups, 24/8/8 needed");
 }
 

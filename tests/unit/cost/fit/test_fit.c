@@ -59,7 +59,7 @@ static void fit_gemms(scene *s, bool table, bool learned)
 {
     const orr_fit_options options = options_of(table, learned);
     add_gemms(s->samples, &s->one, 3);
-    assert_int_equal(orr_samples_source(s->samples, "x/gemms.csv", &s->err), ORR_OK);
+    assert_int_equal(orr_samples_add_source(s->samples, "x/gemms.csv", &s->err), ORR_OK);
     assert_int_equal(orr_fit_run(s->samples, &options, s->arena, &s->fit, &s->err), ORR_OK);
     assert_non_null(s->fit.model);
     assert_int_equal(s->fit.n_splits, 1);
@@ -70,7 +70,7 @@ static void fit_gemms(scene *s, bool table, bool learned)
 static void check_result(scene *s, orr_basis basis, double most)
 {
     const orr_fit_result *result = result_of(s, basis);
-    assert_true(result->rows == s->fit.splits[0].samples[ORR_SIDE_TEST]);
+    assert_true(result->rows == s->fit.splits[0].samples[ORR_SUBSET_TEST]);
     assert_true(result->answered > 0 && result->answered <= result->rows);
     assert_true(result->fitted.gmae <= result->fitted.mape + 4e-4);
     if (!(result->fitted.mape < most) || !(result->fitted.mape < result->roofline.mape))

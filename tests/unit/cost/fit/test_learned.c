@@ -129,9 +129,9 @@ static void stairs_are_learned(void **state)
     const orr_learned_family *family = &s->learned->families[ORR_FAMILY_GEMM];
     const orr_fit_split *split = &s->data.splits[ORR_FAMILY_GEMM];
     assert_int_equal(family->groups,
-                     split->groups[ORR_SIDE_TRAIN] + split->groups[ORR_SIDE_VALIDATION]);
+                     split->groups[ORR_SUBSET_TRAIN] + split->groups[ORR_SUBSET_VALIDATION]);
     assert_int_equal(family->samples,
-                     split->samples[ORR_SIDE_TRAIN] + split->samples[ORR_SIDE_VALIDATION]);
+                     split->samples[ORR_SUBSET_TRAIN] + split->samples[ORR_SUBSET_VALIDATION]);
     assert_true(isnan(family->error_frac)); /* for who looks at the test side */
     assert_non_null(strstr(s->remarks[ORR_FAMILY_GEMM], " trees of depth "));
     for (int64_t m = 5; m < 150; m += 10) {

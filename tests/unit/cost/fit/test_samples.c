@@ -48,7 +48,7 @@ static void work_that_says_nothing_is_counted_and_left_out(void **state)
     orr_samples_report report = {0};
     size_t n;
 
-    assert_int_equal(orr_samples_take(samples, &bare, &report, NULL), ORR_OK);
+    assert_int_equal(orr_samples_add(samples, &bare, &report, NULL), ORR_OK);
     assert_int_equal(report.without_work, 1);
     assert_int_equal(report.taken, 0);
     orr_samples_rows(samples, &n);
@@ -68,12 +68,12 @@ static void what_no_file_may_hold_is_left_out(void **state)
 
     for (size_t i = 0; i < sizeof NS / sizeof *NS; i++) {
         const orr_cost_sample row = {.device = &device, .work = gemm(64, 64, 64), .ns = NS[i]};
-        assert_int_equal(orr_samples_take(samples, &row, &report, NULL), ORR_OK);
+        assert_int_equal(orr_samples_add(samples, &row, &report, NULL), ORR_OK);
     }
     assert_int_equal(report.without_time, 6);
     const orr_cost_sample huge = {
         .device = &device, .work = gemm(INT64_MAX, INT64_MAX, INT64_MAX), .ns = 1};
-    assert_int_equal(orr_samples_take(samples, &huge, &report, NULL), ORR_OK);
+    assert_int_equal(orr_samples_add(samples, &huge, &report, NULL), ORR_OK);
     assert_int_equal(report.without_work, 1);
     orr_samples_rows(samples, &n);
     assert_int_equal(n, 0);
@@ -88,7 +88,7 @@ static void sources_are_the_last_parts_of_paths(void **state)
     orr_samples *samples = orr_samples_new();
 
     for (size_t i = 0; i < sizeof PATHS / sizeof *PATHS; i++) {
-        assert_int_equal(orr_samples_source(samples, PATHS[i][0], NULL), ORR_OK);
+        assert_int_equal(orr_samples_add_source(samples, PATHS[i][0], NULL), ORR_OK);
         assert_string_equal(samples->sources.at[i], PATHS[i][1]);
     }
     orr_samples_free(samples);
@@ -106,9 +106,9 @@ static void no_memory_is_survived(void **state)
         orr_alloc_fail_from(nth);
         orr_samples *samples = orr_samples_new();
         status =
-            samples == NULL ? ORR_NO_MEMORY : orr_samples_take(samples, &sample, &report, NULL);
+            samples == NULL ? ORR_NO_MEMORY : orr_samples_add(samples, &sample, &report, NULL);
         if (status == ORR_OK)
-            status = orr_samples_source(samples, "a/b", NULL);
+            status = orr_samples_add_source(samples, "a/b", NULL);
         orr_alloc_fail_from(0);
         assert_true(status == ORR_OK || status == ORR_NO_MEMORY);
         orr_samples_free(samples);

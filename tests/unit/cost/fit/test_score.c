@@ -50,18 +50,18 @@ static void groups_count_alike(void **state)
 {
     (void)state;
     orr_arena *arena = orr_arena_new(0, 0);
-    orr_fit_duel duel;
+    orr_fit_comparison duel;
     double many[1000];
     const double once[] = {exp(1)};
     for (int i = 0; i < 1000; i++)
         many[i] = 1;
     const orr_fit_cell a = cell_of(0, many, 1000, 1), b = cell_of(2, once, 1, exp(3));
 
-    assert_int_equal(orr_fit_duel_new(3, arena, &duel, NULL), ORR_OK);
-    orr_fit_duel_reset(&duel);
-    orr_fit_duel_add(&duel, &a, 1);
-    orr_fit_duel_add(&duel, &b, 1);
-    const orr_fit_verdict verdict = orr_fit_duel_end(&duel);
+    assert_int_equal(orr_fit_comparison_new(3, arena, &duel, NULL), ORR_OK);
+    orr_fit_comparison_reset(&duel);
+    orr_fit_comparison_add(&duel, &a, 1);
+    orr_fit_comparison_add(&duel, &b, 1);
+    const orr_fit_comparison_result verdict = orr_fit_comparison_end(&duel);
     assert_int_equal(verdict.groups, 2);
     assert_true(fabs(verdict.distance - 0.5) < 1e-12);
     orr_arena_free(arena);
@@ -71,23 +71,23 @@ static void ahead_is_more_than_chance(void **state)
 {
     (void)state;
     orr_arena *arena = orr_arena_new(0, 0);
-    orr_fit_duel duel;
+    orr_fit_comparison duel;
     const double ns[] = {1};
 
-    assert_int_equal(orr_fit_duel_new(10, arena, &duel, NULL), ORR_OK);
-    assert_false(orr_fit_duel_end(&duel).ahead); /* of nothing */
-    assert_true(isinf(orr_fit_duel_end(&duel).distance));
+    assert_int_equal(orr_fit_comparison_new(10, arena, &duel, NULL), ORR_OK);
+    assert_false(orr_fit_comparison_end(&duel).ahead); /* of nothing */
+    assert_true(isinf(orr_fit_comparison_end(&duel).distance));
     for (uint32_t i = 0; i < 10; i++) { /* better everywhere */
         const orr_fit_cell cell = cell_of(i, ns, 1, exp(0.5 + 0.01 * i));
-        orr_fit_duel_add(&duel, &cell, exp(0.1));
+        orr_fit_comparison_add(&duel, &cell, exp(0.1));
     }
-    assert_true(orr_fit_duel_end(&duel).ahead);
-    orr_fit_duel_reset(&duel);
+    assert_true(orr_fit_comparison_end(&duel).ahead);
+    orr_fit_comparison_reset(&duel);
     for (uint32_t i = 0; i < 10; i++) { /* much better once, a little worse else */
         const orr_fit_cell cell = cell_of(i, ns, 1, exp(i == 0 ? 2.0 : 0.1));
-        orr_fit_duel_add(&duel, &cell, exp(0.25));
+        orr_fit_comparison_add(&duel, &cell, exp(0.25));
     }
-    assert_false(orr_fit_duel_end(&duel).ahead);
+    assert_false(orr_fit_comparison_end(&duel).ahead);
     orr_arena_free(arena);
 }
 

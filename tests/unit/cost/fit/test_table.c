@@ -47,13 +47,13 @@ static void the_test_side_stays_out(void **state)
     assert_int_equal(s->table->n, 1);
     const orr_fit_split *split = &s->data.splits[ORR_FAMILY_GEMM];
     assert_int_equal(s->table->series[0].n,
-                     split->groups[ORR_SIDE_TRAIN] + split->groups[ORR_SIDE_VALIDATION]);
+                     split->groups[ORR_SUBSET_TRAIN] + split->groups[ORR_SUBSET_VALIDATION]);
     for (size_t i = 0; i < s->data.n; i++) {
         const orr_fit_cell *cell = &s->data.cells[i];
         bool in = false;
         for (uint32_t p = 0; p < s->table->series[0].n; p++)
             in |= orr_table_compare_points(&s->table->series[0].points[p], &cell->point) == 0;
-        assert_int_equal(in, cell->side != ORR_SIDE_TEST);
+        assert_int_equal(in, cell->side != ORR_SUBSET_TEST);
     }
     assert_non_null(strstr(s->remarks[ORR_FAMILY_GEMM], "nearest shape"));
     assert_null(s->remarks[ORR_FAMILY_NORM]);

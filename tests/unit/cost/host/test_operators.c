@@ -27,11 +27,11 @@ static void test_in_order_of_time(void **state)
 {
     (void)state;
     small s = small_begin();
-    const orr_walk_op *ops;
+    const orr_host_op *ops;
     size_t n;
     add_host(&s);
     small_job(&s);
-    assert_int_equal(orr_walk_ops_of_graph(s.graphs[0], s.arena, &ops, &n, &s.err), ORR_OK);
+    assert_int_equal(orr_host_ops_of_graph(s.graphs[0], s.arena, &ops, &n, &s.err), ORR_OK);
     assert_int_equal(n, 4);
     assert_string_equal(ops[0].name, "aten::linear");
     assert_int_equal(ops[0].n_launches, 2);
@@ -55,10 +55,10 @@ static void test_applied_to_itself(void **state)
 {
     (void)state;
     small s = small_begin();
-    const orr_walk_op *ops;
+    const orr_host_op *ops;
     size_t n;
     orr_overheads overheads;
-    orr_walk_time times[4];
+    orr_host_time times[4];
     const uint32_t cpu = small_thread(&s, 1);
     const uint32_t a = small_node(&s, ORR_NODE_HOST_OP, "a", cpu, 0, 50000, ORR_NONE);
     small_call(&s, cpu, 10000, 5000, a);
@@ -66,9 +66,9 @@ static void test_applied_to_itself(void **state)
     small_node(&s, ORR_NODE_HOST_OP, "b", cpu, 52000, 4000, ORR_NONE);
     small_job(&s);
     assert_int_equal(orr_overheads_extract(s.job, s.arena, &overheads, &s.err), ORR_OK);
-    assert_int_equal(orr_walk_ops_of_graph(s.graphs[0], s.arena, &ops, &n, &s.err), ORR_OK);
+    assert_int_equal(orr_host_ops_of_graph(s.graphs[0], s.arena, &ops, &n, &s.err), ORR_OK);
     assert_int_equal(n, 2);
-    orr_host_walk(&overheads, ops, n, ORR_WALK_LAUNCHES, times);
+    orr_host_timeline(&overheads, ops, n, ORR_ANNOTATION_LAUNCHES, times);
     assert_true(fabs(times[0].cpu_us - (2 + 50)) < 1e-9); /* T1 stands before the first, too */
     assert_true(fabs(times[1].cpu_us - (2 + 56)) < 1e-9);
     small_end(&s);
@@ -78,17 +78,17 @@ static void test_nothing_and_no_memory(void **state)
 {
     (void)state;
     small s = small_begin();
-    const orr_walk_op *ops;
+    const orr_host_op *ops;
     size_t n = 42;
     small_stream(&s, 0, 7);
     small_job(&s);
-    assert_int_equal(orr_walk_ops_of_graph(s.graphs[0], s.arena, &ops, &n, &s.err), ORR_OK);
+    assert_int_equal(orr_host_ops_of_graph(s.graphs[0], s.arena, &ops, &n, &s.err), ORR_OK);
     assert_int_equal(n, 0);
     small_end(&s);
     s = small_begin();
     add_host(&s);
     small_job(&s);
-    SMALL_SURVIVES_NO_MEMORY(orr_walk_ops_of_graph(s.graphs[0], s.arena, &ops, &n, &s.err));
+    SMALL_SURVIVES_NO_MEMORY(orr_host_ops_of_graph(s.graphs[0], s.arena, &ops, &n, &s.err));
     small_end(&s);
 }
 

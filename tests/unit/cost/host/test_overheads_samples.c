@@ -56,7 +56,7 @@ static void test_five_kinds(void **state)
     orr_overhead_samples samples = {.names = orr_strtab_new()};
     add_host(&s);
     small_job(&s);
-    assert_int_equal(orr_overheads_observe(s.graphs[0], &samples, &s.err), ORR_OK);
+    assert_int_equal(orr_overheads_collect(s.graphs[0], &samples, &s.err), ORR_OK);
     check(&samples, ORR_T1, "", 0, 2); /* linear to view  */
     check(&samples, ORR_T1, "", 1, 3); /* view to step    */
     assert_null(find(&samples, ORR_T1, "", 2));
@@ -87,7 +87,7 @@ static void test_launch_by_dependency(void **state)
     const uint32_t call = small_node(&s, ORR_NODE_RUNTIME, "enqueue", cpu, 4000, 1000, op);
     small_work(&s, ORR_NODE_COMPUTE, "kernel", gpu, 6000, 1000, call);
     small_job(&s);
-    assert_int_equal(orr_overheads_observe(s.graphs[0], &samples, &s.err), ORR_OK);
+    assert_int_equal(orr_overheads_collect(s.graphs[0], &samples, &s.err), ORR_OK);
     check(&samples, ORR_T2, "op", 0, 4);
     check(&samples, ORR_T4, "enqueue", 0, 1);
     orr_array_done(&samples.rows);

@@ -9,9 +9,9 @@ static const orr_overhead ROWS[] = {
 static const orr_overheads OVERHEADS = {ROWS, sizeof ROWS / sizeof *ROWS};
 static const char *const CALLS[] = {"cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchKernel"};
 
-static orr_walk_op op(const char *name, uint32_t launches, const double *kernel_us)
+static orr_host_op op(const char *name, uint32_t launches, const double *kernel_us)
 {
-    return (orr_walk_op){.name = name,
+    return (orr_host_op){.name = name,
                          .launches = CALLS,
                          .n_launches = launches,
                          .kernel_us = kernel_us,
@@ -21,9 +21,9 @@ static orr_walk_op op(const char *name, uint32_t launches, const double *kernel_
 static void test_host_time(void **state)
 {
     (void)state;
-    const orr_walk_op ops[] = {op("a", 1, NULL), op("view", 0, NULL), op("a", 3, NULL)};
-    orr_walk_time t[3];
-    orr_host_walk(&OVERHEADS, ops, 3, ORR_WALK_LAUNCHES, t);
+    const orr_host_op ops[] = {op("a", 1, NULL), op("view", 0, NULL), op("a", 3, NULL)};
+    orr_host_time t[3];
+    orr_host_timeline(&OVERHEADS, ops, 3, ORR_ANNOTATION_LAUNCHES, t);
     assert_true(t[0].cpu_us == 1 + 10 + 4 + 3);
     assert_true(t[1].cpu_us == 18 + 1 + 7);
     assert_true(t[2].cpu_us == 26 + 1 + 10 + 3 * 4 + 2 * 2 + 3);
@@ -35,13 +35,13 @@ static void test_device_time(void **state)
 {
     (void)state;
     static const double LONG[] = {100, 100}, SHORT[] = {1};
-    const orr_walk_op ops[] = {op("a", 2, LONG), op("a", 1, SHORT)};
-    orr_walk_time t[2];
-    orr_host_walk(&OVERHEADS, ops, 2, ORR_WALK_LAUNCHES, t);
+    const orr_host_op ops[] = {op("a", 2, LONG), op("a", 1, SHORT)};
+    orr_host_time t[2];
+    orr_host_timeline(&OVERHEADS, ops, 2, ORR_ANNOTATION_LAUNCHES, t);
     assert_true(t[0].gpu_us[0] == 1 + 10 + 4 + 100 + 1 + 100);
     assert_true(t[1].gpu_us[0] == 216 + 1 + 1);
     assert_true(t[1].active_us == 201);
-    orr_host_walk(&OVERHEADS, ops + 1, 1, ORR_WALK_LAUNCHES, t); /* host bound */
+    orr_host_timeline(&OVERHEADS, ops + 1, 1, ORR_ANNOTATION_LAUNCHES, t); /* host bound */
     assert_true(t[0].gpu_us[0] == 16);
 }
 
@@ -49,10 +49,10 @@ static void test_waiting(void **state)
 {
     (void)state;
     static const double LONG[] = {1000};
-    orr_walk_op waits = op("a", 1, LONG);
+    orr_host_op waits = op("a", 1, LONG);
     waits.waits = true;
-    orr_walk_time t[1];
-    orr_host_walk(&OVERHEADS, &waits, 1, ORR_WALK_LAUNCHES, t);
+    orr_host_time t[1];
+    orr_host_timeline(&OVERHEADS, &waits, 1, ORR_ANNOTATION_LAUNCHES, t);
     assert_true(t[0].cpu_us == 1 + 10 + 4 + 1000 + 3);
 }
 
@@ -61,11 +61,11 @@ static void test_two_streams(void **state)
 {
     (void)state;
     static const double LONG[] = {1000}, SHORT[] = {10};
-    orr_walk_op ops[] = {op("a", 1, LONG), op("a", 1, SHORT), op("a", 1, SHORT)};
+    orr_host_op ops[] = {op("a", 1, LONG), op("a", 1, SHORT), op("a", 1, SHORT)};
     ops[0].stream = 1;
     ops[2].joins = true;
-    orr_walk_time t[3];
-    orr_host_walk(&OVERHEADS, ops, 3, ORR_WALK_LAUNCHES, t);
+    orr_host_time t[3];
+    orr_host_timeline(&OVERHEADS, ops, 3, ORR_ANNOTATION_LAUNCHES, t);
     assert_true(t[0].gpu_us[1] == 1015);
     assert_true(t[1].gpu_us[0] == 18 + 15 + 10);
     assert_true(t[1].active_us == 1000); /* hidden behind the communication */
@@ -75,15 +75,15 @@ static void test_two_streams(void **state)
 static void test_annotation_as_a_whole(void **state)
 {
     (void)state;
-    orr_walk_op step = op("a", 3, NULL);
+    orr_host_op step = op("a", 3, NULL);
     step.annotation = true;
-    orr_walk_time launches, whole, plain;
-    orr_host_walk(&OVERHEADS, &step, 1, ORR_WALK_LAUNCHES, &launches);
-    orr_host_walk(&OVERHEADS, &step, 1, ORR_WALK_WHOLE, &whole);
+    orr_host_time launches, whole, plain;
+    orr_host_timeline(&OVERHEADS, &step, 1, ORR_ANNOTATION_LAUNCHES, &launches);
+    orr_host_timeline(&OVERHEADS, &step, 1, ORR_ANNOTATION_AS_PUBLISHED, &whole);
     assert_true(launches.cpu_us == 1 + 10 + 3 * 4 + 2 * 2 + 3);
     assert_true(whole.cpu_us == 1 + 2 * (10 + 3) + 2 * 2);
     step.annotation = false;
-    orr_host_walk(&OVERHEADS, &step, 1, ORR_WALK_WHOLE, &plain);
+    orr_host_timeline(&OVERHEADS, &step, 1, ORR_ANNOTATION_AS_PUBLISHED, &plain);
     assert_true(plain.cpu_us == launches.cpu_us);
 }
 
@@ -91,13 +91,13 @@ static void test_annotation_as_a_whole(void **state)
 static void test_unknown_operators(void **state)
 {
     (void)state;
-    const orr_walk_op ops[] = {op("new", 1, NULL), op("other", 0, NULL)};
-    orr_walk_time t[2];
-    orr_host_walk(&OVERHEADS, ops, 2, ORR_WALK_LAUNCHES, t);
+    const orr_host_op ops[] = {op("new", 1, NULL), op("other", 0, NULL)};
+    orr_host_time t[2];
+    orr_host_timeline(&OVERHEADS, ops, 2, ORR_ANNOTATION_LAUNCHES, t);
     assert_true(fabs(t[0].cpu_us - (1 + 17.5 + 4 + 4)) < 1e-9);
     assert_true(fabs(t[1].cpu_us - t[0].cpu_us - (1 + 7)) < 1e-9);
     const orr_overheads none = {NULL, 0};
-    orr_host_walk(&none, ops, 2, ORR_WALK_LAUNCHES, t);
+    orr_host_timeline(&none, ops, 2, ORR_ANNOTATION_LAUNCHES, t);
     assert_true(t[1].cpu_us == 0);
 }
 

@@ -21,7 +21,7 @@ static uint32_t draw(orr_random *random, orr_table_series *series, orr_table_poi
 }
 
 static uint32_t brute_force(const orr_table_series *series, const orr_table_point *wanted,
-                            uint32_t most, orr_table_near *found)
+                            uint32_t most, orr_table_neighbour *found)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < series->n; i++) {
@@ -33,7 +33,7 @@ static uint32_t brute_force(const orr_table_series *series, const orr_table_poin
         uint32_t at = n < most ? n++ : n - 1;
         for (; at > 0 && squared < found[at - 1].squared; at--)
             found[at] = found[at - 1];
-        found[at] = (orr_table_near){squared, i};
+        found[at] = (orr_table_neighbour){squared, i};
     }
     return n;
 }
@@ -50,7 +50,7 @@ static void the_same_as_looking_at_all(void **state)
         draw(&random, &series, points);
         assert_int_equal(orr_table_index(&series, arena, NULL), ORR_OK);
         for (int i = 0; i < ASKED / 10; i++) {
-            orr_table_near want[ORR_TABLE_NEIGHBOURS_MAX], got[ORR_TABLE_NEIGHBOURS_MAX];
+            orr_table_neighbour want[ORR_TABLE_NEIGHBOURS_MAX], got[ORR_TABLE_NEIGHBOURS_MAX];
             const uint32_t most = 1 + (uint32_t)orr_random_below(&random, ORR_TABLE_NEIGHBOURS_MAX);
             orr_table_point wanted = {0};
             for (int c = 0; c < 4; c++) /* in the box, as who asks is */

@@ -83,7 +83,7 @@ static void unknown_without_a_wire_is_identity(void **state)
     set_up(&lab, NULL);
     orr_network_of_cluster(&lab.cluster, &before);
     after = before;
-    orr_network_apply_wire(&after, &lab.cluster, ORR_RDMA_UNKNOWN);
+    orr_network_apply_transport(&after, &lab.cluster, ORR_RDMA_UNKNOWN);
     assert_true(same_constants(&before, &after));
     assert_true(before.levels[2].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] == 50e9);
 }
@@ -108,14 +108,14 @@ static void the_share_is_that_of_the_formula(void **state)
 {
     (void)state;
     const orr_rdma_transport transport = {.balance = ORR_BALANCE_QP, .queue_pairs = 4, .paths = 16, .failed = 1};
-    const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
+    const orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
                                   .round_trip_ns = 1e6, .devices = 128};
     site_lab lab;
     orr_network network;
     set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &network);
     assert_true(fabs(network.levels[2].bytes_per_s[ORR_PROTOCOL_MID] -
-                     50e9 * orr_wire_effect_of(&transport, &place).frac) < 1);
+                     50e9 * orr_rdma_effect_of(&transport, &place).frac) < 1);
 }
 
 static void the_last_call_counts(void **state)
@@ -128,12 +128,12 @@ static void the_last_call_counts(void **state)
     set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &own);
     once = twice = own;
-    orr_network_apply_wire(&once, &lab.cluster, ORR_RDMA_QP16);
+    orr_network_apply_transport(&once, &lab.cluster, ORR_RDMA_QP16);
     for (uint8_t setting = 0; setting < ORR_RDMA_PRESETS; setting++)
-        orr_network_apply_wire(&twice, &lab.cluster, setting);
-    orr_network_apply_wire(&twice, &lab.cluster, ORR_RDMA_QP16);
+        orr_network_apply_transport(&twice, &lab.cluster, setting);
+    orr_network_apply_transport(&twice, &lab.cluster, ORR_RDMA_QP16);
     assert_true(same_constants(&once, &twice) && !same_constants(&once, &own));
-    orr_network_apply_wire(&twice, &lab.cluster, ORR_RDMA_UNKNOWN);
+    orr_network_apply_transport(&twice, &lab.cluster, ORR_RDMA_UNKNOWN);
     assert_true(same_constants(&twice, &own));
 }
 
@@ -146,23 +146,23 @@ static void settings_without_a_wire(void **state)
     set_up(&lab, NULL);
     orr_network_of_cluster(&lab.cluster, &bare);
     set = bare;
-    orr_network_apply_wire(&set, &lab.cluster, ORR_RDMA_SINGLE);
+    orr_network_apply_transport(&set, &lab.cluster, ORR_RDMA_SINGLE);
     assert_true(same_protocols(&set.levels[0], &bare.levels[0]));
     assert_true(set.levels[1].bytes_per_s[0] < bare.levels[1].bytes_per_s[0]);
     assert_true(set.levels[2].bytes_per_s[0] < bare.levels[2].bytes_per_s[0]);
     assert_true(fabs(set.levels[2].bytes_per_s[0] / bare.levels[2].bytes_per_s[0] - 0.69) < 0.01);
-    orr_network_apply_wire(&set, &lab.cluster, ORR_RDMA_UNKNOWN);
+    orr_network_apply_transport(&set, &lab.cluster, ORR_RDMA_UNKNOWN);
     assert_true(same_constants(&set, &bare));
     static const uint8_t AS_GOOD[] = {ORR_RDMA_QP16, ORR_RDMA_SPRAY, ORR_RDMA_BOUNDED,
                                       ORR_RDMA_CENTRAL, ORR_RDMA_CREDITS};
     for (size_t i = 0; i < sizeof AS_GOOD; i++) {
-        orr_network_apply_wire(&set, &lab.cluster, AS_GOOD[i]);
+        orr_network_apply_transport(&set, &lab.cluster, AS_GOOD[i]);
         for (uint32_t k = 0; k < bare.n_levels; k++)
             assert_true(same_protocols(&set.levels[k], &bare.levels[k]));
         for (int64_t bytes = 1; bytes < (int64_t)1 << 36; bytes *= 64)
             assert_int_equal(price(&set, &ACROSS, bytes), price(&bare, &ACROSS, bytes));
     }
-    orr_network_apply_wire(&set, &lab.cluster, ORR_RDMA_DCQCN);
+    orr_network_apply_transport(&set, &lab.cluster, ORR_RDMA_DCQCN);
     assert_true(set.levels[2].bytes_per_s[0] == 0.95 * bare.levels[2].bytes_per_s[0]);
 }
 
@@ -171,21 +171,21 @@ static void settings_on_paths_without_a_balance(void **state)
 {
     (void)state;
     const orr_rdma_transport transport = {.paths = 76, .failed = 2};
-    const orr_wire_place place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
+    const orr_rdma_path place = {.bytes_per_s = 50e9, .oversubscription = 2.8,
                                   .round_trip_ns = 1e6, .devices = 128};
-    const orr_rdma_transport single = orr_wire_set(&transport, ORR_RDMA_SINGLE, &place),
-                   many = orr_wire_set(&transport, ORR_RDMA_QP16, &place);
+    const orr_rdma_transport single = orr_rdma_transport_with(&transport, ORR_RDMA_SINGLE, &place),
+                   many = orr_rdma_transport_with(&transport, ORR_RDMA_QP16, &place);
     site_lab lab;
     orr_network own, set;
     set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &own);
     assert_true(fabs(own.levels[2].bytes_per_s[0] - 50e9 * 74 / 76) < 1);
     set = own;
-    orr_network_apply_wire(&set, &lab.cluster, ORR_RDMA_SPRAY);
+    orr_network_apply_transport(&set, &lab.cluster, ORR_RDMA_SPRAY);
     assert_true(set.levels[2].bytes_per_s[0] == own.levels[2].bytes_per_s[0]);
-    orr_network_apply_wire(&set, &lab.cluster, ORR_RDMA_SINGLE);
-    const double less = orr_wire_effect_of(&single, &place).balance_frac /
-                        orr_wire_effect_of(&many, &place).balance_frac;
+    orr_network_apply_transport(&set, &lab.cluster, ORR_RDMA_SINGLE);
+    const double less = orr_rdma_effect_of(&single, &place).balance_frac /
+                        orr_rdma_effect_of(&many, &place).balance_frac;
     assert_true(less < 0.9);
     assert_true(fabs(set.levels[2].bytes_per_s[0] / own.levels[2].bytes_per_s[0] - less) < 1e-9);
 }
@@ -234,8 +234,8 @@ static void queues_are_waited_for_once(void **state)
     set_up(&lab, &transport);
     orr_network_of_cluster(&lab.cluster, &plain);
     sprayed = bounded = plain;
-    orr_network_apply_wire(&sprayed, &lab.cluster, ORR_RDMA_SPRAY);
-    orr_network_apply_wire(&bounded, &lab.cluster, ORR_RDMA_BOUNDED);
+    orr_network_apply_transport(&sprayed, &lab.cluster, ORR_RDMA_SPRAY);
+    orr_network_apply_transport(&bounded, &lab.cluster, ORR_RDMA_BOUNDED);
     for (int64_t bytes = 1000; bytes < (int64_t)1 << 32; bytes *= 10) {
         const int64_t bare = orr_collective_price(&plain, &two, ORR_COLL_SEND,
                                                   ORR_ALGORITHM_DIRECT, bytes).ns,
@@ -283,7 +283,7 @@ static void prices_with_wires(void **state)
         const orr_collective collective =
             (orr_collective)(1 + orr_random_below(&random, ORR_COLL_BARRIER));
         orr_network network = own, other = bare;
-        orr_network_apply_wire(&network, &with.cluster, (uint8_t)(seed % ORR_RDMA_PRESETS));
+        orr_network_apply_transport(&network, &with.cluster, (uint8_t)(seed % ORR_RDMA_PRESETS));
         network.chunks = other.chunks = (uint32_t)orr_random_below(&random, 20);
         network.bytes_frac[2] = other.bytes_frac[2] = (double)orr_random_below(&random, 3) / 2;
         int64_t last_ns = 0;
@@ -306,11 +306,11 @@ static void rates_know_the_wire(void **state)
     const orr_calibration calibration = {.name = "x", .memory = 0.5, .scale_up = 0.8,
                                          .scale_out = 0.8};
     site_lab with, without;
-    orr_rates_of_job a, b;
+    orr_job_rates a, b;
     set_up(&with, &transport);
     set_up(&without, NULL);
-    orr_rates_open(&with.cluster, &calibration, ORR_ALGORITHM_AUTO, &a);
-    orr_rates_open(&without.cluster, &calibration, ORR_ALGORITHM_AUTO, &b);
+    orr_job_rates_init(&with.cluster, &calibration, ORR_ALGORITHM_AUTO, &a);
+    orr_job_rates_init(&without.cluster, &calibration, ORR_ALGORITHM_AUTO, &b);
     assert_true(b.network.levels[2].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] == 40e9);
     assert_true(a.network.levels[2].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] < 40e9);
     assert_true(a.network.levels[1].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] == 40e9);

@@ -59,7 +59,7 @@ static void fitted_constants_scale_with_the_link(void **state)
     orr_network_of_cluster(&cluster, &whole);
     level.bytes_per_s = fact(225e9);
     orr_network_of_cluster(&cluster, &half);
-    const orr_network_fit *fit = orr_network_fit_of("NVLink4");
+    const orr_fitted_constants *fit = orr_fitted_constants_of("NVLink4");
     for (int p = 0; p < ORR_PROTOCOLS; p++) {
         assert_true(whole.reduction[0].bytes_per_s[p] == fit->reduction.bytes_per_s[p]);
         assert_true(half.reduction[0].bytes_per_s[p] == fit->reduction.bytes_per_s[p] / 2);
@@ -72,8 +72,8 @@ static void fitted_constants_scale_with_the_link(void **state)
         assert_string_equal(price.model, "in_network");
         assert_true(price.error_frac == fit->reduction.error_frac);
     }
-    assert_null(orr_network_fit_of("NVLink9"));
-    assert_null(orr_network_fit_of(NULL));
+    assert_null(orr_fitted_constants_of("NVLink9"));
+    assert_null(orr_fitted_constants_of(NULL));
 }
 
 static void nics_are_a_network_of_their_own(void **state)
@@ -83,9 +83,9 @@ static void nics_are_a_network_of_their_own(void **state)
     const double rates[] = {450e9, 50e9, 50e9};
     for (int k = 0; k < 3; k++)
         network.levels[k].bytes_per_s[ORR_PROTOCOL_BANDWIDTH] = rates[k];
-    assert_int_equal(orr_network_base(&network, 0), 0);
-    assert_int_equal(orr_network_base(&network, 1), 1);
-    assert_int_equal(orr_network_base(&network, 2), 1);
+    assert_int_equal(orr_network_lowest_level(&network, 0), 0);
+    assert_int_equal(orr_network_lowest_level(&network, 1), 1);
+    assert_int_equal(orr_network_lowest_level(&network, 2), 1);
 }
 
 int main(void)

@@ -6,7 +6,7 @@
 static double attention_ns(orr_work w)
 {
     const orr_device device = small_device();
-    const orr_rates rates = orr_rates_of(&device);
+    const orr_device_rates rates = orr_device_rates_of(&device);
     orr_work_complete(&w);
     return orr_attention_ns(&device, &rates, &w);
 }

@@ -6,7 +6,7 @@
 static double convolution_ns(orr_work w, const char *kernel)
 {
     const orr_device device = small_device();
-    const orr_rates rates = orr_rates_of(&device);
+    const orr_device_rates rates = orr_device_rates_of(&device);
     w.kernel = kernel;
     orr_work_complete(&w);
     return orr_convolution_ns(&device, &rates, &w);
@@ -16,7 +16,7 @@ static void test_as_a_product(void **state)
 {
     (void)state;
     const orr_device device = small_device();
-    const orr_rates rates = orr_rates_of(&device);
+    const orr_device_rates rates = orr_device_rates_of(&device);
     orr_work w = SMALL_WORK(CONVOLUTION, 32, 64, 56, 56, 128, 3, 3, 2);
     orr_work product = SMALL_WORK(GEMM, 1, 32 * 28 * 28, 128, 64 * 9);
     orr_work_complete(&w);

@@ -6,14 +6,14 @@
 static double embedding_ns(orr_work w)
 {
     const orr_device device = small_device();
-    const orr_rates rates = orr_rates_of(&device);
+    const orr_device_rates rates = orr_device_rates_of(&device);
     return orr_embedding_ns(&rates, &w);
 }
 
 static double hit_rate(double bags, double rows, double lookups, double columns)
 {
     const orr_device device = small_device();
-    const orr_rates rates = orr_rates_of(&device);
+    const orr_device_rates rates = orr_device_rates_of(&device);
     return orr_embedding_hit_rate(&rates, bags, rows, lookups, columns);
 }
 
@@ -31,7 +31,7 @@ static void test_hit_rate(void **state)
         before = hits;
     }
     const orr_device nothing = {.name = ""};
-    const orr_rates rates = orr_rates_of(&nothing);
+    const orr_device_rates rates = orr_device_rates_of(&nothing);
     assert_true(orr_embedding_hit_rate(&rates, 1000, 1, 1, 64) == 0);
 }
 
@@ -70,7 +70,7 @@ static void test_curve(void **state)
 {
     (void)state;
     const orr_device device = small_device();
-    const orr_rates rates = orr_rates_of(&device);
+    const orr_device_rates rates = orr_device_rates_of(&device);
     double before = orr_bandwidth_curve_ns(&rates, 0);
     assert_true(fabs(before - 4833.28223) < 1e-6);
     for (double bytes = 1; bytes < 1e11; bytes *= 1.1) {

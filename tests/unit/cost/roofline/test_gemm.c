@@ -6,7 +6,7 @@
 static double gemm_ns(int64_t m, int64_t n, int64_t k, const char *kernel)
 {
     const orr_device device = small_device();
-    const orr_rates rates = orr_rates_of(&device);
+    const orr_device_rates rates = orr_device_rates_of(&device);
     orr_work w = SMALL_WORK(GEMM, 1, m, n, k);
     w.kernel = kernel;
     orr_work_complete(&w);
@@ -83,10 +83,10 @@ static void test_unknown_facts(void **state)
     orr_work w = SMALL_WORK(GEMM, 1, 512, 512, 512);
     orr_work_complete(&w);
     device.sms = (orr_fact){.value = NAN, .source = ""};
-    orr_rates rates = orr_rates_of(&device);
+    orr_device_rates rates = orr_device_rates_of(&device);
     assert_true(orr_gemm_ns(&device, &rates, &w) >= 2.0 * 512 * 512 * 512 / 10e12 * 1e9);
     device = (orr_device){.name = ""};
-    rates = orr_rates_of(&device);
+    rates = orr_device_rates_of(&device);
     assert_true(isnan(orr_gemm_ns(&device, &rates, &w)));
 }
 

@@ -16,7 +16,7 @@ static int64_t ns_of(orr_work w)
     assert_true(price(&device, w, &p));
     assert_int_equal(p.basis, ORR_BASIS_ROOFLINE);
     assert_string_equal(p.model, "roofline");
-    const double error = orr_roofline_error((orr_family_of_work)w.family);
+    const double error = orr_roofline_error((orr_kernel_family)w.family);
     assert_true(isnan(error) ? isnan(p.error_frac) : p.error_frac == error);
     return p.ns;
 }
@@ -34,7 +34,7 @@ static void test_floor_and_growth_of_every_family(void **state)
 {
     (void)state;
     const orr_device device = small_device();
-    const double floor_ns = orr_rates_of(&device).floor_ns;
+    const double floor_ns = orr_device_rates_of(&device).floor_ns;
     for (unsigned family = ORR_FAMILY_GEMM; family < ORR_FAMILIES; family++) {
         orr_work w = smallest(family);
         if (family == ORR_FAMILY_CONVOLUTION)
@@ -43,7 +43,7 @@ static void test_floor_and_growth_of_every_family(void **state)
         w.dims[0] = 100000000;
         const int64_t most = ns_of(w);
         if ((double)least < floor_ns || most <= least)
-            fail_msg("%s: %lld, then %lld", orr_family_name((orr_family_of_work)family),
+            fail_msg("%s: %lld, then %lld", orr_kernel_family_name((orr_kernel_family)family),
                      (long long)least, (long long)most);
     }
 }
@@ -52,7 +52,7 @@ static void test_elements_by_bytes(void **state)
 {
     (void)state;
     const orr_device device = small_device();
-    const double floor_ns = orr_rates_of(&device).floor_ns;
+    const double floor_ns = orr_device_rates_of(&device).floor_ns;
     /* 8 GB at 1 TB/s */
     assert_true(fabs((double)ns_of(SMALL_WORK(ELEMENTWISE, 1000000000)) - floor_ns - 8e6) < 2);
     orr_work concat = SMALL_WORK(CONCAT, 1000000000);

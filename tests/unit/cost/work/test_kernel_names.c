@@ -41,8 +41,8 @@ static void test_names_from_recordings(void **state)
         {"", ORR_FAMILIES},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
-        if (orr_family_of_kernel(CASES[i].name) != CASES[i].family)
-            fail_msg("%s is family %u", CASES[i].name, orr_family_of_kernel(CASES[i].name));
+        if (orr_kernel_family_by_name(CASES[i].name) != CASES[i].family)
+            fail_msg("%s is family %u", CASES[i].name, orr_kernel_family_by_name(CASES[i].name));
 }
 
 int main(void)

@@ -33,7 +33,7 @@ static void test_innermost_operator(void **state)
     assert_null(orr_work_rule(g, ORR_NONE));
     assert_null(orr_work_rule(g, empty));
     /* linear has a rule of its own, so addmm tells the most */
-    assert_int_equal(orr_work_telling(g, addmm, orr_work_rule(g, addmm)), addmm);
+    assert_int_equal(orr_work_outermost_operator(g, addmm, orr_work_rule(g, addmm)), addmm);
     small_end(&s);
 }
 

@@ -5,7 +5,7 @@
 
 /* The work of the last call is of this family, with these dims: and FLOPs and bytes as its row
  * says. */
-static void hold(const try_op *t, orr_family_of_work family, bool backward, size_t n,
+static void hold(const try_op *t, orr_kernel_family family, bool backward, size_t n,
                  const int64_t *dims)
 {
     const uint32_t last = t->tape.n_calls - 1;
