@@ -82,7 +82,7 @@ void job_cases_done(job_cases *cases, job_case *added)
         reason = ""; /* said already */
     else if (!(added->seconds > 0))
         reason = "no time measured";
-    added->plan = orr_plan_completed(&added->plan);
+    added->plan = orr_plan_with_defaults(&added->plan);
     if (reason == NULL && orr_plan_check(&added->plan, &err) != ORR_OK)
         reason = job_text(cases->arena, "no such plan: %s", err.text);
     if (reason != NULL) {

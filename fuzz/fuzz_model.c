@@ -12,7 +12,7 @@ static void check_model(const orr_model *model, orr_arena *arena)
         FUZZ_CHECK(model->notes[i].what != NULL && model->notes[i].source != NULL);
     if (model->incomplete)
         return;
-    FUZZ_CHECK(orr_model_measure(model, arena, &size, NULL) == ORR_OK);
+    FUZZ_CHECK(orr_model_count_parameters(model, arena, &size, NULL) == ORR_OK);
     FUZZ_CHECK(size.total > 0 && size.matmul >= 0);
     for (uint32_t i = 0; i < size.n; i++)
         FUZZ_CHECK(size.parts[i].each > 0 && size.parts[i].active >= 0);
@@ -22,13 +22,13 @@ static void check_model(const orr_model *model, orr_arena *arena)
     FUZZ_CHECK(orr_model_cross_layers(model) == model->cross_layers);
     const orr_plan plan = {.layers = model->layers + 1, .hidden = 2 * model->hidden};
     const orr_model *changed;
-    if (orr_model_changed(model, &plan, arena, &changed, NULL) == ORR_OK)
+    if (orr_model_override(model, &plan, arena, &changed, NULL) == ORR_OK)
         FUZZ_CHECK(changed->layers == model->layers + 1);
 }
 
 static void check_spec(const uint8_t *bytes, size_t len, orr_arena *arena)
 {
-    orr_model_shelf shelf = {.arena = arena};
+    orr_model_registry shelf = {.arena = arena};
     const orr_yaml *root;
     orr_error err = {0};
     if (orr_yaml_parse((const char *)bytes, len, "input", arena, &root, &err) == ORR_OK) {
@@ -38,7 +38,7 @@ static void check_spec(const uint8_t *bytes, size_t len, orr_arena *arena)
     }
     for (size_t i = 0; i < shelf.models.n; i++)
         check_model(shelf.models.at[i], arena);
-    orr_model_shelf_done(&shelf);
+    orr_model_registry_done(&shelf);
 }
 
 static void check_config(const uint8_t *bytes, size_t len, orr_arena *arena)

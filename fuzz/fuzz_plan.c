@@ -45,15 +45,15 @@ static orr_plan read_again(const orr_plan *plan, orr_arena *arena)
 static void check_text(const orr_plan *plan, orr_arena *arena)
 {
     const orr_plan nothing = {0}, again = read_again(plan, arena);
-    FUZZ_CHECK(orr_plan_same(plan, &again));
-    const orr_plan changed = orr_plan_changed(&nothing, plan);
-    FUZZ_CHECK(orr_plan_same(plan, &changed));
+    FUZZ_CHECK(orr_plan_equal(plan, &again));
+    const orr_plan changed = orr_plan_override(&nothing, plan);
+    FUZZ_CHECK(orr_plan_equal(plan, &changed));
 }
 
 static void check_completed(const orr_plan *whole, orr_arena *arena)
 {
-    const orr_plan twice = orr_plan_completed(whole), again = read_again(whole, arena);
-    FUZZ_CHECK(orr_plan_same(whole, &twice) && orr_plan_same(whole, &again));
+    const orr_plan twice = orr_plan_with_defaults(whole), again = read_again(whole, arena);
+    FUZZ_CHECK(orr_plan_equal(whole, &twice) && orr_plan_equal(whole, &again));
     for (int axis = 0; axis < ORR_BASE_AXES; axis++)
         FUZZ_CHECK(orr_plan_group_size(whole, (orr_axis)axis) >= 1);
 }
@@ -62,7 +62,7 @@ static void check_completed(const orr_plan *whole, orr_arena *arena)
 static uint64_t check_schedule(const orr_plan *whole, orr_arena *arena)
 {
     const orr_schedule_spec spec = orr_plan_schedule(whole);
-    const orr_turn_times times = {.forward = 1, .input = 1, .weight = 1};
+    const orr_slot_times times = {.forward = 1, .input = 1, .weight = 1};
     const uint64_t turns = 3ull * spec.stages * spec.chunks;
     orr_schedule_plan made;
     orr_error err = {0};
@@ -134,7 +134,7 @@ static void check_job(const orr_plan *plan, const world *w, orr_arena *arena, ui
 
 static void check_plan(const orr_plan *plan, orr_arena *arena, uint64_t choice)
 {
-    const orr_plan whole = orr_plan_completed(plan);
+    const orr_plan whole = orr_plan_with_defaults(plan);
     orr_error err = {0};
     check_text(plan, arena);
     check_completed(&whole, arena);

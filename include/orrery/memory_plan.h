@@ -38,11 +38,11 @@ typedef struct orr_stage_memory {
 } orr_stage_memory;
 
 /* What would make room, and how much. */
-typedef struct orr_relief {
+typedef struct orr_memory_plan_option {
     const char *change;  /* "recompute=full", "zero=1", "dp=4,tp=2,micro_batches=8" */
     int64_t     freed_bytes, peak_bytes;
     bool        fits;
-} orr_relief;
+} orr_memory_plan_option;
 
 typedef struct orr_memory_plan {
     uint32_t n_stages, worst;       /* stage with the highest peak                           */
@@ -50,7 +50,7 @@ typedef struct orr_memory_plan {
     int64_t capacity_bytes;         /* of the device, that a job can use; -1: not known      */
     bool    fits;
     int64_t missing_bytes;          /* of the worst stage; 0 where it fits                   */
-    const orr_relief *options;      /* shape (n_options): where it does not fit, each change
+    const orr_memory_plan_option *options;      /* shape (n_options): where it does not fit, each change
                                      * alone, most first                                     */
     uint32_t n_options;
 } orr_memory_plan;

@@ -150,7 +150,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_model_load(const char *name, orr_arena *ar
                                                  const orr_model **ret, orr_error *err);
 /* The model with what the plan changes of its shape (layers, hidden, ffn, heads, vocab): where
  * only `hidden` changes, ffn and heads go with it. In the arena. INVALID: what does not divide. */
-ORR_API ORR_MUST_CHECK orr_status orr_model_changed(const orr_model *model, const orr_plan *plan,
+ORR_API ORR_MUST_CHECK orr_status orr_model_override(const orr_model *model, const orr_plan *plan,
                                                     orr_arena *arena, const orr_model **ret,
                                                     orr_error *err);
 
@@ -169,7 +169,7 @@ typedef struct orr_model_size {
     int64_t matmul;         /* active parameters that are multiplied: without embedding, norms,
                              * positions; with the head. 6 x this is FLOPs a token, but for attention */
 } orr_model_size;
-ORR_API ORR_MUST_CHECK orr_status orr_model_measure(const orr_model *model, orr_arena *arena,
+ORR_API ORR_MUST_CHECK orr_status orr_model_count_parameters(const orr_model *model, orr_arena *arena,
                                                     orr_model_size *ret, orr_error *err);
 /* FLOPs of a forward pass of one sample of `seq` tokens, as the field counts model FLOPs: products
  * of active parameters, and attention (causal: half of the pairs; the published convention that
@@ -181,7 +181,7 @@ ORR_API double orr_model_flops(const orr_model *model, uint32_t seq, bool full);
 ORR_API double orr_model_image_flops(const orr_model *model);
 /* Keys and values that a token leaves in the cache, of all layers. Chunked layers keep them for no
  * more than a chunk. */
-ORR_API double orr_model_cache_bytes(const orr_model *model, orr_dtype dtype);
+ORR_API double orr_model_kv_cache_bytes(const orr_model *model, orr_dtype dtype);
 
 /* Does layer i have experts, see everything, look at pictures? */
 ORR_API bool orr_model_layer_moe(const orr_model *model, uint32_t layer);

@@ -201,13 +201,13 @@ ORR_API ORR_MUST_CHECK orr_status orr_plan_parse(const char *text, orr_plan *ret
 /* The same text from a plan; fields of 0 are left out. In the arena; NULL: out of memory. */
 ORR_API ORR_MUST_CHECK const char *orr_plan_text(const orr_plan *plan, orr_arena *arena);
 /* `from` with the fields that `change` names. */
-ORR_API orr_plan orr_plan_changed(const orr_plan *from, const orr_plan *change);
-ORR_API bool orr_plan_same(const orr_plan *a, const orr_plan *b);
+ORR_API orr_plan orr_plan_override(const orr_plan *from, const orr_plan *change);
+ORR_API bool orr_plan_equal(const orr_plan *a, const orr_plan *b);
 /* The plan with every default filled in, micro-batches from `batch` or the other way round. Where
  * sites are said, dp crosses the cuts; where an order is not, what crosses is put outermost; with
  * local steps, outer parts of dp are the largest that no cut divides. What is of sites alone and
  * not said stays 0: dp_outer, dp_chunks, local_steps as if 1, compress as if none. */
-ORR_API orr_plan orr_plan_completed(const orr_plan *plan);
+ORR_API orr_plan orr_plan_with_defaults(const orr_plan *plan);
 /* INVALID, with the reason: 12 heads do not divide into 8 slices, 5 layers cannot fill 8 stages,
  * experts do not divide, shards do not divide dp x cp, a schedule that does not go with these
  * stages, chunks or micro-batches, sites or sections that do not add up... Fields of 0 are not
@@ -219,23 +219,23 @@ ORR_API uint64_t orr_plan_ranks(const orr_plan *plan);
 ORR_API uint32_t orr_plan_group_size(const orr_plan *plan, orr_axis axis);
 
 /* Schedules as data. A slot: one phase of a micro-batch in one of a stage's chunks. */
-#define ORR_TURN_MAP(X)                                                                      \
+#define ORR_SLOT_MAP(X)                                                                      \
     X(FORWARD, "forward") X(BACKWARD, "backward") /* with weight gradients                 */ \
     X(INPUT, "input gradient") X(WEIGHT, "weight gradient") /* backward in two: zero bubble */
-typedef enum orr_turn_phase {
-#define ORR_TURN_ENUM_(name, text) ORR_TURN_##name,
-    ORR_TURN_MAP(ORR_TURN_ENUM_)
-#undef ORR_TURN_ENUM_
-    ORR_TURN_PHASES
-} orr_turn_phase;
-ORR_API const char *orr_turn_name(orr_turn_phase phase);
-typedef struct orr_turn {
-    uint8_t  phase; /* orr_turn_phase                                           */
+typedef enum orr_slot_phase {
+#define ORR_SLOT_ENUM_(name, text) ORR_SLOT_##name,
+    ORR_SLOT_MAP(ORR_SLOT_ENUM_)
+#undef ORR_SLOT_ENUM_
+    ORR_SLOT_PHASES
+} orr_slot_phase;
+ORR_API const char *orr_slot_phase_name(orr_slot_phase phase);
+typedef struct orr_schedule_slot {
+    uint8_t  phase; /* orr_slot_phase                                           */
     bool     paired; /* runs at once with the next of its stage (DualPipe): both begin when both
                       * can, and end together                                    */
     uint16_t chunk; /* of the stage, from 0                                     */
     uint32_t micro_batch;
-} orr_turn;
+} orr_schedule_slot;
 
 typedef struct orr_schedule_spec {
     uint8_t  schedule;       /* orr_schedule */
@@ -246,7 +246,7 @@ typedef struct orr_schedule_spec {
 typedef struct orr_schedule_plan {
     orr_schedule_spec spec;
     const uint32_t *first;     /* shape (stages + 1) */
-    const orr_turn *slots;     /* of stage s: slots[first[s]] .. slots[first[s + 1] - 1], in order  */
+    const orr_schedule_slot *slots;     /* of stage s: slots[first[s]] .. slots[first[s + 1] - 1], in order  */
     const uint32_t *stage_of, *chunk_of; /* shape (stages x chunks): which stage, and which of its
                                           * chunks, the model's virtual stage k is on. DUALPIPE
                                           * cuts the model into `stages` only: k is of the first
@@ -268,10 +268,10 @@ ORR_API ORR_MUST_CHECK orr_status orr_schedule_check(const orr_schedule_plan *pl
  * slot and its last, for phases that take so long (of one chunk and micro-batch); NAN where no
  * formula is published for these numbers. Exact but for ZB_H1 with weight > forward, and DUALPIPE
  * unless input = forward >= weight. */
-typedef struct orr_turn_times {
+typedef struct orr_slot_times {
     double forward, input, weight;
-} orr_turn_times;
-ORR_API double orr_schedule_bubble(const orr_schedule_spec *spec, const orr_turn_times *times);
+} orr_slot_times;
+ORR_API double orr_schedule_bubble(const orr_schedule_spec *spec, const orr_slot_times *times);
 
 #ifdef __cplusplus
 }

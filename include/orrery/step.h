@@ -46,7 +46,7 @@ typedef enum orr_detail {
 /* What a node of the ensemble's graphs is: for timelines and for the waterfall. */
 typedef struct orr_step_node {
     uint8_t  part;        /* orr_waterfall: KERNELS for computation, TP...                     */
-    uint8_t  phase;       /* orr_turn_phase of <orrery/plan.h>                                 */
+    uint8_t  phase;       /* orr_slot_phase of <orrery/plan.h>                                 */
     uint16_t chunk;
     uint32_t micro_batch; /* ORR_NONE: of the step                                             */
 } orr_step_node;

@@ -47,7 +47,7 @@ static double most_saved(const bounding *b)
         for (uint32_t k = 0; k < cut->n_classes; k++) {
             const double together = b->d->pairs->ns[f][k];
             const double alone =
-                b->of[f].turn_ns[ORR_TURN_FORWARD] + b->of[k].turn_ns[ORR_TURN_BACKWARD];
+                b->of[f].turn_ns[ORR_SLOT_FORWARD] + b->of[k].turn_ns[ORR_SLOT_BACKWARD];
             if (together > 0)
                 most = fmax(most, alone - together);
         }
@@ -63,10 +63,10 @@ static void measure(bounding *b)
     for (uint32_t c = 0; c < d->cut->n_classes; c++) {
         const orr_least *l = &b->of[c];
         float *of_class = b->features + c * ORR_CLASS_FEATURES;
-        for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
+        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
             of_class[phase] = (float)l->phase_ns[phase];
             of_class[ORR_FEATURE_OWED + phase] = (float)l->owed_ns[phase];
-            b->after[c * ORR_TURN_PHASES + phase] = (float)l->after_ns[phase];
+            b->after[c * ORR_SLOT_PHASES + phase] = (float)l->after_ns[phase];
         }
         of_class[ORR_FEATURE_FIRST] = (float)l->first_ns;
         of_class[ORR_FEATURE_LAST] = (float)l->last_ns;
@@ -82,7 +82,7 @@ static void measure(bounding *b)
 static double path_ns(const bounding *b, const orr_path *path)
 {
     double ns = orr_path_ns(path, b->features, b->d->cut->n_classes);
-    for (uint32_t i = 0; i < b->d->cut->n_classes * ORR_TURN_PHASES && b->d->plan->zero >= 3; i++)
+    for (uint32_t i = 0; i < b->d->cut->n_classes * ORR_SLOT_PHASES && b->d->plan->zero >= 3; i++)
         ns += path->after[i] * b->after[i];
     return ns;
 }
@@ -111,7 +111,7 @@ static double until_ns(const bounding *b, uint32_t end, orr_turn_event event)
 static const orr_least *least_at(const bounding *b, const orr_schedule_spec *spec, uint32_t stage,
                                  uint32_t chunk)
 {
-    return &b->of[b->d->cut->class_of[orr_schedule_virtual_at(spec, stage, chunk)]];
+    return &b->of[b->d->cut->class_of[orr_schedule_virtual_stage_at(spec, stage, chunk)]];
 }
 
 /* When the gradients of a stage are where they belong, if they travel beside
@@ -123,9 +123,9 @@ static double lanes_end(const bounding *b, uint32_t end, double slots)
     const uint32_t stage = d->pipeline->end_stage[end];
     const uint8_t *at = d->pipeline->class_at[end];
     const orr_least *last = &b->of[d->pipeline->class_ending[end]];
-    const int gives = orr_splits_backward(d->plan) ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD;
+    const int gives = orr_splits_backward(d->plan) ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
     const bool paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
-    const double host = gives == ORR_TURN_BACKWARD && !paired ? fmax(last->host_ns, 0) : 0;
+    const double host = gives == ORR_SLOT_BACKWARD && !paired ? fmax(last->host_ns, 0) : 0;
     const double times = (double)d->plan->micro_batches / (paired ? 2 : 1);
     double lane = 0, replicas = 0, most = slots;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
@@ -162,7 +162,7 @@ static double late_ns(const bounding *b, uint32_t stage)
     double ns = 0;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
         const orr_cut_class *class =
-            &d->cut->classes[d->cut->class_of[orr_schedule_virtual_at(&spec, stage, chunk)]];
+            &d->cut->classes[d->cut->class_of[orr_schedule_virtual_stage_at(&spec, stage, chunk)]];
         double dense = 0, expert = 0;
         orr_add_elements(d, class, &dense, &expert);
         if (d->plan->zero < 2)
@@ -180,7 +180,7 @@ static double late_gather_ns(const orr_estimate_draft *d, uint32_t stage)
     double dense = 0, expert = 0;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
         const orr_cut_class *class =
-            &d->cut->classes[d->cut->class_of[orr_schedule_virtual_at(&spec, stage, chunk)]];
+            &d->cut->classes[d->cut->class_of[orr_schedule_virtual_stage_at(&spec, stage, chunk)]];
         orr_add_elements(d, class, &dense, &expert);
     }
     const bool late = !d->beside && (d->plan->zero == 1 || d->plan->zero == 2);
@@ -193,7 +193,7 @@ static bool stage_is_alone(const orr_estimate_draft *d, uint32_t stage)
     bool alone = true;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++)
         alone &= orr_is_alone(
-            &d->cut->classes[d->cut->class_of[orr_schedule_virtual_at(&spec, stage, chunk)]]);
+            &d->cut->classes[d->cut->class_of[orr_schedule_virtual_stage_at(&spec, stage, chunk)]]);
     return alone;
 }
 

@@ -11,7 +11,7 @@
  * as they can. */
 static orr_plan alone(const orr_plan *plan)
 {
-    orr_plan p = orr_plan_completed(plan);
+    orr_plan p = orr_plan_with_defaults(plan);
     const uint32_t slices = p.tp * p.cp;
     p.pp = p.vp = p.dp = 1;
     p.schedule = ORR_SCHEDULE_1F1B;
@@ -35,10 +35,10 @@ typedef struct work {
     double dense, expert; /* elements of weights with a gradient  */
 } work;
 
-static double of_phases(const float ns[ORR_TURN_PHASES])
+static double of_phases(const float ns[ORR_SLOT_PHASES])
 {
-    const double split = (double)ns[ORR_TURN_INPUT] + ns[ORR_TURN_WEIGHT];
-    return ns[ORR_TURN_FORWARD] + fmin(ns[ORR_TURN_BACKWARD], split);
+    const double split = (double)ns[ORR_SLOT_INPUT] + ns[ORR_SLOT_WEIGHT];
+    return ns[ORR_SLOT_FORWARD] + fmin(ns[ORR_SLOT_BACKWARD], split);
 }
 
 static work sum_up(const orr_calibration *c, const orr_plan *plan, const orr_priced_row *row,
@@ -51,10 +51,10 @@ static work sum_up(const orr_calibration *c, const orr_plan *plan, const orr_pri
         count[row->row.module_of[i]]++;
     for (uint32_t m = 0; m < row->row.n_modules; m++) {
         const orr_priced_module *module = &row->modules[m];
-        float least[ORR_TURN_PHASES], compute[ORR_TURN_PHASES];
+        float least[ORR_SLOT_PHASES], compute[ORR_SLOT_PHASES];
         if (count[m] == 0)
             continue;
-        for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
+        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
             least[phase] = (float)orr_estimate_least(c, plan, stretch, module, phase);
             const float waits = module->span_ns[phase] - module->compute_ns[phase];
             compute[phase] = (float)fmax(least[phase] - stretch * fmax(waits, 0), 0);

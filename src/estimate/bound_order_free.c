@@ -23,9 +23,9 @@ static turn_least least_of(const orr_estimate_draft *d, const orr_cut_class *cla
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
         const float *ns = orr_row_of(d, class)->least_ns[m];
         const double n = class->least[m];
-        t.forward_ns += n * (double)ns[ORR_TURN_FORWARD];
-        t.backward_ns += n * (split ? (double)ns[ORR_TURN_INPUT] + (double)ns[ORR_TURN_WEIGHT]
-                                    : (double)ns[ORR_TURN_BACKWARD]);
+        t.forward_ns += n * (double)ns[ORR_SLOT_FORWARD];
+        t.backward_ns += n * (split ? (double)ns[ORR_SLOT_INPUT] + (double)ns[ORR_SLOT_WEIGHT]
+                                    : (double)ns[ORR_SLOT_BACKWARD]);
     }
     return t;
 }
@@ -51,7 +51,7 @@ static double longest_stage(const orr_estimate_draft *d, bool anywhere)
         double slots = 0;
         for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
             const turn_least *t =
-                &of[d->cut->class_of[orr_schedule_virtual_at(&spec, stage, chunk)]];
+                &of[d->cut->class_of[orr_schedule_virtual_stage_at(&spec, stage, chunk)]];
             slots += t->forward_ns + t->backward_ns;
         }
         most = fmax(most, spec.micro_batches * slots + around);
@@ -76,7 +76,7 @@ orr_status orr_estimate_quick(orr_estimator *e, const orr_plan *given, bool anyw
 {
     const double ROUNDED =
         1 - 5e-6; /* of sums of floats, and of times to whole ns: as in estimate_bound.c */
-    orr_plan plan = orr_plan_completed(given);
+    orr_plan plan = orr_plan_with_defaults(given);
     const orr_place_on *place;
     double most = 0;
     ORR_TRY(orr_plan_check(&plan, err));

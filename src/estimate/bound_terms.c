@@ -98,16 +98,16 @@ static void add_computation(const orr_estimate_draft *d, uint32_t c, orr_least *
     const double host = fmax(
         d->place->stretch * floor(orr_device_of(d, class)->calibration->micro_batch_ns / 2) - 1, 0);
     l->host_ns = class->n_places > 0 ? host : 0;
-    for (int phase = 0; phase<ORR_TURN_PHASES &&class->n_places> 0; phase++)
-        if (phase != ORR_TURN_WEIGHT)
+    for (int phase = 0; phase<ORR_SLOT_PHASES &&class->n_places> 0; phase++)
+        if (phase != ORR_SLOT_WEIGHT)
             l->phase_ns[phase] += host;
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
         if (class->least[m] == 0)
             continue;
-        for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             l->phase_ns[phase] +=
                 class->least[m] * (double)orr_row_of(d, class)->least_ns[m][phase];
-        for (int phase = 0; phase <= ORR_TURN_BACKWARD; phase++)
+        for (int phase = 0; phase <= ORR_SLOT_BACKWARD; phase++)
             l->turn_ns[phase] += class->least[m] * (double)orr_row_of(d, class)->least_ns[m][phase];
     }
 }
@@ -123,7 +123,7 @@ typedef struct bucket {
 } bucket;
 typedef struct buckets {
     double n, reduces_ns, replicas_ns, gathers_ns;
-    double first_ns[ORR_TURN_PHASES]; /* computation of what is in the first */
+    double first_ns[ORR_SLOT_PHASES]; /* computation of what is in the first */
     bucket last;                      /* with the first place */
 } buckets;
 
@@ -162,7 +162,7 @@ static buckets buckets_of(const orr_estimate_draft *d, const orr_cut_class *clas
         const uint8_t m = class->modules[i];
         b.dense += row->modules[m].weights.dense;
         b.expert += row->modules[m].weights.expert;
-        for (int phase = 0; phase < ORR_TURN_PHASES && all.n == 0; phase++)
+        for (int phase = 0; phase < ORR_SLOT_PHASES && all.n == 0; phase++)
             all.first_ns[phase] += (double)row->least_ns[m][phase];
         if (i == 0 || (double)(b.dense + b.expert) * d->gradient_bytes >= most)
             close_bucket(d, &b, &all);
@@ -191,7 +191,7 @@ static double first_wait(const orr_estimate_draft *d, const orr_cut_class *class
 {
     if (class->virtual_stage != 0 || class->n > 1)
         return 0;
-    const double last = of->gathers_ns + of->first_ns[ORR_TURN_FORWARD] - forward;
+    const double last = of->gathers_ns + of->first_ns[ORR_SLOT_FORWARD] - forward;
     return fmax(fmax(of->last.gather_ns, last), of->gathers_ns * orr_beside_frac(d));
 }
 
@@ -208,7 +208,7 @@ static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_least *l)
     const orr_cut_class *class = &d->cut->classes[c];
     const bool split = orr_splits_backward(d->plan),
                paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
-    const int gives = split ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD;
+    const int gives = split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
     const double share = d->beside ? orr_device_of(d, class)->calibration->dp_exposed : 0;
     const buckets of = orr_is_alone(class) ? buckets_of(d, class) : buckets_of_any(d, class);
     const double lost = 3 * of.n; /* what is owed is of whole ns, too */
@@ -228,7 +228,7 @@ static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_least *l)
         l->owed_last_ns += fmax(share * l->lane_ns - lost, 0);
     if (d->plan->zero > 0) {
         l->owed_first_ns = fmax(share * of.gathers_ns - lost, 0);
-        l->first_ns = first_wait(d, class, &of, l->phase_ns[ORR_TURN_FORWARD]);
+        l->first_ns = first_wait(d, class, &of, l->phase_ns[ORR_SLOT_FORWARD]);
     }
 }
 
@@ -247,18 +247,18 @@ typedef struct passing {
 static passing pass_over(const orr_estimate_draft *d, const orr_cut_class *class, int phase)
 {
     const orr_shard_transfer g = orr_gradients_of(d), w = orr_weights_of(d);
-    const bool forward = phase == ORR_TURN_FORWARD;
+    const bool forward = phase == ORR_SLOT_FORWARD;
     const uint32_t ahead = d->beside ? d->plan->prefetch : 0, n = class->n_places;
     double gather[ORR_ROW_MODULES], reduce[ORR_ROW_MODULES];
     passing p = {.n = n};
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
         const orr_priced_module *module = &d->row->modules[m];
         const orr_module_weights *of = &module->weights;
-        const bool again = orr_module_is_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
-        gather[m] = phase != ORR_TURN_WEIGHT && (forward || again)
+        const bool again = orr_module_is_fsdp_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
+        gather[m] = phase != ORR_SLOT_WEIGHT && (forward || again)
                         ? orr_least_moved(d, &w, (double)of->gathered, (double)of->expert_gathered)
                         : 0;
-        reduce[m] = phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT
+        reduce[m] = phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT
                         ? orr_least_moved(d, &g, (double)of->dense, (double)of->expert)
                         : 0;
         p.gathers += class->least[m] * gather[m];
@@ -299,11 +299,11 @@ static void add_fetched(const orr_estimate_draft *d, uint32_t c, orr_least *l)
     const bool split = orr_splits_backward(d->plan);
     const double share = d->beside ? orr_device_of(d, class)->calibration->dp_exposed : 0,
                  n = class->n_places;
-    for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
+    for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
         const passing p = pass_over(d, class, phase);
         const double alone = l->phase_ns[phase], travels = p.gathers + p.reduces;
         l->owed_ns[phase] = fmax(share * travels - 4 * n, 0);
-        if (phase == ORR_TURN_FORWARD || split == (phase != ORR_TURN_BACKWARD))
+        if (phase == ORR_SLOT_FORWARD || split == (phase != ORR_SLOT_BACKWARD))
             l->lane_ns += travels;
         if (!d->beside && paired) {
             l->owed_ns[phase] += p.reduces;

@@ -8,10 +8,10 @@
 
 /* At least, of one virtual stage of a class. */
 typedef struct orr_least {
-    double phase_ns[ORR_TURN_PHASES],
-        after_ns[ORR_TURN_PHASES]; /* after: what a slot takes longer when it
+    double phase_ns[ORR_SLOT_PHASES],
+        after_ns[ORR_SLOT_PHASES]; /* after: what a slot takes longer when it
                                     * comes after another of its stage */
-    double first_ns, owed_ns[ORR_TURN_PHASES], owed_first_ns, owed_last_ns, last_ns;
+    double first_ns, owed_ns[ORR_SLOT_PHASES], owed_first_ns, owed_last_ns, last_ns;
     double lane_ns, replica_ns; /* gradients of a slot that gives some; ZeRO 3:
                                    all of a micro-batch      */
     double until_ns;            /* the computation of such a slot before the first of them */

@@ -20,16 +20,16 @@ static uint32_t list_phases(const pairing *p, const orr_cut_class *class, bool b
     const uint32_t n = class->n_places;
     for (uint32_t i = 0; i < n; i++)
         ret[i] = &p->costs[class->modules[back ? n - 1 - i : i]]
-                      .phase[back ? ORR_TURN_BACKWARD : ORR_TURN_FORWARD];
+                      .phase[back ? ORR_SLOT_BACKWARD : ORR_SLOT_FORWARD];
     return n;
 }
 
 static double simulated_ns(const pairing *p, const orr_cut_class *forward, const orr_cut_class *back)
 {
-    const orr_play_sequence both[2] = {{p->phases[0], list_phases(p, forward, false, p->phases[0])},
+    const orr_phase_sequence both[2] = {{p->phases[0], list_phases(p, forward, false, p->phases[0])},
                                        {p->phases[1], list_phases(p, back, true, p->phases[1])}};
-    orr_played played;
-    orr_play_tasks(both, 2, orr_device_of(p->d, forward)->calibration->compute_slowdown, NULL, NULL,
+    orr_phase_simulation played;
+    orr_simulate_phases(both, 2, orr_device_of(p->d, forward)->calibration->compute_slowdown, NULL, NULL,
                    &played);
     return (double)played.span_ns;
 }

@@ -95,11 +95,11 @@ static void sum_class(orr_estimate_draft *d, uint32_t class_of)
         const double n = class->count[m], ns = n * stretch;
         if (class->count[m] == 0)
             continue;
-        for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             s->phase_ns[phase] += ns * module->span_ns[phase];
-        for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
-            const bool runs = phase == ORR_TURN_FORWARD ||
-                              orr_splits_backward(d->plan) == (phase != ORR_TURN_BACKWARD);
+        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
+            const bool runs = phase == ORR_SLOT_FORWARD ||
+                              orr_splits_backward(d->plan) == (phase != ORR_SLOT_BACKWARD);
             if (!runs)
                 continue;
             s->compute_ns += ns * module->compute_ns[phase];
@@ -112,8 +112,8 @@ static void sum_class(orr_estimate_draft *d, uint32_t class_of)
         s->sliced += n * (double)module->weights.sliced;
         s->tied += n * (double)module->weights.tied;
     }
-    for (int phase = 0; phase<ORR_TURN_PHASES &&class->n_places> 0; phase++)
-        if (phase != ORR_TURN_WEIGHT)
+    for (int phase = 0; phase<ORR_SLOT_PHASES &&class->n_places> 0; phase++)
+        if (phase != ORR_SLOT_WEIGHT)
             s->phase_ns[phase] += host;
 }
 
@@ -220,7 +220,7 @@ static orr_status estimate_all(orr_estimate_draft *all, uint32_t n, orr_estimate
 orr_status orr_estimate_of(orr_estimator *e, const orr_plan *given, orr_estimate *ret,
                            orr_error *err)
 {
-    orr_plan plan = orr_plan_completed(given);
+    orr_plan plan = orr_plan_with_defaults(given);
     orr_estimate made = {0};
     orr_estimate_draft drafts[ORR_SITES_MAX];
     const orr_place_on *place;

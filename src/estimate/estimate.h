@@ -18,29 +18,29 @@
  *
  * Each is built once and kept; a plan then is a few dozen multiplications. */
 enum { ORR_ROW_MODULES = 24, ORR_CUT_CLASSES = 8, ORR_CUT_ENDING = 6, ORR_PIPELINE_ENDS = 3,
-       ORR_PIPELINE_HELD = 2 * ORR_TURN_PHASES };
+       ORR_PIPELINE_HELD = 2 * ORR_SLOT_PHASES };
 
 /* One kind of module. Times are without jitter. */
 typedef struct orr_priced_module {
     uint8_t kind;
-    float   span_ns[ORR_TURN_PHASES], again_ns[ORR_TURN_PHASES], compute_ns[ORR_TURN_PHASES];
-    float   waited_ns[ORR_TURN_PHASES][ORR_WATERFALLS];
-    float   tasks[ORR_TURN_PHASES], settled_ns[ORR_TURN_PHASES]; /* of which the host launches them;
+    float   span_ns[ORR_SLOT_PHASES], again_ns[ORR_SLOT_PHASES], compute_ns[ORR_SLOT_PHASES];
+    float   waited_ns[ORR_SLOT_PHASES][ORR_WATERFALLS];
+    float   tasks[ORR_SLOT_PHASES], settled_ns[ORR_SLOT_PHASES]; /* of which the host launches them;
                                   * and what they take that wait for one another              */
-    float   kernels[ORR_TURN_PHASES]; /* that the host launches; 0: as a graph                */
+    float   kernels[ORR_SLOT_PHASES]; /* that the host launches; 0: as a graph                */
     orr_module_weights weights;
     orr_module_memory  memory;
 } orr_priced_module;
 typedef struct orr_priced_row {
     uint32_t          id;
     uint32_t          shape_id;  /* the same for rows with the same modules at the same places */
-    orr_module_row    row;       /* without tapes */
+    orr_module_sequence    row;       /* without tapes */
     orr_priced_module *modules;  /* shape (row.n_modules) */
     int64_t           buffer_bytes[4]; /* visible: with neither end, the first, the last, both */
     double            sample_flops;    /* of the model, forward                                */
     float             pair_saved_frac; /* of a forward and a backward slot that run at once    */
     double            least_stretch;   /* for which least_ns is; 0: none yet                   */
-    float           (*least_ns)[ORR_TURN_PHASES]; /* shape (n_modules): what a phase takes at least */
+    float           (*least_ns)[ORR_SLOT_PHASES]; /* shape (n_modules): what a phase takes at least */
 } orr_priced_row;
 
 /* Modules before they are priced: families of plans that differ in prices alone are asked about one
@@ -50,7 +50,7 @@ typedef struct orr_built_row {
     orr_memo_key       key;
     uint64_t           used; /* when it was asked for last; 0: it is none */
     orr_arena         *arena;
-    orr_module_row     row;
+    orr_module_sequence     row;
     orr_module_weights weights[ORR_ROW_MODULES];
     orr_module_memory  memory[ORR_ROW_MODULES];
     double             sample_flops;
@@ -119,10 +119,10 @@ typedef struct orr_stage_cut {
  * class, through the first forward and the last backward slots, through what a stage pays after a
  * slot before it begins the next, and from stage to stage. */
 enum {
-    ORR_FEATURE_FIRST = ORR_TURN_PHASES, /* of a class: what its first forward slot takes longer */
+    ORR_FEATURE_FIRST = ORR_SLOT_PHASES, /* of a class: what its first forward slot takes longer */
     ORR_FEATURE_LAST,                    /* what the last slot that gives gradients takes longer */
     ORR_FEATURE_OWED,                    /* after a slot of each phase                           */
-    ORR_FEATURE_OWED_FIRST = ORR_FEATURE_OWED + ORR_TURN_PHASES,
+    ORR_FEATURE_OWED_FIRST = ORR_FEATURE_OWED + ORR_SLOT_PHASES,
     ORR_FEATURE_OWED_LAST,
     ORR_CLASS_FEATURES,
     ORR_FEATURE_PAIR = ORR_CUT_CLASSES * ORR_CLASS_FEATURES, /* two slots at once                */
@@ -131,7 +131,7 @@ enum {
 };
 _Static_assert((int)ORR_FEATURE_HOP + (int)ORR_LEVELS_MAX <= (int)ORR_FEATURES,
                "room for every hop");
-enum { ORR_AFTERS = ORR_CUT_CLASSES * ORR_TURN_PHASES };
+enum { ORR_AFTERS = ORR_CUT_CLASSES * ORR_SLOT_PHASES };
 typedef struct orr_path {
     float count[ORR_FEATURES];
     float after[ORR_AFTERS]; /* of its slots, those that come after the one before
@@ -215,13 +215,13 @@ double orr_estimate_hop(orr_estimator *e, const orr_place_on *place, uint32_t ho
 
 /* A plan while it is estimated. */
 typedef struct orr_estimate_sums { /* of one virtual stage of a class; times with jitter */
-    double phase_ns[ORR_TURN_PHASES];
+    double phase_ns[ORR_SLOT_PHASES];
     double compute_ns, again_ns;         /* forward and backward */
     double waited_ns[ORR_WATERFALLS];
     double dense, expert, sliced, tied;  /* elements */
     double first_ns, last_ns;            /* what the first forward, the last gradient slot adds */
     double owed_first_ns, owed_last_ns;  /* what computation loses after them                   */
-    double owed_ns[ORR_TURN_PHASES];     /* and after each slot                                 */
+    double owed_ns[ORR_SLOT_PHASES];     /* and after each slot                                 */
     double exposed_ns;                   /* of gradients and weights, of a micro-batch          */
     double lane_ns, lane_first_ns, lane_last_ns; /* transfers beside the last gradient slot: all;
                                           * the computation before the first; the last alone    */

@@ -5,7 +5,7 @@
  * taken where the stage has most micro-batches under way. */
 
 typedef struct class_bytes {
-    int64_t states, kept, apart, largest, transient[ORR_TURN_PHASES];
+    int64_t states, kept, apart, largest, transient[ORR_SLOT_PHASES];
 } class_bytes;
 
 static void raise(int64_t *most, int64_t bytes)
@@ -36,13 +36,13 @@ static void find_transient(const orr_estimate_draft *d, const orr_cut_class *cla
     for (uint32_t i = 0; i < class->n_ending; i++) {
         const orr_priced_module *module = &d->row->modules[class->ending[i]];
         const orr_module_memory *m = &module->memory;
-        const int64_t ahead = orr_module_is_unit(module->kind) ? on_their_way(d, m, false) : 0;
-        const int64_t behind = orr_module_is_unit(module->kind) ? on_their_way(d, m, true) : 0;
+        const int64_t ahead = orr_module_is_fsdp_unit(module->kind) ? on_their_way(d, m, false) : 0;
+        const int64_t behind = orr_module_is_fsdp_unit(module->kind) ? on_their_way(d, m, true) : 0;
         const int64_t back = d->plan->zero >= 2 ? m->owned_peak_bytes : m->backward_peak_bytes;
-        raise(&ret[ORR_TURN_FORWARD], m->forward_peak_bytes + ahead - later);
-        raise(&ret[ORR_TURN_BACKWARD], back + behind - later);
-        raise(&ret[ORR_TURN_INPUT], m->input_peak_bytes + behind + apart - later);
-        raise(&ret[ORR_TURN_WEIGHT], m->weight_peak_bytes + behind - apart);
+        raise(&ret[ORR_SLOT_FORWARD], m->forward_peak_bytes + ahead - later);
+        raise(&ret[ORR_SLOT_BACKWARD], back + behind - later);
+        raise(&ret[ORR_SLOT_INPUT], m->input_peak_bytes + behind + apart - later);
+        raise(&ret[ORR_SLOT_WEIGHT], m->weight_peak_bytes + behind - apart);
         later += m->kept_bytes;
         apart += m->apart_bytes;
     }
@@ -74,7 +74,7 @@ static void weigh_states(const orr_estimate_draft *d, int64_t *ret)
             orr_state_bytes_of(&module->memory, plan, d->e->options.workload.task);
         ret[m] = s.weights + s.gradients + s.optimizer + module->memory.derived_bytes;
         if (plan->zero >= 3 &&
-            (plan->reshard == ORR_SWITCH_OFF || !orr_module_is_unit(module->kind)))
+            (plan->reshard == ORR_SWITCH_OFF || !orr_module_is_fsdp_unit(module->kind)))
             ret[m] += module->memory.gather_bytes;
     }
 }
@@ -86,7 +86,7 @@ static orr_status common_buffers(const orr_estimate_draft *d, const orr_device *
     static const uint32_t none[2] = {0, 0};
     static const orr_schedule_plan alone = {.spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0}};
     const orr_stage_map map = {1, 1, none};
-    const orr_stage_parts parts = {.plan = d->plan,
+    const orr_stage_memory_input parts = {.plan = d->plan,
                                    .task = d->e->options.workload.task,
                                    .device = device,
                                    .row = &d->row->row,
@@ -114,7 +114,7 @@ static activations most_held(const orr_estimate_draft *d, const class_bytes *cla
         for (uint32_t c = 0; c < spec->chunks && d->pipeline->held[way] != NULL; c++) {
             const orr_held *held = &d->pipeline->held[way][stage * spec->chunks + c];
             const class_bytes *b =
-                &classes[d->cut->class_of[orr_schedule_virtual_at(spec, stage, c)]];
+                &classes[d->cut->class_of[orr_schedule_virtual_stage_at(spec, stage, c)]];
             now.kept += held->kept * b->kept + held->apart * b->apart;
             raise(&now.transient, b->transient[way / 2]);
         }
@@ -134,7 +134,7 @@ static int64_t stage_bytes(const orr_estimate_draft *d, const class_bytes *class
     int64_t states = 0, window = 0;
     uint32_t ends = 0;
     for (uint32_t c = 0; c < spec.chunks; c++) {
-        const uint32_t k = orr_schedule_virtual_at(&spec, stage, c);
+        const uint32_t k = orr_schedule_virtual_stage_at(&spec, stage, c);
         const class_bytes *b = &classes[d->cut->class_of[k]];
         states += b->states;
         raise(&window, 2 * b->largest);

@@ -23,7 +23,7 @@ static orr_status build(const orr_estimator *e, const orr_plan *plan, orr_built_
     const orr_model *model;
     orr_workload workload = e->options.workload;
     workload.seq = plan->seq;
-    ORR_TRY(orr_model_changed(e->model, plan, ret->arena, &model, err));
+    ORR_TRY(orr_model_override(e->model, plan, ret->arena, &model, err));
     ORR_TRY(orr_modules_build(model, plan, &workload, ret->arena, &ret->row, err));
     if (ret->row.n_modules > ORR_ROW_MODULES)
         return orr_fail(err, ORR_LIMIT, "more than %d kinds of modules", ORR_ROW_MODULES);

@@ -59,10 +59,10 @@ static void typical_lengths(const orr_stage_cut *cut, uint32_t i, uint32_t far, 
                               (first ? TYPICAL[i].first : 0) + (last ? TYPICAL[i].last : 0);
         const float length =
             (forward > 0.1F ? forward : 0.1F) * powf(cut->relative_time[class->device], TYPICAL[i].relative_time);
-        of_class[ORR_TURN_FORWARD] = length;
-        of_class[ORR_TURN_BACKWARD] = 2 * length;
-        of_class[ORR_TURN_INPUT] = TYPICAL[i].input * length;
-        of_class[ORR_TURN_WEIGHT] = (2 - TYPICAL[i].input) * length;
+        of_class[ORR_SLOT_FORWARD] = length;
+        of_class[ORR_SLOT_BACKWARD] = 2 * length;
+        of_class[ORR_SLOT_INPUT] = TYPICAL[i].input * length;
+        of_class[ORR_SLOT_WEIGHT] = (2 - TYPICAL[i].input) * length;
         of_class[ORR_FEATURE_FIRST] = of_class[ORR_FEATURE_LAST] = 0.1F * length;
         of_class[ORR_FEATURE_OWED_FIRST] = of_class[ORR_FEATURE_OWED_LAST] = 0.1F * length;
     }
@@ -197,9 +197,9 @@ static void find_held(const orr_schedule_plan *schedule, bool trains, uint32_t s
     uint32_t held = 0, most = 0;
     memset(now, 0, chunks * sizeof *now);
     for (uint32_t i = schedule->first[stage]; i < schedule->first[stage + 1]; i++) {
-        const orr_turn *slot = &schedule->slots[i];
+        const orr_schedule_slot *slot = &schedule->slots[i];
         orr_held *of_chunk = &now[slot->chunk];
-        if (slot->phase == ORR_TURN_FORWARD) {
+        if (slot->phase == ORR_SLOT_FORWARD) {
             of_chunk->kept++;
             held += 4;
         }
@@ -207,15 +207,15 @@ static void find_held(const orr_schedule_plan *schedule, bool trains, uint32_t s
             most = held;
             memcpy(ret, now, chunks * sizeof *now);
         }
-        if (!trains || slot->phase == ORR_TURN_BACKWARD || slot->phase == ORR_TURN_INPUT) {
+        if (!trains || slot->phase == ORR_SLOT_BACKWARD || slot->phase == ORR_SLOT_INPUT) {
             of_chunk->kept--;
             held -= 4;
         }
-        if (trains && slot->phase == ORR_TURN_INPUT) {
+        if (trains && slot->phase == ORR_SLOT_INPUT) {
             of_chunk->apart++;
             held += apart;
         }
-        if (trains && slot->phase == ORR_TURN_WEIGHT) {
+        if (trains && slot->phase == ORR_SLOT_WEIGHT) {
             of_chunk->apart--;
             held -= apart;
         }
@@ -229,7 +229,7 @@ static bool is_needed(const orr_schedule_plan *schedule, uint32_t way)
     bool has = false, split = false;
     for (uint32_t i = 0; i < schedule->first[1]; i++) {
         has |= schedule->slots[i].phase == way / 2;
-        split |= schedule->slots[i].phase == ORR_TURN_WEIGHT;
+        split |= schedule->slots[i].phase == ORR_SLOT_WEIGHT;
     }
     return has && (split || way % 2 == 0);
 }
@@ -242,7 +242,7 @@ static void find_after(orr_turn_play *play, orr_pipeline *p)
     typical_lengths(play->cut, USUAL, 0, lengths);
     orr_turn_play_run(play, lengths);
     const uint8_t middle = play->cut->class_of[play->cut->virtual_stages / 2];
-    const double unit = lengths[middle * ORR_CLASS_FEATURES + ORR_TURN_BACKWARD];
+    const double unit = lengths[middle * ORR_CLASS_FEATURES + ORR_SLOT_BACKWARD];
     for (uint32_t end = 0; end < p->n_ends; end++)
         for (uint32_t c = 0; c < play->schedule->spec.chunks; c++)
             p->after[end][c] = (float)(orr_turn_play_after(play, p->end_stage[end], c) / unit);

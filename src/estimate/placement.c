@@ -139,7 +139,7 @@ static orr_status pattern_of(const placing *m, uint32_t replica, orr_pattern *re
         return orr_fail_memory(err);
     for (uint32_t s = 0; s < m->plan->pp; s++) {
         uint32_t device;
-        ORR_TRY(device_at(m, orr_plan_base(m->plan, s, replica), &device, err));
+        ORR_TRY(device_at(m, orr_plan_base_rank(m->plan, s, replica), &device, err));
         use(&pattern, of_stage, s, device);
     }
     if (pattern.n > 1)

@@ -75,49 +75,49 @@ static orr_status price_module(const orr_module *module, const orr_plan *plan,
 {
     ORR_TRY(orr_module_cost_at(module, plan, prices, scratch, cost, err));
     ret->kind = module->kind;
-    for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
+    for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
         const orr_phase_cost *c = &cost->phase[phase];
         ret->span_ns[phase] = (float)c->span_ns;
         count_tasks(c, prices, (uint32_t)phase, ret);
         ret->compute_ns[phase] = (float)c->compute_ns;
         ret->again_ns[phase] = (float)c->again_ns;
         for (uint32_t axis = 0; axis < ORR_AXES; axis++)
-            ret->waited_ns[phase][orr_axis_part(axis)] += (float)c->transfer_ns[axis];
+            ret->waited_ns[phase][orr_axis_waterfall(axis)] += (float)c->transfer_ns[axis];
     }
     return ORR_OK;
 }
 
 /* What a forward and a backward slot save by running at once: as two modules of
  * the middle do. */
-static float saved_frac(const orr_module_row *row, const orr_module_cost *costs,
+static float saved_frac(const orr_module_sequence *row, const orr_module_cost *costs,
                         double compute_slowdown)
 {
     const orr_module_cost *c = &costs[row->module_of[row->n / 2]];
-    const orr_phase_cost *forward = &c->phase[ORR_TURN_FORWARD],
-                         *backward = &c->phase[ORR_TURN_BACKWARD];
-    const orr_play_sequence both[2] = {{&forward, 1}, {&backward, 1}};
+    const orr_phase_cost *forward = &c->phase[ORR_SLOT_FORWARD],
+                         *backward = &c->phase[ORR_SLOT_BACKWARD];
+    const orr_phase_sequence both[2] = {{&forward, 1}, {&backward, 1}};
     const double alone = (double)(forward->span_ns + backward->span_ns);
-    orr_played played;
-    orr_play_tasks(both, 2, compute_slowdown, NULL, NULL, &played);
+    orr_phase_simulation played;
+    orr_simulate_phases(both, 2, compute_slowdown, NULL, NULL, &played);
     return alone > 0 ? (float)(1 - (double)played.span_ns / alone) : 0;
 }
 
 /* Buffers depend on the shapes of a stage's weights: of layers, and of what is
  * at its ends. */
 static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
-                                const orr_device *device, const orr_module_row *row, int64_t *ret,
+                                const orr_device *device, const orr_module_sequence *row, int64_t *ret,
                                 orr_error *err)
 {
     uint32_t before = 0, after = row->n;
-    while (before < row->n && !orr_module_is_unit_at(row, before))
+    while (before < row->n && !orr_module_is_fsdp_unit_at(row, before))
         before++;
-    while (after > before && !orr_module_is_unit_at(row, after - 1))
+    while (after > before && !orr_module_is_fsdp_unit_at(row, after - 1))
         after--;
     for (int ends = 0; ends < 4; ends++) {
         const uint32_t first[2] = {ends & 1 ? 0 : before, ends & 2 ? row->n : after};
         const orr_stage_map map = {1, 1, first};
         const orr_schedule_plan schedule = {.spec = {ORR_SCHEDULE_1F1B, 1, 1, 1, 0}};
-        const orr_stage_parts parts = {.plan = plan,
+        const orr_stage_memory_input parts = {.plan = plan,
                                        .task = e->options.workload.task,
                                        .device = device,
                                        .row = row,
@@ -131,7 +131,7 @@ static orr_status weigh_buffers(const orr_estimator *e, const orr_plan *plan,
 }
 
 /* Rows with the same modules at the same places are cut alike. */
-static orr_status number_shape(orr_estimator *e, const orr_module_row *row, uint32_t *ret,
+static orr_status number_shape(orr_estimator *e, const orr_module_sequence *row, uint32_t *ret,
                                orr_error *err)
 {
     uint8_t kinds[2 * ORR_ROW_MODULES] = {0};
@@ -162,7 +162,7 @@ static void *kept(orr_arena *arena, const void *at, size_t bytes)
 }
 
 /* All that is asked of the row later; tapes are left behind. */
-static orr_status keep_row(orr_estimator *e, const orr_module_row *row, orr_priced_row *ret,
+static orr_status keep_row(orr_estimator *e, const orr_module_sequence *row, orr_priced_row *ret,
                            orr_error *err)
 {
     orr_module *modules = kept(e->arena, row->modules, row->n_modules * sizeof *modules);
@@ -209,7 +209,7 @@ static void find_least(const orr_estimate_device *on, const orr_plan *plan, doub
                        orr_priced_row *row)
 {
     for (uint32_t m = 0; m < row->row.n_modules; m++)
-        for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             row->least_ns[m][phase] =
                 (float)orr_estimate_least(on->calibration, plan, stretch, &row->modules[m], phase);
     row->least_stretch = stretch;

@@ -24,7 +24,7 @@ typedef struct stage_clock {
 
 static bool gives_input(uint8_t phase)
 {
-    return phase == ORR_TURN_BACKWARD || phase == ORR_TURN_INPUT;
+    return phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_INPUT;
 }
 
 typedef struct opening {
@@ -35,9 +35,9 @@ typedef struct opening {
     bool *done;                /* shape (slots) */
 } opening;
 
-static size_t pass_of(const orr_schedule_spec *s, uint32_t stage, const orr_turn *slot)
+static size_t pass_of(const orr_schedule_spec *s, uint32_t stage, const orr_schedule_slot *slot)
 {
-    return (size_t)orr_schedule_virtual_at(s, stage, slot->chunk) * s->micro_batches +
+    return (size_t)orr_schedule_virtual_stage_at(s, stage, slot->chunk) * s->micro_batches +
            slot->micro_batch;
 }
 
@@ -51,9 +51,9 @@ static void mark(opening *o, uint32_t stage)
     const uint32_t chunks = s->chunks < sizeof last / sizeof *last ? s->chunks : 0;
     memset(last, 0xff, sizeof last);
     for (uint32_t i = plan->first[stage]; i < plan->first[stage + 1]; i++) {
-        const orr_turn *slot = &plan->slots[i];
+        const orr_schedule_slot *slot = &plan->slots[i];
         const size_t pass = pass_of(s, stage, slot);
-        const bool forward = slot->phase == ORR_TURN_FORWARD;
+        const bool forward = slot->phase == ORR_SLOT_FORWARD;
         o->stage_of[i] = stage;
         o->y->class_of[i] = o->y->cut->class_of[pass / s->micro_batches];
         if (!o->y->trains && !forward) {
@@ -73,7 +73,7 @@ static void mark(opening *o, uint32_t stage)
             s->schedule == ORR_SCHEDULE_DUALPIPE && slot->chunk == 1 ? s->micro_batches / 2 : 0;
         if (forward && slot->micro_batch == of_direction)
             o->y->flags[i] |= FLAG_FIRST;
-        if ((slot->phase == ORR_TURN_BACKWARD || slot->phase == ORR_TURN_WEIGHT) &&
+        if ((slot->phase == ORR_SLOT_BACKWARD || slot->phase == ORR_SLOT_WEIGHT) &&
             slot->chunk < chunks)
             last[slot->chunk] = i;
     }
@@ -86,10 +86,10 @@ static void mark(opening *o, uint32_t stage)
 static void link(opening *o, uint32_t i)
 {
     const orr_schedule_spec *s = &o->y->schedule->spec;
-    const orr_turn *slot = &o->y->schedule->slots[i];
+    const orr_schedule_slot *slot = &o->y->schedule->slots[i];
     const size_t pass = pass_of(s, o->stage_of[i], slot), m = s->micro_batches;
     uint32_t from = ORR_NONE;
-    if (slot->phase == ORR_TURN_FORWARD && pass / m > 0)
+    if (slot->phase == ORR_SLOT_FORWARD && pass / m > 0)
         from = o->forward[pass - m];
     else if (gives_input(slot->phase) && pass / m + 1 < orr_schedule_virtual_stages(s))
         from = o->input[pass + m];
@@ -100,9 +100,9 @@ static void link(opening *o, uint32_t i)
 static uint32_t goes_to(const orr_turn_play *y, uint32_t i)
 {
     const orr_schedule_spec *s = &y->schedule->spec;
-    const orr_turn *slot = &y->schedule->slots[i];
-    const uint32_t stage = y->stage_of[i], k = orr_schedule_virtual_at(s, stage, slot->chunk);
-    const bool forward = slot->phase == ORR_TURN_FORWARD;
+    const orr_schedule_slot *slot = &y->schedule->slots[i];
+    const uint32_t stage = y->stage_of[i], k = orr_schedule_virtual_stage_at(s, stage, slot->chunk);
+    const bool forward = slot->phase == ORR_SLOT_FORWARD;
     if (forward ? k + 1 >= orr_schedule_virtual_stages(s) : !gives_input(slot->phase) || k == 0)
         return ORR_NONE;
     const uint32_t to = orr_schedule_place(s, forward ? k + 1 : k - 1, slot->micro_batch).stage;
@@ -118,7 +118,7 @@ static void find_hop(opening *o, uint32_t i)
     if (to == ORR_NONE)
         return;
     const bool down = to == (from + 1) % o->y->schedule->spec.stages;
-    const bool back = o->y->schedule->slots[i].phase != ORR_TURN_FORWARD;
+    const bool back = o->y->schedule->slots[i].phase != ORR_SLOT_FORWARD;
     const uint8_t kind = o->y->hop_of[down ? from : to];
     o->y->hop[i] = (orr_turn_hop){.kind = (uint8_t)(ORR_FEATURE_HOP + kind),
                                   .lane = (uint8_t)(2 * back + down)};
@@ -169,7 +169,7 @@ static void list_steps(orr_turn_play *y)
             (orr_turn_step){.slot = i,
                             .from = from,
                             .stage = y->stage_of[i],
-                            .kind = (uint8_t)((y->class_of[i] * ORR_TURN_PHASES + phase) * 4 +
+                            .kind = (uint8_t)((y->class_of[i] * ORR_SLOT_PHASES + phase) * 4 +
                                               (y->flags[i] & (FLAG_FIRST | FLAG_LAST))),
                             .hop = y->hop[i].kind,
                             .lane = y->hop[i].lane,
@@ -227,7 +227,7 @@ orr_status orr_turn_play_open(const orr_schedule_plan *schedule, const orr_stage
 
 /* What slots of each class and phase take and owe, with what the first and the
  * last of them take longer. */
-enum { TURN_KINDS = ORR_CUT_CLASSES * ORR_TURN_PHASES * 4 };
+enum { TURN_KINDS = ORR_CUT_CLASSES * ORR_SLOT_PHASES * 4 };
 typedef struct turn_lengths {
     float length[TURN_KINDS], owed[TURN_KINDS];
 } turn_lengths;
@@ -236,8 +236,8 @@ static turn_lengths lengths_of(const float *lengths)
 {
     turn_lengths t;
     for (uint32_t i = 0; i < TURN_KINDS; i++) {
-        const float *of_class = lengths + i / 4 / ORR_TURN_PHASES * ORR_CLASS_FEATURES;
-        const uint32_t phase = i / 4 % ORR_TURN_PHASES;
+        const float *of_class = lengths + i / 4 / ORR_SLOT_PHASES * ORR_CLASS_FEATURES;
+        const uint32_t phase = i / 4 % ORR_SLOT_PHASES;
         t.length[i] = of_class[phase] + (i & FLAG_FIRST ? of_class[ORR_FEATURE_FIRST] : 0) +
                       (i & FLAG_LAST ? of_class[ORR_FEATURE_LAST] : 0);
         t.owed[i] = of_class[ORR_FEATURE_OWED + phase] +
@@ -386,7 +386,7 @@ static void count_after(const orr_turn_play *y, uint32_t i, orr_path *path)
 {
     const uint32_t first = first_of_pair(y, i), both = y->flags[first] & FLAG_PAIRED ? 2 : 1;
     for (uint32_t k = first; k < first + both; k++)
-        path->after[y->class_of[k] * ORR_TURN_PHASES + y->schedule->slots[k].phase]++;
+        path->after[y->class_of[k] * ORR_SLOT_PHASES + y->schedule->slots[k].phase]++;
 }
 
 static bool is_own(const orr_turn_play *y, uint32_t i)
@@ -430,7 +430,7 @@ void orr_turn_play_path(const orr_turn_play *y, uint32_t at, orr_path *ret)
 
 static bool is_round(const orr_turn_play *y, uint32_t at, uint32_t from, uint32_t period)
 {
-    const orr_turn *a = &y->schedule->slots[at / WHYS], *b = &y->schedule->slots[from / WHYS];
+    const orr_schedule_slot *a = &y->schedule->slots[at / WHYS], *b = &y->schedule->slots[from / WHYS];
     return at % WHYS == from % WHYS && y->stage_of[at / WHYS] == y->stage_of[from / WHYS] &&
            a->chunk == b->chunk && a->phase == b->phase &&
            (a->micro_batch + period == b->micro_batch || b->micro_batch + period == a->micro_batch);
@@ -507,7 +507,7 @@ void orr_turn_play_busy(const orr_turn_play *y, uint32_t stage, orr_path *ret)
         if (y->blocking && y->hop[i].kind != ORR_TURN_STAYS && !(y->flags[i] & FLAG_SECOND))
             ret->count[y->hop[i].kind]++;
         if (i != first || y->comes_from[i] == ORR_NONE)
-            ret->after[y->class_of[i] * ORR_TURN_PHASES + y->schedule->slots[i].phase]++;
+            ret->after[y->class_of[i] * ORR_SLOT_PHASES + y->schedule->slots[i].phase]++;
     }
     for (uint32_t i = first; i != ORR_NONE && y->comes_from[i] != ORR_NONE;) {
         i = y->comes_from[i];
@@ -521,7 +521,7 @@ uint32_t orr_turn_play_event(const orr_turn_play *y, uint32_t stage, orr_turn_ev
 {
     for (uint32_t i = y->schedule->first[stage]; i < y->schedule->first[stage + 1]; i++) {
         const uint8_t phase = y->schedule->slots[i].phase;
-        const bool gives = phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT;
+        const bool gives = phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT;
         if (y->flags[i] & FLAG_LEFT_OUT || !gives)
             continue;
         if (event == ORR_EVENT_GIVES || y->flags[i] & FLAG_LAST)

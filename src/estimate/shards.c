@@ -75,11 +75,11 @@ static void gather_first(orr_estimate_draft *d, uint32_t class_of, const buckets
     const orr_cut_class *class = &d->cut->classes[class_of];
     orr_estimate_sums *s = &d->sums[class_of];
     const double share = orr_device_of(d, class)->calibration->dp_exposed,
-                 forward = s->phase_ns[ORR_TURN_FORWARD];
+                 forward = s->phase_ns[ORR_SLOT_FORWARD];
     const double full = gather_ns(d, b->full.dense, b->full.expert),
                  all = b->n * full + gather_ns(d, b->rest.dense, b->rest.expert);
     const uint32_t k = class->virtual_stage, chunk = k / d->cut->stages;
-    const double first = d->sums[0].phase_ns[ORR_TURN_FORWARD] + d->sums[0].first_ns;
+    const double first = d->sums[0].phase_ns[ORR_SLOT_FORWARD] + d->sums[0].first_ns;
     const double begins = k == 0 ? 0 : first + (k - 1) * forward + k * d->hop_ns[0];
     const double arrives = all * (chunk + 1);
     double wait = arrives + forward * b->full.share - forward - begins;
@@ -101,7 +101,7 @@ static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const bu
 {
     orr_estimate_sums *s = &d->sums[class_of];
     const bool split = orr_splits_backward(d->plan);
-    const double slot = s->phase_ns[split ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD];
+    const double slot = s->phase_ns[split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD];
     const double share = orr_device_of(d, &d->cut->classes[class_of])->calibration->dp_exposed;
     const double full = reduce_ns(d, &b->full), rest = reduce_ns(d, &b->rest);
     const double all = b->n * full + rest;
@@ -118,8 +118,8 @@ static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const bu
         return;
     }
     /* ZeRO 2: after each micro-batch, beside the next one's slots too. */
-    const int phase = split ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD;
-    const double slowed = slowed_ns(d, all, slot + s->phase_ns[ORR_TURN_FORWARD]);
+    const int phase = split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
+    const double slowed = slowed_ns(d, all, slot + s->phase_ns[ORR_SLOT_FORWARD]);
     s->phase_ns[phase] += slowed;
     s->owed_ns[phase] = share * all;
     s->exposed_ns = slowed + share * all;
@@ -134,10 +134,10 @@ typedef struct fetched {
     double computed, first, second, travels, owed;
 } fetched;
 
-static fetched fetch(const orr_estimate_draft *d, const orr_cut_class *class, orr_turn_phase phase)
+static fetched fetch(const orr_estimate_draft *d, const orr_cut_class *class, orr_slot_phase phase)
 {
     const orr_calibration *c = orr_device_of(d, class)->calibration;
-    const bool back = phase != ORR_TURN_FORWARD;
+    const bool back = phase != ORR_SLOT_FORWARD;
     const double share = d->beside ? c->dp_exposed : 0;
     const bool ahead = d->beside && d->plan->prefetch > 0;
     fetched f = {0};
@@ -146,9 +146,9 @@ static fetched fetch(const orr_estimate_draft *d, const orr_cut_class *class, or
         if (class->count[m] == 0)
             continue;
         const orr_priced_module *module = &orr_row_of(d, class)->modules[m];
-        const bool again = orr_module_is_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
-        const bool gathers = phase != ORR_TURN_WEIGHT && (!back || again);
-        const bool reduces = phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT;
+        const bool again = orr_module_is_fsdp_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
+        const bool gathers = phase != ORR_SLOT_WEIGHT && (!back || again);
+        const bool reduces = phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT;
         const orr_module_weights *w = &module->weights;
         const bucket b = {1, (double)w->dense, (double)w->expert};
         const double g =
@@ -175,17 +175,17 @@ static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
     const orr_cut_class *class = &d->cut->classes[class_of];
     orr_estimate_sums *s = &d->sums[class_of];
     s->exposed_ns = 0;
-    for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
+    for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
         double alone = 0;
         for (uint32_t m = 0; m < d->row->row.n_modules; m++)
             alone += class->count[m] * d->place->stretch *
                      orr_row_of(d, class)->modules[m].span_ns[phase];
-        const fetched f = fetch(d, class, (orr_turn_phase)phase);
+        const fetched f = fetch(d, class, (orr_slot_phase)phase);
         const double more = f.computed - alone + f.travels + f.first;
         s->phase_ns[phase] += more;
         s->owed_ns[phase] = f.owed;
-        s->ahead_ns += phase <= ORR_TURN_BACKWARD ? f.first + f.second : 0;
-        if (phase <= ORR_TURN_BACKWARD)
+        s->ahead_ns += phase <= ORR_SLOT_BACKWARD ? f.first + f.second : 0;
+        if (phase <= ORR_SLOT_BACKWARD)
             s->exposed_ns += more + f.owed;
     }
     const bucket all = bucket_of(s, 1), one = bucket_of(s, 1.0 / class->n_places);
@@ -219,7 +219,7 @@ void orr_estimate_shards(orr_estimate_draft *d, uint32_t class_of)
         return;
     }
     s->exposed_ns = b.n * reduce_ns(d, &b.full) + reduce_ns(d, &b.rest);
-    s->phase_ns[ORR_TURN_BACKWARD] += s->exposed_ns;
-    s->phase_ns[ORR_TURN_WEIGHT] += s->exposed_ns;
+    s->phase_ns[ORR_SLOT_BACKWARD] += s->exposed_ns;
+    s->phase_ns[ORR_SLOT_WEIGHT] += s->exposed_ns;
     s->late_ns = replica_ns(d, &all);
 }

@@ -6,7 +6,7 @@
 
 /* Which modules are on which virtual stage, as classes of alike ones. */
 
-static orr_cut_class count_modules(const orr_stage_parts *parts, uint32_t k, uint8_t device)
+static orr_cut_class count_modules(const orr_stage_memory_input *parts, uint32_t k, uint8_t device)
 {
     orr_cut_class c = {.first_place = parts->map->first[k],
                        .end_place = parts->map->first[k + 1],
@@ -60,7 +60,7 @@ static uint8_t class_for(orr_stage_cut *partition, const orr_cut_class *c)
     return (uint8_t)best;
 }
 
-static orr_status list_modules(orr_estimator *e, const orr_stage_parts *parts, orr_stage_cut *partition,
+static orr_status list_modules(orr_estimator *e, const orr_stage_memory_input *parts, orr_stage_cut *partition,
                                orr_error *err)
 {
     for (uint32_t c = 0; c < partition->n_classes; c++) {
@@ -96,7 +96,7 @@ static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_pri
         p.vp = 1;
     }
     ORR_TRY(orr_stage_map_make(&row->row, &p, e->scratch, &map, err));
-    const orr_stage_parts parts = {.plan = plan, .row = &row->row, .map = &map};
+    const orr_stage_memory_input parts = {.plan = plan, .row = &row->row, .map = &map};
     *partition = (orr_stage_cut){.id = e->cuts.n + 1,
                            .stages = plan->pp,
                            .chunks = plan->vp,

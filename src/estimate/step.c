@@ -14,13 +14,13 @@ typedef struct stage_sums {
 static const orr_estimate_sums *sums_at(const orr_estimate_draft *d, const orr_schedule_spec *spec,
                                         uint32_t stage, uint32_t chunk)
 {
-    return &d->sums[d->cut->class_of[orr_schedule_virtual_at(spec, stage, chunk)]];
+    return &d->sums[d->cut->class_of[orr_schedule_virtual_stage_at(spec, stage, chunk)]];
 }
 
 static double last_turn_ns(const orr_estimate_draft *d, const orr_estimate_sums *s)
 {
     return s->last_ns +
-           s->phase_ns[orr_splits_backward(d->plan) ? ORR_TURN_WEIGHT : ORR_TURN_BACKWARD];
+           s->phase_ns[orr_splits_backward(d->plan) ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD];
 }
 
 /* Transfers of gradients that go on when the last slot has ended. Those of a
@@ -37,7 +37,7 @@ static double still_under_way(const orr_estimate_draft *d, uint32_t end)
         double all = 0, replicas = 0;
         const orr_estimate_sums *s = sums_at(d, &spec, d->pipeline->end_stage[end], chunk);
         const double slot = last_turn_ns(d, s);
-        const double since = after[chunk] * (s->phase_ns[ORR_TURN_BACKWARD] + s->last_ns * lasts) +
+        const double since = after[chunk] * (s->phase_ns[ORR_SLOT_BACKWARD] + s->last_ns * lasts) +
                              slot - s->lane_first_ns + s->owed_last_ns;
         for (uint32_t c = 0; c < spec.chunks; c++)
             if (after[c] <= after[chunk]) {
@@ -106,7 +106,7 @@ static double outer_sync_ns(const orr_estimate_draft *d, const stage_sums *s)
     if (d->plan->local_steps <= 1)
         return 0;
     return d->place->stretch / steps *
-           orr_estimate_transfer(d->e, d->place, ORR_AXIS_MEETING, ORR_COLL_ALL_REDUCE,
+           orr_estimate_transfer(d->e, d->place, ORR_AXIS_OUTER, ORR_COLL_ALL_REDUCE,
                                  (int64_t)(4 * owned(d, s)));
 }
 
@@ -157,12 +157,12 @@ static void measure_features(const orr_estimate_draft *d, float *ret)
     for (uint32_t c = 0; c < d->cut->n_classes; c++) {
         const orr_estimate_sums *s = &d->sums[c];
         float *of_class = ret + c * ORR_CLASS_FEATURES;
-        for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             of_class[phase] = (float)s->phase_ns[phase];
         if (d->plan->pp > 1 && slowed > 0) /* what was sent on goes beside the next slot */
-            for (int phase = 0; phase < ORR_TURN_WEIGHT; phase++)
+            for (int phase = 0; phase < ORR_SLOT_WEIGHT; phase++)
                 of_class[phase] += (float)(slowed * fmin(d->hop_ns[0], s->phase_ns[phase]));
-        for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             of_class[ORR_FEATURE_OWED + phase] = (float)s->owed_ns[phase];
         of_class[ORR_FEATURE_FIRST] = (float)s->first_ns;
         of_class[ORR_FEATURE_LAST] = (float)s->last_ns;
@@ -175,7 +175,7 @@ static void measure_features(const orr_estimate_draft *d, float *ret)
         const orr_estimate_sums *s = &d->sums[d->cut->class_of[d->cut->virtual_stages / 2]];
         ret[ORR_FEATURE_PAIR] =
             (float)(-d->rows[0]->pair_saved_frac *
-                    (s->phase_ns[ORR_TURN_FORWARD] + s->phase_ns[ORR_TURN_BACKWARD]));
+                    (s->phase_ns[ORR_SLOT_FORWARD] + s->phase_ns[ORR_SLOT_BACKWARD]));
     }
 }
 
@@ -223,12 +223,12 @@ static double always_under_way(const orr_estimate_draft *d, uint32_t stage)
     if (ns <= 0)
         return 0;
     if (spec.schedule == ORR_SCHEDULE_GPIPE)
-        slots = (d->plan->micro_batches - 1) * d->sums[0].phase_ns[ORR_TURN_FORWARD];
+        slots = (d->plan->micro_batches - 1) * d->sums[0].phase_ns[ORR_SLOT_FORWARD];
     for (uint32_t k = 0; k < d->cut->virtual_stages; k++) {
         const orr_estimate_sums *s = &d->sums[d->cut->class_of[k]];
-        slots += s->phase_ns[ORR_TURN_FORWARD] + hops;
-        if (k >= orr_schedule_virtual_at(&spec, stage, spec.chunks - 1))
-            slots += s->phase_ns[ORR_TURN_BACKWARD] + hops;
+        slots += s->phase_ns[ORR_SLOT_FORWARD] + hops;
+        if (k >= orr_schedule_virtual_stage_at(&spec, stage, spec.chunks - 1))
+            slots += s->phase_ns[ORR_SLOT_BACKWARD] + hops;
     }
     return slots + ns;
 }

@@ -27,7 +27,7 @@ static double saved_by_pairs(const orr_estimate_draft *d)
     if (d->plan->schedule != ORR_SCHEDULE_DUALPIPE)
         return 0;
     return pairs * d->rows[0]->pair_saved_frac *
-           (s->phase_ns[ORR_TURN_FORWARD] + s->phase_ns[ORR_TURN_BACKWARD]);
+           (s->phase_ns[ORR_SLOT_FORWARD] + s->phase_ns[ORR_SLOT_BACKWARD]);
 }
 
 static void sum_parts(const orr_estimate_draft *d, const orr_step_parts *parts, double *part,

@@ -36,14 +36,14 @@ static inline uint32_t orr_plan_get(const orr_plan *plan, uint32_t field)
 {
     orr_plan *p = (orr_plan *)plan; /* read only */
     return field < ORR_PLAN_NUMBERS ? *orr_plan_field(p, field)
-                                    : *orr_plan_chosen(p, field - ORR_PLAN_NUMBERS);
+                                    : *orr_plan_choice_field(p, field - ORR_PLAN_NUMBERS);
 }
 static inline void orr_plan_put(orr_plan *plan, uint32_t field, uint32_t value)
 {
     if (field < ORR_PLAN_NUMBERS)
         *orr_plan_field(plan, field) = value;
     else
-        *orr_plan_chosen(plan, field - ORR_PLAN_NUMBERS) = (uint8_t)value;
+        *orr_plan_choice_field(plan, field - ORR_PLAN_NUMBERS) = (uint8_t)value;
 }
 const char *orr_plan_name_at(uint32_t field);
 

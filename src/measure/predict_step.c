@@ -226,9 +226,9 @@ orr_status orr_expect(const orr_measured *measured, const orr_train_options *job
     static const orr_plan alone;
     prediction e = {.measured = measured, .job = job, .arena = arena, .err = err};
     orr_expected made = {0};
-    e.plan = orr_plan_completed(job->plan != NULL ? job->plan : &alone);
+    e.plan = orr_plan_with_defaults(job->plan != NULL ? job->plan : &alone);
     ORR_TRY(orr_plan_check(&e.plan, err));
-    ORR_TRY(orr_model_changed(job->model, &e.plan, arena, &e.model, err));
+    ORR_TRY(orr_model_override(job->model, &e.plan, arena, &e.model, err));
     const uint64_t n = orr_plan_ranks(&e.plan);
     if (n > 64)
         return orr_fail(err, ORR_LIMIT, "%llu ranks on this machine are not expected",

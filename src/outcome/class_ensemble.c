@@ -25,7 +25,7 @@ static uint32_t key_of(const alike *a, uint32_t grouping, const orr_kind *kind)
         return pipeline;
     case ORR_AXIS_TIED:
         return s == 0 || s == p - 1 ? pipeline : ORR_NONE;
-    case ORR_STEP_TWIN:
+    case ORR_STEP_MIRROR:
         return pipeline * p + (s < p - 1 - s ? s : p - 1 - s);
     case ORR_STEP_WORLD:
         return from->world[s * n + kind->variant];
@@ -51,7 +51,7 @@ static orr_status group(const alike *a, uint32_t grouping, orr_arena *arena, orr
         group_of[r] = wanted != ORR_NONE ? g : ORR_NONE;
     }
     const char *name = grouping < ORR_AXES         ? orr_axis_name((orr_axis)grouping)
-                       : grouping == ORR_STEP_TWIN ? "mirror"
+                       : grouping == ORR_STEP_MIRROR ? "mirror"
                                                    : "world";
     return orr_grouping_of(name, group_of, a->n, n, arena, ret, err);
 }

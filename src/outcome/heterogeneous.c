@@ -198,7 +198,7 @@ static orr_status device_time_of(finder *f, const orr_device *device, double *re
     const orr_arena_mark mark = orr_arena_get_mark(f->arena);
     ORR_TRY(price_all(f, device, &step));
     for (uint32_t i = 0; i < f->job->row.n; i++)
-        for (int phase = ORR_TURN_FORWARD; phase <= ORR_TURN_BACKWARD; phase++)
+        for (int phase = ORR_SLOT_FORWARD; phase <= ORR_SLOT_BACKWARD; phase++)
             made.ns += (double)step.costs[f->job->row.module_of[i]].phase[phase].compute_ns;
     orr_arena_rewind(f->arena, mark);
     if (!orr_array_push(&f->device_times, made))
@@ -239,7 +239,7 @@ static orr_status keep_pace(finder *f, const uint32_t *members, uint32_t n)
 static bool is_busy(const orr_outcome_job *job, uint32_t axis)
 {
     for (uint32_t i = 0; i < job->row.n_modules; i++)
-        for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+        for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             if (job->step.costs[i].phase[phase].busy_ns[axis] > 0)
                 return true;
     return false;

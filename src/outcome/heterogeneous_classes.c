@@ -84,7 +84,7 @@ static bool take_groups(finder *f, orr_axis axis, const orr_axis_layout *l, uint
             continue;
         for (uint32_t i = 0; i < l->size; i++)
             variants |=
-                (uint16_t)(1U << variant_at(f, orr_layout_rank(l, base, first + i * l->stride)));
+                (uint16_t)(1U << variant_at(f, orr_axis_layout_rank(l, base, first + i * l->stride)));
         if (!take_group(f, axis, stage, variants))
             return false;
     }
@@ -101,8 +101,8 @@ static void alone(finder *f, orr_axis axis)
 /* Which groups a variant is in depends on its stage only where stages cross. */
 static bool take_axis(finder *f, orr_axis axis)
 {
-    const orr_axis_layout l = orr_plan_layout(f->plan, axis);
-    const orr_axis_bases bases = orr_plan_bases(f->plan, axis);
+    const orr_axis_layout l = orr_plan_axis_layout(f->plan, axis);
+    const orr_axis_bases bases = orr_plan_axis_bases(f->plan, axis);
     const bool by_stage = f->plan->cross == ORR_CROSS_PP;
     if (f->n_variants == 1 || l.size == 1 || bases.n == 0) {
         alone(f, axis);
@@ -110,7 +110,7 @@ static bool take_axis(finder *f, orr_axis axis)
     }
     for (uint32_t s = 0; s < (by_stage ? f->stages : 1); s++)
         for (uint32_t i = 0; i < bases.n; i++)
-            if (!take_groups(f, axis, &l, s, orr_plan_base(f->plan, s, i * bases.step)))
+            if (!take_groups(f, axis, &l, s, orr_plan_base_rank(f->plan, s, i * bases.step)))
                 return false;
     for (uint32_t s = 1; s < f->stages && !by_stage; s++)
         memcpy(meets_of(f, axis, s, 0), meets_of(f, axis, 0, 0), f->n_variants * sizeof *f->meets);
@@ -121,7 +121,7 @@ static bool take_axes(finder *f)
 {
     static const uint8_t axes[] = {ORR_AXIS_TP,    ORR_AXIS_CP,      ORR_AXIS_EP,
                                    ORR_AXIS_ETP,   ORR_AXIS_EDP,     ORR_AXIS_GRADIENT,
-                                   ORR_AXIS_SHARD, ORR_AXIS_REPLICA, ORR_AXIS_MEETING};
+                                   ORR_AXIS_SHARD, ORR_AXIS_REPLICA, ORR_AXIS_OUTER};
     for (size_t i = 0; i < sizeof axes; i++)
         if (!take_axis(f, (orr_axis)axes[i]))
             return false;
@@ -149,9 +149,9 @@ static bool at_one_pace(const finder *f)
 static bool number_kinds(finder *f, uint32_t *number, uint32_t part)
 {
     const uint32_t inner = orr_plan_dp_inner(f->plan);
-    const uint32_t id = variant_at(f, orr_plan_base(f->plan, 0, part * inner));
+    const uint32_t id = variant_at(f, orr_plan_base_rank(f->plan, 0, part * inner));
     for (uint32_t s = 0; s < f->stages; s++) {
-        const uint32_t v = variant_at(f, orr_plan_base(f->plan, s, part * inner));
+        const uint32_t v = variant_at(f, orr_plan_base_rank(f->plan, s, part * inner));
         uint32_t *at = &number[kind_row(f, s, v)];
         if (*at != ORR_NONE && *at != id)
             return false;
@@ -195,7 +195,7 @@ static uint16_t variants_of_part(const finder *f, uint32_t part)
     const uint32_t inner = orr_plan_dp_inner(f->plan);
     uint16_t variants = 0;
     for (uint32_t d = part * inner; d < (part + 1) * inner; d++)
-        variants |= (uint16_t)(1U << variant_at(f, orr_plan_base(f->plan, 0, d)));
+        variants |= (uint16_t)(1U << variant_at(f, orr_plan_base_rank(f->plan, 0, d)));
     return variants;
 }
 
@@ -238,7 +238,7 @@ static uint32_t first_from(uint32_t rank, uint32_t stride, uint32_t stages, uint
 /* Of each stage the ranks on [rank, end), which are of one site. */
 static void count_site(const finder *f, uint32_t rank, uint32_t end, orr_kind *kinds)
 {
-    const uint32_t stride = orr_plan_layout(f->plan, ORR_AXIS_PP).digits[0].stride;
+    const uint32_t stride = orr_plan_axis_layout(f->plan, ORR_AXIS_PP).digits[0].stride;
     const uint32_t variant = variant_at(f, rank);
     for (uint32_t s = 0; s < f->stages; s++) {
         orr_kind *kind = &kinds[(size_t)variant * f->stages + s];

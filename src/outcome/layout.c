@@ -40,7 +40,7 @@ orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, o
 {
     if (grouping < ORR_AXES)
         return orr_plan_grouping(&job->plan, (orr_axis)grouping, arena, ret, err);
-    return grouping == ORR_STEP_TWIN ? mirrors(job, arena, ret, err) : world(job, arena, ret, err);
+    return grouping == ORR_STEP_MIRROR ? mirrors(job, arena, ret, err) : world(job, arena, ret, err);
 }
 
 /* All ranks and their groups. */
@@ -152,9 +152,9 @@ static orr_status layout_kinds(const orr_outcome_job *job, orr_arena *arena, orr
     ORR_TRY(price_variants(job, arena, &steps, err));
     for (uint32_t d = 0; d < kinds->n; d++) {
         const orr_kind *kind = &kinds->kinds[d];
-        const orr_step_who who = {.stage = kind->stage, .rank = kind->first_rank};
+        const orr_step_target who = {.stage = kind->stage, .rank = kind->first_rank};
         stage_of[d] = kind->stage;
-        ORR_TRY(orr_step_lay_stage(&steps[kind->variant], &who, arena, &layout->graphs[d], err));
+        ORR_TRY(orr_step_layout_stage(&steps[kind->variant], &who, arena, &layout->graphs[d], err));
         layout->ensemble.n_graphs++;
     }
     return ORR_OK;

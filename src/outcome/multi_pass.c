@@ -61,7 +61,7 @@ static void pass_dpo(passes *p, const orr_model *model, const orr_plan *plan,
                      const orr_workload *workload)
 {
     const uint32_t seq = tokens_of(model, plan, workload->seq);
-    const orr_plan pairs = orr_plan_of_pairs(plan);
+    const orr_plan pairs = orr_plan_with_dpo_pairs(plan);
     add_pass(p, "reference", ORR_TASK_PREFILL, &pairs, workload, seq, 1);
     add_pass(p, "update", ORR_TASK_PRETRAIN, &pairs, workload, seq, 1);
 }
@@ -254,7 +254,7 @@ orr_status orr_phases_of(const orr_model *model, const orr_plan *plan, const orr
                          orr_error *err)
 {
     const orr_workload *workload = &options->workload;
-    orr_outcome sum = {.plan = orr_plan_completed(plan), .workload = *workload};
+    orr_outcome sum = {.plan = orr_plan_with_defaults(plan), .workload = *workload};
     const orr_device *device;
     passes p = {.n = 0};
     if (!orr_task_has_phases(workload->task))

@@ -132,16 +132,16 @@ static orr_status hold(const orr_outcome_job *job, orr_arena *arena, orr_memory_
 {
     const orr_device *const *devices;
     ORR_TRY(orr_stage_devices(&job->plan, job->cluster, arena, &devices, err));
-    const orr_memory_job memory = {.model = job->model,
+    const orr_memory_plan_input memory = {.model = job->model,
                                    .plan = &job->plan,
                                    .workload = &job->workload,
                                    .stage_devices = devices,
                                    .row = &job->row,
                                    .map = &job->map,
                                    .schedule = &job->schedule};
-    ORR_TRY(orr_memory_plan_of(&memory, arena, ret, err));
+    ORR_TRY(orr_memory_plan_of_job(&memory, arena, ret, err));
     return ret->fits ? ORR_OK
-                     : orr_memory_reliefs(job->model, &job->plan, &job->workload,
+                     : orr_memory_plan_options(job->model, &job->plan, &job->workload,
                                           devices[ret->worst], ret, arena, &ret->options,
                                           &ret->n_options, err);
 }

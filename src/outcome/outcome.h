@@ -17,7 +17,7 @@ typedef struct orr_outcome_job {
     const orr_cluster *cluster;   /* as much of it as the plan needs */
     const orr_calibration *calibration;
     orr_job_rates   rates;
-    orr_module_row     row;
+    orr_module_sequence     row;
     orr_stage_map      map;
     orr_schedule_plan  schedule;
     orr_step_prices    prices;
@@ -51,7 +51,7 @@ void orr_laid_free(orr_laid *laid);
 orr_status orr_outcome_alike(const orr_outcome_job *job, const bool *used, orr_arena *arena,
                              orr_ensemble *ret, uint32_t *ret_grouping_at,
                              orr_error *err) ORR_MUST_CHECK;
-/* All groups of one kind: of an axis, or ORR_STEP_TWIN, ORR_STEP_WORLD. */
+/* All groups of one kind: of an axis, or ORR_STEP_MIRROR, ORR_STEP_WORLD. */
 orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, orr_arena *arena,
                                 orr_grouping *ret, orr_error *err) ORR_MUST_CHECK;
 

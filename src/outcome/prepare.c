@@ -29,9 +29,9 @@ static orr_status complete(const orr_model *model, const orr_plan *plan,
     /* What generates is launched as graphs: a token's kernels are too short to be launched one by one. */
     if (asked.graphs == ORR_SWITCH_UNKNOWN && options->workload.task == ORR_TASK_DECODE)
         asked.graphs = ORR_SWITCH_ON;
-    job->plan = orr_plan_completed(&asked);
+    job->plan = orr_plan_with_defaults(&asked);
     ORR_TRY(orr_plan_check(&job->plan, err));
-    ORR_TRY(orr_model_changed(model, &job->plan, arena, &job->model, err));
+    ORR_TRY(orr_model_override(model, &job->plan, arena, &job->model, err));
     job->workload = options->workload;
     job->workload.seq = job->plan.seq = sequence_of(&options->workload, plan, job->model);
     const uint64_t ranks = orr_plan_ranks(&job->plan);
@@ -81,7 +81,7 @@ static orr_status price_hops(const orr_outcome_job *job, const orr_step_prices *
         ORR_TRY(orr_plan_stage_span(&job->plan, s, job->cluster, &span, err));
         hops[s] = orr_job_rates_collective(prices->transfers[ORR_AXIS_PP], &span, ORR_COLL_SEND,
                                        job->row.boundary_bytes);
-        hops[s].ns = orr_step_stretched_ns(prices, hops[s].ns);
+        hops[s].ns = orr_step_jittered_ns(prices, hops[s].ns);
         if (s == 0)
             step->mirror = span;
     }
@@ -94,7 +94,7 @@ static void price_world(const orr_outcome_job *job, const orr_step_prices *price
 {
     const orr_span span = orr_plan_world_span(&job->plan, job->cluster);
     step->world = orr_job_rates_collective(prices->kernels, &span, ORR_COLL_ALL_REDUCE, 4);
-    step->world.ns = orr_step_stretched_ns(prices, step->world.ns);
+    step->world.ns = orr_step_jittered_ns(prices, step->world.ns);
 }
 
 /* What copies reached where somebody measured it; else the link; else PCIe 4 x16, assumed. */
@@ -152,7 +152,7 @@ static orr_status make_step(orr_outcome_job *job, const orr_job_options *options
                                .schedule = &job->schedule,
                                .copy_bytes_per_s = copy_bytes_per_s(job->cluster->device)};
     const bool trains = orr_task_trains(job->workload.task);
-    ORR_TRY(orr_step_passes(&job->schedule, trains, arena, &job->step.passes, err));
+    ORR_TRY(orr_step_stage_transfers(&job->schedule, trains, arena, &job->step.passes, err));
     ORR_TRY(weigh(job, arena, &job->step, err));
     return orr_outcome_price(job, &job->prices, arena, &job->step, err);
 }

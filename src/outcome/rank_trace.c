@@ -60,7 +60,7 @@ static orr_status lay(const orr_outcome *o, uint32_t rank, orr_arena *arena, con
     orr_step_graph made;
     orr_step_job step;
     ORR_TRY(number_groups(o, rank, arena, names, err));
-    const orr_step_who who = {.stage = kind->stage,
+    const orr_step_target who = {.stage = kind->stage,
                               .rank = rank,
                               .start_ns = t->start_ns,
                               .duration_ns = t->duration_ns,
@@ -71,7 +71,7 @@ static orr_status lay(const orr_outcome *o, uint32_t rank, orr_arena *arena, con
                                    err));
         ORR_TRY(orr_outcome_price(o->job, &prices, arena, &step, err));
     }
-    ORR_TRY(orr_step_lay_stage(&step, &who, arena, &made, err));
+    ORR_TRY(orr_step_layout_stage(&step, &who, arena, &made, err));
     *ret = made.graph;
     return ORR_OK;
 }

@@ -93,7 +93,7 @@ static void add_member(members *m, uint32_t site)
 
 static void take_groups(const accumulator *t, orr_axis axis, uint32_t base, crossing *c)
 {
-    const orr_axis_layout l = orr_plan_layout(t->plan, axis);
+    const orr_axis_layout l = orr_plan_axis_layout(t->plan, axis);
     for (uint32_t first = 0; first < l.n; first++) {
         double bytes[ORR_SITE_LINKS_MAX] = {0};
         members m = {.n = l.size};
@@ -101,7 +101,7 @@ static void take_groups(const accumulator *t, orr_axis axis, uint32_t base, cros
             continue;
         for (uint32_t i = 0; i < l.size; i++)
             add_member(
-                &m, orr_cluster_site(t->cluster, orr_layout_rank(&l, base, first + i * l.stride)));
+                &m, orr_cluster_site(t->cluster, orr_axis_layout_rank(&l, base, first + i * l.stride)));
         c->n_groups++;
         if (m.n_sites > 1)
             rule_of(t, axis)(t, &m, bytes);
@@ -116,8 +116,8 @@ static void take_groups(const accumulator *t, orr_axis axis, uint32_t base, cros
  * (stages). */
 static void take_ranks(const accumulator *t, orr_axis axis, crossing *by_stage)
 {
-    const orr_axis_layout l = orr_plan_layout(t->plan, axis);
-    const orr_axis_layout pipeline = orr_plan_layout(t->plan, ORR_AXIS_PP);
+    const orr_axis_layout l = orr_plan_axis_layout(t->plan, axis);
+    const orr_axis_layout pipeline = orr_plan_axis_layout(t->plan, ORR_AXIS_PP);
     for (uint32_t rank = 0; rank < t->job->n_ranks; rank++) {
         bool first = true;
         for (uint32_t i = 0; i < l.n_digits && first; i++)
@@ -131,7 +131,7 @@ static void take_ranks(const accumulator *t, orr_axis axis, crossing *by_stage)
 /* Stages are alike but where they are on different sites. */
 static void find_crossings(const accumulator *t, orr_axis axis, crossing *by_stage)
 {
-    const orr_axis_bases bases = orr_plan_bases(t->plan, axis);
+    const orr_axis_bases bases = orr_plan_axis_bases(t->plan, axis);
     const uint32_t stages = t->plan->pp, last = stages - 1;
     const bool alike = t->plan->cross != ORR_CROSS_PP;
     const bool once = alike || axis == ORR_AXIS_TIED; /* which goes from the first stage to the last */
@@ -141,7 +141,7 @@ static void find_crossings(const accumulator *t, orr_axis axis, crossing *by_sta
         if (s > 0 && alike)
             by_stage[s] = by_stage[0];
         for (uint32_t i = 0; i < bases.n && !(s > 0 && once); i++)
-            take_groups(t, axis, orr_plan_base(t->plan, s, i * bases.step), &by_stage[s]);
+            take_groups(t, axis, orr_plan_base_rank(t->plan, s, i * bases.step), &by_stage[s]);
     }
     if (axis == ORR_AXIS_TIED)
         by_stage[last] = by_stage[0];
@@ -189,12 +189,12 @@ static orr_status add_axis(accumulator *t, orr_axis axis, orr_arena *scratch, or
 /* Pairs of a stage and another one, by cut. */
 static void count_pairs(const accumulator *t, uint32_t stage, uint32_t other, double pairs[ORR_SITE_LINKS_MAX])
 {
-    const orr_axis_bases bases = orr_plan_bases(t->plan, ORR_AXIS_PP);
+    const orr_axis_bases bases = orr_plan_axis_bases(t->plan, ORR_AXIS_PP);
     const uint32_t ranks = t->job->n_ranks / t->plan->pp;
     for (uint32_t i = 0; i < bases.n; i++) {
         const uint32_t d = i * bases.step;
-        const uint32_t a = orr_cluster_site(t->cluster, orr_plan_base(t->plan, stage, d));
-        const uint32_t b = orr_cluster_site(t->cluster, orr_plan_base(t->plan, other, d));
+        const uint32_t a = orr_cluster_site(t->cluster, orr_plan_base_rank(t->plan, stage, d));
+        const uint32_t b = orr_cluster_site(t->cluster, orr_plan_base_rank(t->plan, other, d));
         if (a != b)
             pairs[cut_of(t, a, b)] += (double)ranks / bases.n;
     }
@@ -209,7 +209,7 @@ static uint32_t site_end(const accumulator *t, uint32_t rank)
 static void count_all_pairs(const accumulator *t, uint32_t stage, uint32_t other,
                             double pairs[ORR_SITE_LINKS_MAX])
 {
-    const orr_axis_layout l = orr_plan_layout(t->plan, ORR_AXIS_PP);
+    const orr_axis_layout l = orr_plan_axis_layout(t->plan, ORR_AXIS_PP);
     const uint32_t stride = l.digits[0].stride, round = stride * l.size;
     for (uint32_t run = 0; run < t->job->n_ranks; run += round)
         for (uint32_t i = 0; i < stride;) {
@@ -275,7 +275,7 @@ static void add_twins(accumulator *t, uint32_t class_index)
     for (orr_node_id v = 0; v < from->graph->n_nodes; v++) {
         const orr_comm *comm = orr_graph_comm(from->graph, v);
         if (comm == NULL || from->rendezvous[comm - from->graph->comms].grouping !=
-                                t->job->grouping_at[ORR_STEP_TWIN])
+                                t->job->grouping_at[ORR_STEP_MIRROR])
             continue;
         each.bytes += (double)comm->in_bytes;
         each.busy_ns += (double)from->duration_ns[v];
@@ -288,7 +288,7 @@ static void add_twins(accumulator *t, uint32_t class_index)
 static void add_stages(accumulator *t)
 {
     const uint32_t p = t->plan->pp;
-    const orr_axis_bases bases = orr_plan_bases(t->plan, ORR_AXIS_PP);
+    const orr_axis_bases bases = orr_plan_axis_bases(t->plan, ORR_AXIS_PP);
     if (p == 1 || (orr_plan_has_sites(t->plan) && bases.n == 0))
         return;
     for (uint32_t i = 0; i < t->simulation->n_classes; i++) {

@@ -11,7 +11,7 @@ static bool only_replicas(const orr_plan *from, const orr_plan *to)
 {
     orr_plan same = *to;
     same.dp = from->dp;
-    return orr_plan_same(&same, from);
+    return orr_plan_equal(&same, from);
 }
 
 /* What the new plan needs to know of the recording to divide it. */
@@ -199,7 +199,7 @@ orr_status orr_rescale(const orr_job *job, const orr_recognition *recognition,
                        const orr_plan *change, const orr_pricing *pricing, orr_arena *arena,
                        orr_rescaled *ret, orr_error *err)
 {
-    const orr_plan from = recognition->plan, to = orr_plan_changed(&from, change);
+    const orr_plan from = recognition->plan, to = orr_plan_override(&from, change);
     /* Gradients have to be reduced that were not, or the other way round. */
     const bool other = (from.dp == 1) != (to.dp == 1);
     orr_survey survey;

@@ -43,9 +43,9 @@ static orr_status count(const reader *r, const char *key, bool needed, uint32_t 
 {
     double value = *ret;
     ORR_TRY(number(r, key, needed, &value));
-    if (value < 0 || value > ORR_MODEL_MOST_TOKENS || value != floor(value))
+    if (value < 0 || value > ORR_MODEL_MAX_TOKENS || value != floor(value))
         return orr_fail(r->err, ORR_INVALID, "%s: %s.%s is %g, not from 0 to %d", r->weights->path,
-                        r->architecture, key, value, ORR_MODEL_MOST_TOKENS);
+                        r->architecture, key, value, ORR_MODEL_MAX_TOKENS);
     *ret = (uint32_t)value;
     return ORR_OK;
 }
@@ -58,7 +58,7 @@ static bool has(const reader *r, const char *tensor)
 static orr_status read_vocabulary(const reader *r, orr_model *m)
 {
     const orr_weight *table = orr_weights_find(r->weights, "token_embd.weight");
-    if (table == NULL || table->rank != 2 || table->dim[0] > ORR_MODEL_MOST_TOKENS)
+    if (table == NULL || table->rank != 2 || table->dim[0] > ORR_MODEL_MAX_TOKENS)
         return orr_fail(r->err, ORR_INVALID, "%s: has no table token_embd.weight",
                         r->weights->path);
     m->vocab = (uint32_t)table->dim[0];
@@ -275,7 +275,7 @@ orr_status orr_gguf_model(const orr_weights *weights, orr_arena *arena, const or
     orr_model *m = orr_arena_one(arena, orr_model);
     if (m == NULL)
         return orr_fail_memory(err);
-    *m = orr_model_blank();
+    *m = orr_model_default();
     m->name = m->source = orr_arena_strndup(arena, weights->path, strlen(weights->path));
     m->title = name != NULL ? orr_arena_strndup(arena, name, strlen(name)) : m->name;
     m->family = orr_arena_strndup(arena, r.architecture, strlen(r.architecture));

@@ -133,8 +133,8 @@ static orr_status add_modules(orr_save_plan *plan, orr_error *err)
                                    .seq = 1,
                                    .images = plan->model->vision.layers > 0 && !plan->naming->gguf};
     const orr_plan given = {.seq = 1, .precision = ORR_PRECISION_FP32};
-    const orr_plan complete = orr_plan_completed(&given);
-    orr_module_row row;
+    const orr_plan complete = orr_plan_with_defaults(&given);
+    orr_module_sequence row;
     uint32_t layers = 0, vision = 0;
     ORR_TRY(orr_modules_build(plan->model, &complete, &workload, plan->arena, &row, err));
     for (uint32_t i = 0; i < row.n; i++) {

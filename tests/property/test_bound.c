@@ -179,7 +179,7 @@ static orr_plan random_plan(scene *s, int i)
 static void hold_beside(scene *s, uint64_t seed, int i, const orr_plan *plan, const orr_outcome *o,
                         const char *text)
 {
-    orr_plan whole = orr_plan_completed(plan);
+    orr_plan whole = orr_plan_with_defaults(plan);
     orr_estimate e;
     double quick_ns, floor_ns;
     const int over = s->cluster[i]->n_sites > 0;

@@ -43,7 +43,7 @@ static orr_schedule_spec choose_schedule(scene *c)
                            .micro_batches = between(c, 1, 20)};
     if (s.schedule == ORR_SCHEDULE_INTERLEAVED) {
         s.chunks = between(c, 1, 4);
-        s.group = orr_schedule_best_group(s.stages, s.micro_batches);
+        s.group = orr_schedule_smallest_group(s.stages, s.micro_batches);
     }
     if (s.schedule == ORR_SCHEDULE_ZB_V || s.schedule == ORR_SCHEDULE_DUALPIPE)
         s.chunks = 2;
@@ -108,7 +108,7 @@ static void turns_come_after_what_they_wait_for(const scene *c)
     for (uint32_t s = 0; s < c->cut.stages; s++) {
         double before = 0;
         for (uint32_t i = c->schedule.first[s]; i < c->schedule.first[s + 1]; i++) {
-            const bool forward = c->schedule.slots[i].phase == ORR_TURN_FORWARD;
+            const bool forward = c->schedule.slots[i].phase == ORR_SLOT_FORWARD;
             if (!y->trains && !forward)
                 continue;
             n++;

@@ -66,7 +66,7 @@ typedef struct fixture {
 static orr_memory_plan plan_of(uint64_t seed, const orr_model *model, orr_plan asked,
                                orr_arena *arena)
 {
-    const orr_plan plan = orr_plan_completed(&asked);
+    const orr_plan plan = orr_plan_with_defaults(&asked);
     const orr_workload workload = {.task = ORR_TASK_PRETRAIN};
     orr_memory_plan made = {0};
     orr_error err;

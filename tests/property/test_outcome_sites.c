@@ -398,7 +398,7 @@ static void what_crosses_is_what_is_sent(void **state)
  * others are not cut by. */
 static bool all_groups_alike(const scene *s)
 {
-    const orr_plan p = orr_plan_completed(&s->parsed);
+    const orr_plan p = orr_plan_with_defaults(&s->parsed);
     const uint32_t replicas = p.cross == ORR_CROSS_DP ? s->units[0] : orr_plan_dp_inner(&p);
     const uint32_t experts = p.ep * p.etp, ranks = p.tp * p.cp * replicas;
     const uint32_t shards = p.zero > 0 ? p.shards : 1, gradients = p.cp * replicas;
@@ -415,7 +415,7 @@ static void check_tree(scene *s)
         return;
     const int64_t sites = step_ns(s);
     s->cluster.n_sites = s->cluster.n_cuts = 0;
-    s->parsed = orr_plan_completed(&s->parsed);
+    s->parsed = orr_plan_with_defaults(&s->parsed);
     s->parsed.cross = 0;
     memset(s->parsed.sites, 0, sizeof s->parsed.sites);
     const int64_t tree = step_ns(s);
@@ -456,7 +456,7 @@ static void check_free_cut(scene *s)
     s->cluster.n_levels = 2;
     s->levels[1].devices = s->cluster.n_devices;
     s->levels[1].size = s->cluster.n_devices / s->levels[0].devices;
-    s->parsed = orr_plan_completed(&s->parsed);
+    s->parsed = orr_plan_with_defaults(&s->parsed);
     s->parsed.cross = 0;
     memset(s->parsed.sites, 0, sizeof s->parsed.sites);
     const int64_t one = step_ns(s);
@@ -528,7 +528,7 @@ static void check_unsaid(scene *s)
 {
     orr_outcome said, unsaid;
     outcome(s, &said);
-    s->parsed = orr_plan_completed(&s->parsed);
+    s->parsed = orr_plan_with_defaults(&s->parsed);
     s->parsed.cross = 0;
     memset(s->parsed.sites, 0, sizeof s->parsed.sites);
     outcome(s, &unsaid);
@@ -549,7 +549,7 @@ static void sites_may_be_left_unsaid(void **state)
 /* One section a stage, with the layers that the stage has anyway. */
 static void check_sections(scene *s)
 {
-    const orr_plan plan = orr_plan_completed(&s->parsed);
+    const orr_plan plan = orr_plan_with_defaults(&s->parsed);
     const uint32_t pp = plan.pp, rest = plan.layers % pp, first = (pp - rest + 1) / 2;
     if (pp > ORR_PLAN_PARTS)
         return;

@@ -152,7 +152,7 @@ static bool together(const scene *c, orr_axis axis, uint32_t a, uint32_t b)
         return gradient && g % shards == h % shards;
     case ORR_AXIS_TIED:
         return differ_only(c, a, b, pipeline);
-    case ORR_AXIS_MEETING: {
+    case ORR_AXIS_OUTER: {
         const uint32_t d = orr_plan_coordinates(p, a).at[ORR_AXIS_DP],
                        e = orr_plan_coordinates(p, b).at[ORR_AXIS_DP];
         return a == b || (local && differ_only(c, a, b, 1U << ORR_AXIS_DP) &&
@@ -267,7 +267,7 @@ static bool begin_sites(scene *c, orr_level *levels, uint32_t *ends, orr_site *s
     p->cross = stages ? ORR_CROSS_PP : ORR_CROSS_DP;
     p->micro_batches = p->pp;
     memset(p->order, 0, sizeof p->order);
-    uint32_t left = orr_plan_units(p), end = 0, most = 0;
+    uint32_t left = orr_plan_site_units(p), end = 0, most = 0;
     const uint32_t ranks = c->n_ranks / left;
     const uint32_t host = between(c, 0, 1) ? divisor_of(c, ranks) : between(c, 1, 8);
     if (left < n)
@@ -286,7 +286,7 @@ static bool begin_sites(scene *c, orr_level *levels, uint32_t *ends, orr_site *s
     levels[2] = (orr_level){.size = n, .devices = end};
     *ret = (orr_cluster){.name = "toy", .levels = levels, .n_levels = 3, .n_devices = end,
                          .n_sites = n, .site_level = 1, .sites = sites};
-    c->plan = orr_plan_completed(p);
+    c->plan = orr_plan_with_defaults(p);
     return orr_plan_check(&c->plan, NULL) == ORR_OK;
 }
 
@@ -323,7 +323,7 @@ static bool is_regular(const scene *c, orr_axis axis)
 static void check_sites(const scene *c, const orr_cluster *cluster, orr_axis axis)
 {
     const uint32_t n = orr_plan_group_size(&c->plan, axis);
-    const bool whole = c->n_ranks / orr_plan_units(&c->plan) % cluster->levels[0].devices == 0;
+    const bool whole = c->n_ranks / orr_plan_site_units(&c->plan) % cluster->levels[0].devices == 0;
     uint32_t ranks[MOST_RANKS];
     orr_span told = {0}, listed = {0};
     bool crosses = false, seen = false;
@@ -348,7 +348,7 @@ static void check_sites(const scene *c, const orr_cluster *cluster, orr_axis axi
         seed_fail(c->seed, "%s, %s: no group goes over %u sites and %u hosts of %u%s", c->text,
                   orr_axis_name(axis), told.width[2], told.width[1], told.width[0],
                   told.even ? ", evenly" : "");
-    if (crosses && orr_plan_bases(&c->plan, axis).n == 0)
+    if (crosses && orr_plan_axis_bases(&c->plan, axis).n == 0)
         seed_fail(c->seed, "%s, %s: no group is looked at, but some cross", c->text,
                   orr_axis_name(axis));
 }

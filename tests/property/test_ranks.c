@@ -10,7 +10,7 @@ enum { RANKS_MAX = 8, PLACES_MAX = 8, SAMPLES = 2, TOKENS = 8 };
 /* A model's places on one rank. */
 typedef struct side {
     orr_plan plan;
-    orr_module_row row;
+    orr_module_sequence row;
     uint32_t n_ranks;
     orr_module own[PLACES_MAX][RANKS_MAX];
     naive_rank ranks[PLACES_MAX][RANKS_MAX];
@@ -43,7 +43,7 @@ static void build_side(world *w, side *s)
     for (uint32_t p = 0; p < s->row.n; p++)
         for (uint32_t r = 0; r < s->n_ranks; r++) {
             const orr_module *module = &s->row.modules[s->row.module_of[p]];
-            assert_int_equal(orr_module_own(module, &s->plan, r, w->arena, &s->own[p][r], &err),
+            assert_int_equal(orr_module_specialize(module, &s->plan, r, w->arena, &s->own[p][r], &err),
                              ORR_OK);
             s->ranks[p][r] = naive_rank_new(s->own[p][r].tape, w->arena);
         }
@@ -207,7 +207,7 @@ static void hold_value(const world *w, uint32_t place, orr_value of, orr_value v
 }
 
 /* Has the rank a term of the gradient that no other counted rank has? */
-static bool counts(const world *w, const orr_tape_value *parameter, const orr_ownership *o,
+static bool counts(const world *w, const orr_tape_value *parameter, const orr_local_shard *o,
                    uint32_t rank)
 {
     const bool sliced = o->slices & orr_axis_bit(ORR_AXIS_TP);
@@ -289,12 +289,12 @@ static void hold_model(const small_model *model, const char *plan_text, uint64_t
     plan.precision = ORR_PRECISION_FP32;
     plan.recompute = (uint8_t)(ORR_RECOMPUTE_NONE + seed % 3);
     plan.fusion = seed % 2 ? ORR_SWITCH_ON : ORR_SWITCH_OFF;
-    w.many.plan = orr_plan_completed(&plan);
+    w.many.plan = orr_plan_with_defaults(&plan);
     const orr_plan alone = {.seq = TOKENS,
                             .micro_batch = SAMPLES * w.many.plan.dp,
                             .precision = ORR_PRECISION_FP32,
                             .fusion = plan.fusion};
-    w.one.plan = orr_plan_completed(&alone);
+    w.one.plan = orr_plan_with_defaults(&alone);
     build_side(&w, &w.one);
     build_side(&w, &w.many);
     for (uint32_t p = 0; p < w.one.row.n; p++)

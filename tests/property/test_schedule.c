@@ -25,7 +25,7 @@ typedef struct scene {
     orr_random        random;
     orr_arena        *arena;
     orr_schedule_spec spec;
-    orr_turn_times    times;
+    orr_slot_times    times;
     orr_schedule_plan plan;
 } scene;
 
@@ -46,14 +46,14 @@ static void choose_group(scene *c)
         s->group = s->micro_batches;
     const uint32_t rest = s->micro_batches % s->group;
     if (rest > 0 && rest < s->stages)
-        s->group = orr_schedule_best_group(s->stages, s->micro_batches);
+        s->group = orr_schedule_smallest_group(s->stages, s->micro_batches);
 }
 
 /* Times for which the published form is exact: see orr_schedule_bubble(). */
 static void choose_times(scene *c)
 {
     const uint32_t forward = between(c, 1, 9), input = between(c, 1, 9), weight = between(c, 1, 9);
-    c->times = (orr_turn_times){forward, input, weight};
+    c->times = (orr_slot_times){forward, input, weight};
     if (c->spec.schedule == ORR_SCHEDULE_ZB_H1 || c->spec.schedule == ORR_SCHEDULE_DUALPIPE)
         c->times.weight = between(c, 1, forward);
     if (c->spec.schedule == ORR_SCHEDULE_DUALPIPE)
@@ -92,47 +92,47 @@ typedef struct naive {
     bool   ended;
 } naive;
 
-static uint32_t pass_of(const scene *c, uint32_t stage, const orr_turn *slot)
+static uint32_t pass_of(const scene *c, uint32_t stage, const orr_schedule_slot *slot)
 {
-    return orr_schedule_virtual_at(&c->spec, stage, slot->chunk) * c->spec.micro_batches +
+    return orr_schedule_virtual_stage_at(&c->spec, stage, slot->chunk) * c->spec.micro_batches +
            slot->micro_batch;
 }
 
 /* When what the slot waits for has ended; -1: it has not. */
-static double ready_at(const scene *c, const naive *y, uint32_t stage, const orr_turn *slot)
+static double ready_at(const scene *c, const naive *y, uint32_t stage, const orr_schedule_slot *slot)
 {
     const uint32_t m = c->spec.micro_batches, pass = pass_of(c, stage, slot);
     const uint32_t last = orr_schedule_virtual_stages(&c->spec) - 1;
-    if (slot->phase == ORR_TURN_FORWARD)
+    if (slot->phase == ORR_SLOT_FORWARD)
         return pass / m == 0 ? 0 : y->forward[pass - m];
-    if (slot->phase == ORR_TURN_WEIGHT)
+    if (slot->phase == ORR_SLOT_WEIGHT)
         return y->input[pass];
     if (y->forward[pass] < 0)
         return -1;
     return pass / m == last ? y->forward[pass] : y->input[pass + m];
 }
 
-static double length_of(const scene *c, const orr_turn *slot)
+static double length_of(const scene *c, const orr_schedule_slot *slot)
 {
-    const orr_turn_times *t = &c->times;
-    return slot->phase == ORR_TURN_FORWARD    ? t->forward
-           : slot->phase == ORR_TURN_BACKWARD ? t->input + t->weight
-           : slot->phase == ORR_TURN_INPUT    ? t->input
+    const orr_slot_times *t = &c->times;
+    return slot->phase == ORR_SLOT_FORWARD    ? t->forward
+           : slot->phase == ORR_SLOT_BACKWARD ? t->input + t->weight
+           : slot->phase == ORR_SLOT_INPUT    ? t->input
                                               : t->weight;
 }
 
-static void settle(const scene *c, naive *y, uint32_t stage, const orr_turn *slot, double end)
+static void settle(const scene *c, naive *y, uint32_t stage, const orr_schedule_slot *slot, double end)
 {
-    if (slot->phase == ORR_TURN_FORWARD)
+    if (slot->phase == ORR_SLOT_FORWARD)
         y->forward[pass_of(c, stage, slot)] = end;
-    else if (slot->phase != ORR_TURN_WEIGHT)
+    else if (slot->phase != ORR_SLOT_WEIGHT)
         y->input[pass_of(c, stage, slot)] = end;
 }
 
 /* The slot at *at, with the one that is paired with it; false: it has to wait. */
 static bool play_turn(const scene *c, naive *y, uint32_t stage, uint32_t *at, double *now)
 {
-    const orr_turn *slot = &c->plan.slots[*at];
+    const orr_schedule_slot *slot = &c->plan.slots[*at];
     const uint32_t n = slot->paired && *at + 1 < c->plan.first[stage + 1] ? 2 : 1;
     double start = *now < 0 ? 0 : *now, length = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -233,9 +233,9 @@ static void no_stage_holds_more_than_published(const scene *c)
         int32_t held = 0, most = 0;
         for (uint32_t i = c->plan.first[stage]; i < c->plan.first[stage + 1]; i++) {
             const uint8_t phase = c->plan.slots[i].phase;
-            held += phase == ORR_TURN_FORWARD;
+            held += phase == ORR_SLOT_FORWARD;
             most = held > most ? held : most;
-            held -= phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT;
+            held -= phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT;
         }
         const bool filled = c->spec.schedule != ORR_SCHEDULE_ZB_V ||
                             c->spec.micro_batches >= 2 * c->spec.stages - 1;
@@ -255,7 +255,7 @@ static void virtual_stages_are_where_the_plan_says(const scene *c)
         for (uint32_t i = 0; i < m; i += m > 1 ? m - 1 : 1) {
             const orr_stage_chunk at = orr_schedule_place(&c->spec, k, i);
             const bool second = c->spec.schedule == ORR_SCHEDULE_DUALPIPE && at.chunk == 1;
-            assert_int_equal(orr_schedule_virtual_at(&c->spec, at.stage, at.chunk), k);
+            assert_int_equal(orr_schedule_virtual_stage_at(&c->spec, at.stage, at.chunk), k);
             assert_int_equal(c->plan.stage_of[k + (second ? n : 0)], at.stage);
             assert_int_equal(c->plan.chunk_of[k + (second ? n : 0)], at.chunk);
         }
@@ -282,13 +282,13 @@ static void schedules_are_as_published(void **state)
     }
 }
 
-static void exchange(scene *c, orr_turn *slots)
+static void exchange(scene *c, orr_schedule_slot *slots)
 {
     const uint32_t stage = between(c, 0, c->spec.stages - 1), first = c->plan.first[stage];
     const uint32_t last = c->plan.first[stage + 1] - 1;
     for (uint32_t n = between(c, 1, 3); n > 0; n--) {
         const uint32_t a = between(c, first, last), b = between(c, first, last);
-        const orr_turn slot = slots[a];
+        const orr_schedule_slot slot = slots[a];
         slots[a] = slots[b];
         slots[b] = slot;
     }
@@ -305,7 +305,7 @@ static void broken_schedules_are_found(void **state)
         orr_error err = {0};
         begin(&c, seed);
         const uint32_t n = c.plan.first[c.spec.stages];
-        orr_turn *slots = orr_arena_array(c.arena, orr_turn, n);
+        orr_schedule_slot *slots = orr_arena_array(c.arena, orr_schedule_slot, n);
         memcpy(slots, c.plan.slots, n * sizeof *slots);
         c.plan.slots = slots;
         const bool doubled = between(&c, 0, 3) == 0;

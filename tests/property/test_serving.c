@@ -10,7 +10,7 @@ enum { RANKS_MAX = 4, PLACES_MAX = 12, SAMPLES = 2, TOKENS = 11, CACHE = 13, PIC
 /* The model as tapes of so many tokens. */
 typedef struct served {
     orr_plan plan;
-    orr_module_row row;
+    orr_module_sequence row;
     uint32_t n_ranks;
     orr_module own[PLACES_MAX][RANKS_MAX];
     naive_rank ranks[PLACES_MAX][RANKS_MAX];
@@ -69,7 +69,7 @@ static void open_served(world *w, served *s, uint32_t first, uint32_t tokens, ui
     for (uint32_t p = 0; p < s->row.n; p++)
         for (uint32_t r = 0; r < s->n_ranks; r++) {
             const orr_module *module = &s->row.modules[s->row.module_of[p]];
-            assert_int_equal(orr_module_own(module, &s->plan, r, w->arena, &s->own[p][r], &err),
+            assert_int_equal(orr_module_specialize(module, &s->plan, r, w->arena, &s->own[p][r], &err),
                              ORR_OK);
             s->ranks[p][r] = naive_rank_new(s->own[p][r].tape, w->arena);
         }
@@ -77,7 +77,7 @@ static void open_served(world *w, served *s, uint32_t first, uint32_t tokens, ui
 
 /* The same numbers for the n-th of a place, counted from the last one: pictures' places may not be
  * there. */
-static void fill_number(world *w, served *s, uint32_t place, uint32_t n, const orr_holding *h)
+static void fill_number(world *w, served *s, uint32_t place, uint32_t n, const orr_value_placement *h)
 {
     orr_random random = orr_random_of(w->seed, 100 * (s->row.n - place) + n);
     const int64_t size = naive_size(&h->whole);
@@ -116,7 +116,7 @@ static void fill(world *w, served *s, int64_t first)
         const orr_module *module = &s->own[p][0];
         uint32_t n = 0;
         for (uint32_t h = 0; h < module->n_holdings; h++) {
-            const orr_holding *held = &module->holdings[h];
+            const orr_value_placement *held = &module->holdings[h];
             const orr_tape_value *v = &module->tape->values[held->value];
             if (v->made_by != ORR_NONE || held->value == module->in ||
                 strcmp(v->name, "pictures") == 0)
@@ -227,9 +227,9 @@ static void serve(const small_model *model, const char *plan_text, uint64_t seed
     assert_int_equal(orr_plan_parse(plan_text, &plan, &err), ORR_OK);
     plan.micro_batch = SAMPLES;
     plan.precision = ORR_PRECISION_FP32;
-    some.plan = orr_plan_completed(&plan);
+    some.plan = orr_plan_with_defaults(&plan);
     plan = (orr_plan){.micro_batch = SAMPLES, .precision = ORR_PRECISION_FP32};
-    all.plan = orr_plan_completed(&plan);
+    all.plan = orr_plan_with_defaults(&plan);
     run(&w, &all, 0, TOKENS, 0);
     for (uint32_t i = 0, first = 0; i < sizeof steps / sizeof *steps; first += steps[i++]) {
         run(&w, &some, first, steps[i], CACHE);

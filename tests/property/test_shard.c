@@ -92,10 +92,10 @@ static void draw_plan(world *w)
     plan.fusion = coin(w) ? ORR_SWITCH_ON : ORR_SWITCH_OFF;
     plan.recompute = (uint8_t)(ORR_RECOMPUTE_NONE + draw(w, 3));
     plan.precision = draw(w, 3) > 0 ? ORR_PRECISION_BF16 : ORR_PRECISION_FP8;
-    w->plan = orr_plan_completed(&plan);
+    w->plan = orr_plan_with_defaults(&plan);
 }
 
-static void build_row(const world *w, const orr_plan *plan, orr_arena *arena, orr_module_row *ret)
+static void build_row(const world *w, const orr_plan *plan, orr_arena *arena, orr_module_sequence *ret)
 {
     orr_error err = {0};
     if (orr_modules_build(&w->model, plan, &w->workload, arena, ret, &err) != ORR_OK)
@@ -216,7 +216,7 @@ static void slices_make_the_whole(void **state)
         draw_model(&w);
         draw_plan(&w);
         const orr_plan alone = one_device(&w);
-        orr_module_row rank, whole;
+        orr_module_sequence rank, whole;
         build_row(&w, &w.plan, arena, &rank);
         build_row(&w, &alone, arena, &whole);
         if (rank.n_modules != whole.n_modules)
@@ -417,7 +417,7 @@ static void draw_small(world *w)
     plan.fusion = coin(w) ? ORR_SWITCH_ON : ORR_SWITCH_OFF;
     plan.flash = coin(w) ? ORR_SWITCH_ON : ORR_SWITCH_OFF;
     plan.recompute = (uint8_t)(ORR_RECOMPUTE_NONE + draw(w, 3));
-    w->plan = orr_plan_completed(&plan);
+    w->plan = orr_plan_with_defaults(&plan);
 }
 
 static void ranks_compute_what_one_device_does(void **state)
@@ -429,7 +429,7 @@ static void ranks_compute_what_one_device_does(void **state)
         orr_arena *arena = orr_arena_new(0, 0);
         draw_small(&w);
         const orr_plan alone = one_device(&w);
-        orr_module_row rank, whole;
+        orr_module_sequence rank, whole;
         build_row(&w, &w.plan, arena, &rank);
         build_row(&w, &alone, arena, &whole);
         for (uint32_t i = 0; i < rank.n_modules; i++) {

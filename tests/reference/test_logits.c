@@ -183,13 +183,13 @@ static const float *run_model(golden *g, feed *f)
 {
     const orr_plan given = {
         .seq = (uint32_t)f->n, .micro_batch = 1, .precision = ORR_PRECISION_FP32};
-    const orr_plan plan = orr_plan_completed(&given);
+    const orr_plan plan = orr_plan_with_defaults(&given);
     const orr_workload workload = {.task = ORR_TASK_PREFILL,
                                    .prompt = (uint32_t)f->n,
                                    .all_logits = true,
                                    .real = true,
                                    .images = f->pixels != NULL};
-    orr_module_row row;
+    orr_module_sequence row;
     orr_error err = {.text = ""};
     uint32_t layers = 0, places = 0;
     if (orr_modules_build(&g->model, &plan, &workload, g->arena, &row, &err) != ORR_OK)

@@ -94,7 +94,7 @@ static uint32_t number(const csv *table, size_t row, const char *column)
 
 static orr_memory_plan plan_of(fixture *f, const orr_model *model, const orr_plan *asked)
 {
-    const orr_plan plan = orr_plan_completed(asked);
+    const orr_plan plan = orr_plan_with_defaults(asked);
     const orr_workload workload = {.task = ORR_TASK_PRETRAIN};
     orr_memory_plan made = {0};
     orr_error err;

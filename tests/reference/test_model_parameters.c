@@ -31,7 +31,7 @@ static orr_model_size size_of(const char *name)
     orr_model_size size = {0};
     orr_error err = {0};
     if (orr_model_load(name, arena, &model, &err) != ORR_OK ||
-        orr_model_measure(model, arena, &size, &err) != ORR_OK)
+        orr_model_count_parameters(model, arena, &size, &err) != ORR_OK)
         fail_msg("%s", err.text);
     return size;
 }
@@ -97,7 +97,7 @@ static void the_catalogue_agrees_with_itself(void **state)
         const orr_model *m = all.models[i];
         if (m->published_parameters == 0)
             continue;
-        assert_int_equal(orr_model_measure(m, arena, &size, NULL), ORR_OK);
+        assert_int_equal(orr_model_count_parameters(m, arena, &size, NULL), ORR_OK);
         if (size.total != m->published_parameters ||
             (m->published_active != 0 && size.active != m->published_active))
             fail_msg("%s: %lld, %lld active", m->name, (long long)size.total,

@@ -85,7 +85,7 @@ static orr_op_work work_of(const built *b, uint32_t kinds, choice chosen)
 static orr_model_size size_of(const built *b)
 {
     orr_model_size size;
-    assert_int_equal(orr_model_measure(b->model, b->arena, &size, NULL), ORR_OK);
+    assert_int_equal(orr_model_count_parameters(b->model, b->arena, &size, NULL), ORR_OK);
     return size;
 }
 

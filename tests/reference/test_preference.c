@@ -77,7 +77,7 @@ static void open_golden(golden *g, const char *plan)
     if (orr_model_load(path_of(g, "config.json"), g->arena, &g->training.model, &err) != ORR_OK ||
         orr_plan_parse(plan, &asked, &err) != ORR_OK)
         fail_msg("%s", err.text);
-    g->training.plan = orr_plan_completed(&asked);
+    g->training.plan = orr_plan_with_defaults(&asked);
     g->training.workload = (orr_workload){.task = ORR_TASK_DPO, .seq = TOKENS};
     g->training.options = &g->options;
     g->training.task = &orr_train_preference;

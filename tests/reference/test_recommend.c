@@ -91,7 +91,7 @@ static void open_golden(golden *g, const char *kind, const char *plan)
     for (int i = 0; i < STEPS; i++)
         assert_int_equal(orr_yaml_number(losses->values[i], &g->loss[i], NULL), ORR_OK);
     assert_int_equal(orr_plan_parse(plan, &asked, NULL), ORR_OK);
-    g->plan = orr_plan_completed(&asked);
+    g->plan = orr_plan_with_defaults(&asked);
     g->workload = (orr_workload){.task = ORR_TASK_PRETRAIN};
 }
 
@@ -164,7 +164,7 @@ static orr_status dense(const golden *g, const orr_parameter *p, const char *pre
     return ORR_OK;
 }
 
-static orr_status tables(const golden *g, const orr_table_share *share, const char *prefix,
+static orr_status tables(const golden *g, const orr_table_shard *share, const char *prefix,
                          int64_t columns, float *numbers, bool set, orr_error *err)
 {
     for (uint32_t t = share->first; t < share->first + share->n; t++) {
@@ -181,7 +181,7 @@ static orr_status tables(const golden *g, const orr_table_share *share, const ch
     return ORR_OK;
 }
 
-static orr_status all(const golden *g, orr_engine_step *step, const orr_table_share *share,
+static orr_status all(const golden *g, orr_engine_step *step, const orr_table_shard *share,
                       const char *prefix, bool set, orr_error *err)
 {
     char of_tables[NAME_CHARS];
@@ -202,7 +202,7 @@ static orr_status all(const golden *g, orr_engine_step *step, const orr_table_sh
 
 /* Rows of lookups, added up. */
 static orr_status table_gradient(const golden *g, orr_engine_step *step,
-                                 const orr_table_share *share, orr_error *err)
+                                 const orr_table_shard *share, orr_error *err)
 {
     const orr_step_table *t = orr_engine_step_table(step);
     float *sum = orr_calloc((size_t)(t->rows * t->columns), sizeof *sum);
@@ -220,8 +220,8 @@ static orr_status run_steps(const golden *g, orr_engine_step *step, uint32_t ran
 {
     const orr_clicks clicks = {
         .dlrm = &g->model.dlrm, .ctx = (void *)g, .n = SAMPLES, .fill = fill};
-    const orr_table_share share =
-        orr_table_share_of(clicks.dlrm, g->plan.dp, orr_plan_member(&g->plan, ORR_AXIS_DP, rank));
+    const orr_table_shard share =
+        orr_table_shard_of(clicks.dlrm, g->plan.dp, orr_plan_member(&g->plan, ORR_AXIS_DP, rank));
     float labels[SAMPLES], weights[SAMPLES];
     orr_step_inputs inputs[SAMPLES];
     orr_update update = {.rate = g->rate, .epsilon = g->epsilon, .gradient_scale = 1};
@@ -242,7 +242,7 @@ static orr_status run_steps(const golden *g, orr_engine_step *step, uint32_t ran
         if (i == 0)
             ORR_TRY(table_gradient(g, step, &share, err));
         if (i == 0 && g->plan.zero < 2)
-            ORR_TRY(all(g, step, &(orr_table_share){0}, "gradient.1.", false, err));
+            ORR_TRY(all(g, step, &(orr_table_shard){0}, "gradient.1.", false, err));
     }
     ORR_TRY(all(g, step, &share, "after.3.adagrad.", false, err));
     return tables(g, &share, "after.3.state.", 1, orr_engine_step_table(step)->state, false, err);

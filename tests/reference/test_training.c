@@ -98,7 +98,7 @@ static void open_golden(golden *g, const char *family, const char *plan)
         fail_msg("%s: %s", family, err.text);
     read_steps(g);
     g->workload = (orr_workload){.task = ORR_TASK_PRETRAIN, .seq = TOKENS};
-    g->plan = orr_plan_completed(&asked);
+    g->plan = orr_plan_with_defaults(&asked);
     if (orr_plan_check(&g->plan, &err) != ORR_OK)
         fail_msg("%s: %s", plan, err.text);
 }

@@ -104,7 +104,7 @@ out:
 static orr_status memory_of(const world *w, orr_task task, orr_error *err)
 {
     const orr_workload workload = {.task = (uint8_t)task, .prompt = 512};
-    const orr_plan whole = orr_plan_completed(&w->plan);
+    const orr_plan whole = orr_plan_with_defaults(&w->plan);
     orr_memory_plan memory;
     orr_arena *arena = orr_arena_new(SMALLEST_BLOCK, 0);
     orr_status status = arena ? ORR_OK : orr_fail_memory(err);

@@ -51,7 +51,7 @@ static orr_status coordinator_words(launcher *l)
 /* The same command, but for what one replica does for all of them. */
 static orr_status replica_words(launcher *l, replica_slot *of)
 {
-    const orr_plan plan = orr_plan_completed(&l->t->plan);
+    const orr_plan plan = orr_plan_with_defaults(&l->t->plan);
     const int cores = orr_core_count() / (int)(l->n * (uint32_t)orr_plan_ranks(&plan));
     orr_settings said = *l->t->session.settings;
     said.team = l->address;

@@ -149,7 +149,7 @@ void orr_checkpoint_close(orr_checkpoint *c)
 
 /* Which part of a parameter a file has, as checkpoint.c writes it. */
 typedef struct part_text {
-    orr_ownership own;
+    orr_local_shard own;
     orr_type type;
     int64_t begin, n;
 } part_text;
@@ -158,7 +158,7 @@ static bool scan_dim(scanner *s, part_text *p, uint32_t d)
 {
     orr_dim_pieces *share = &p->own.by[d];
     share->n = (uint32_t)next(s);
-    if (share->n > ORR_SHARE_PIECES)
+    if (share->n > ORR_DIM_PIECES_MAX)
         return false;
     for (uint32_t i = 0; i < share->n; i++) {
         share->piece[i].whole = next(s);

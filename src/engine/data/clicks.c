@@ -35,7 +35,7 @@ void orr_clicks_free(orr_clicks *c)
 typedef struct feeder {
     const orr_clicks *clicks;
     const orr_dlrm *dlrm;
-    orr_table_share share;
+    orr_table_shard share;
     float *dense, *targets;
     int64_t *ids, *offsets;
     int64_t n_ids, own_first, own_n; /* samples of the micro-batch that are the rank's */
@@ -107,7 +107,7 @@ orr_status orr_clicks_feed(const orr_clicks *clicks, orr_engine_step *step, cons
 {
     const orr_dlrm *d = clicks->dlrm;
     const uint32_t replica = orr_plan_member(plan, ORR_AXIS_DP, rank);
-    feeder f = {.clicks = clicks, .dlrm = d, .share = orr_table_share_of(d, plan->dp, replica)};
+    feeder f = {.clicks = clicks, .dlrm = d, .share = orr_table_shard_of(d, plan->dp, replica)};
     int64_t lookups = 0;
     for (uint32_t i = 0; i < d->n_tables; i++)
         lookups += orr_dlrm_pooling(d, i);

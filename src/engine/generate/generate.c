@@ -63,7 +63,7 @@ static orr_status check_memory(const orr_generator *g, orr_error *err)
 {
     const int64_t there = g->backend->free_bytes(g->backend);
     const double needed =
-        orr_model_cache_bytes(&g->model, g->options.fp32 ? ORR_DTYPE_FP32 : ORR_DTYPE_BF16) *
+        orr_model_kv_cache_bytes(&g->model, g->options.fp32 ? ORR_DTYPE_FP32 : ORR_DTYPE_BF16) *
         (double)g->capacity * g->options.batch;
     if (there >= 0 && needed > (double)there)
         return orr_fail(err, ORR_LIMIT, "%u caches of %lld tokens need %.1f GiB, %.1f GiB are free",
@@ -84,7 +84,7 @@ static orr_status open_all(orr_generator *g, orr_error *err)
         g->options.batch = 1;
     g->capacity = g->options.context > 0 ? g->options.context : most;
     const orr_plan plan = {.precision = g->options.fp32 ? ORR_PRECISION_FP32 : ORR_PRECISION_BF16};
-    g->plan = orr_plan_completed(&plan);
+    g->plan = orr_plan_with_defaults(&plan);
     ORR_TRY(orr_backend_cpu(&g->backend, err));
     ORR_TRY(check_memory(g, err));
     ORR_TRY(orr_workers_new(g->options.threads, &g->workers, err));

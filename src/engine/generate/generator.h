@@ -91,7 +91,7 @@ enum { ORR_HEAD_ROWS = 64 };
 
 /* Modules for so many samples and tokens, in an arena. `tiles` of pictures a sample. */
 orr_status orr_serve_modules(const orr_generator *g, int64_t samples, int64_t tokens, int64_t tiles,
-                             orr_arena *arena, orr_module_row *ret, orr_error *err) ORR_MUST_CHECK;
+                             orr_arena *arena, orr_module_sequence *ret, orr_error *err) ORR_MUST_CHECK;
 /* Room for n times so many bytes, zeros that cost nothing until they are touched, in large pages where
  * the system has them; until the generator is closed. NULL: no memory. */
 void *orr_serve_hold(orr_generator *g, size_t n, size_t bytes);

@@ -7,7 +7,7 @@
 #include "op/tape/tape.h"
 
 orr_status orr_serve_modules(const orr_generator *g, int64_t samples, int64_t tokens, int64_t tiles,
-                             orr_arena *arena, orr_module_row *ret, orr_error *err)
+                             orr_arena *arena, orr_module_sequence *ret, orr_error *err)
 {
     orr_model *model = orr_arena_one(arena, orr_model);
     orr_plan *plan = orr_arena_one(arena, orr_plan);
@@ -216,7 +216,7 @@ static orr_status write_body(orr_generator *g, orr_body *body, orr_error *err)
                 .last = ORR_NONE,
                 .pictures = ORR_NONE,
                 .err = err};
-    orr_module_row row;
+    orr_module_sequence row;
     ORR_TRY(orr_serve_modules(g, body->samples, body->tokens, body->tiles, body->served.arena, &row,
                               err));
     const uint32_t skipped =
@@ -242,7 +242,7 @@ static orr_status write_body(orr_generator *g, orr_body *body, orr_error *err)
 static orr_status write_head(orr_generator *g, orr_head *head, orr_error *err)
 {
     writer w = {.g = g, .to = &head->served, .last = ORR_NONE, .pictures = ORR_NONE, .err = err};
-    orr_module_row row;
+    orr_module_sequence row;
     ORR_TRY(orr_serve_modules(g, head->rows, 1, 0, head->served.arena, &row, err));
     const orr_module *module = &row.modules[row.module_of[row.n - 1]];
     w.place = g->n_places - 1;

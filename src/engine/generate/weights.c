@@ -163,7 +163,7 @@ static orr_status bind_whole(orr_generator *g, const orr_weight_key *key, const 
 }
 
 /* Which layer of the model, or place of the vision encoder, a place of the row is. */
-static uint32_t layer_of(const orr_module_row *row, uint32_t place)
+static uint32_t layer_of(const orr_module_sequence *row, uint32_t place)
 {
     const uint8_t kind = row->modules[row->module_of[place]].kind;
     const bool vision = kind == ORR_MODULE_VISION;
@@ -175,7 +175,7 @@ static uint32_t layer_of(const orr_module_row *row, uint32_t place)
     return n;
 }
 
-static orr_status bind_place(orr_generator *g, const orr_module_row *row, uint32_t place,
+static orr_status bind_place(orr_generator *g, const orr_module_sequence *row, uint32_t place,
                              orr_error *err)
 {
     const orr_module *module = &row->modules[row->module_of[place]];
@@ -203,7 +203,7 @@ static orr_status bind_place(orr_generator *g, const orr_module_row *row, uint32
 orr_status orr_serve_bind_weights(orr_generator *g, orr_error *err)
 {
     const int64_t tiles = g->model.vision.layers > 0 ? g->model.vision.tiles : 0;
-    orr_module_row row;
+    orr_module_sequence row;
     ORR_TRY(orr_serve_modules(g, 1, 1, tiles, g->arena, &row, err));
     g->n_places = row.n;
     for (uint32_t place = 0; place < row.n; place++)

@@ -69,9 +69,9 @@ const orr_step_table *orr_engine_step_table(const orr_engine_step *step)
     return step->table.rows > 0 ? &step->table : NULL;
 }
 
-static orr_table_share share_of(const orr_engine_step *step)
+static orr_table_shard share_of(const orr_engine_step *step)
 {
-    return orr_table_share_of(&step->source.model->dlrm, step->plan.dp,
+    return orr_table_shard_of(&step->source.model->dlrm, step->plan.dp,
                               orr_plan_member(&step->plan, ORR_AXIS_DP, step->rank));
 }
 
@@ -89,7 +89,7 @@ void orr_step_table_settle(orr_engine_step *step)
 void orr_step_begin_table(orr_engine_step *step)
 {
     const orr_dlrm *d = &step->source.model->dlrm;
-    const orr_table_share share = share_of(step);
+    const orr_table_shard share = share_of(step);
     float *to = step->table.table;
     for (uint32_t i = share.first; i < share.first + share.n; i++) {
         const double bound = 1 / sqrt((double)d->rows[i]);

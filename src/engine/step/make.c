@@ -59,7 +59,7 @@ static orr_status build_modules(orr_engine_step *step, orr_error *err)
     if (step->modules == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < step->row.n_modules; i++)
-        ORR_TRY(orr_module_own(&step->row.modules[i], &step->plan, step->rank, step->arena,
+        ORR_TRY(orr_module_specialize(&step->row.modules[i], &step->plan, step->rank, step->arena,
                                &step->modules[i], err));
     return ORR_OK;
 }
@@ -67,11 +67,11 @@ static orr_status build_modules(orr_engine_step *step, orr_error *err)
 static orr_status place_modules(orr_engine_step *step, orr_error *err)
 {
     const orr_module **at = orr_arena_array(step->arena, const orr_module *, step->row.n);
-    const orr_stage_parts parts = {.plan = &step->plan, .row = &step->row, .map = &step->map};
+    const orr_stage_memory_input parts = {.plan = &step->plan, .row = &step->row, .map = &step->map};
     if (at == NULL)
         return orr_fail_memory(err);
     for (uint32_t chunk = 0; chunk < step->schedule.spec.chunks; chunk++) {
-        const uint32_t k = orr_schedule_virtual_at(&step->schedule.spec, step->stage, chunk);
+        const uint32_t k = orr_schedule_virtual_stage_at(&step->schedule.spec, step->stage, chunk);
         for (uint32_t place = step->map.first[k]; place < step->map.first[k + 1]; place++)
             at[place] = &step->modules[orr_module_at(&parts, k, place)];
     }
@@ -115,7 +115,7 @@ static orr_status add_slot(orr_engine_step *step, const orr_module *module, orr_
                             .bytes = (size_t)orr_type_bytes(&value->type)};
     if (strcmp(slot->name, "ids") != 0) /* tables are updated by all micro-batches' at once */
         slot->bytes = (slot->bytes + 63) / 64 * 64;
-    ORR_TRY(orr_module_ownership(module, &step->plan, step->rank, v, &slot->own, err));
+    ORR_TRY(orr_module_local_shard(module, &step->plan, step->rank, v, &slot->own, err));
     ORR_TRY(orr_step_hold(step, slot->bytes * step->plan.micro_batches, &step->memory.buffers,
                           &slot->data, err));
     step->n_slots++;

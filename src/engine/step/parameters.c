@@ -62,9 +62,9 @@ static uint32_t embedding_place(const orr_engine_step *step)
 }
 
 static orr_status own_part(const orr_engine_step *step, const orr_step_parameter *p,
-                           orr_ownership *ret, orr_error *err)
+                           orr_local_shard *ret, orr_error *err)
 {
-    return orr_module_ownership(step->at_place[p->place], &step->plan, step->rank, p->value, ret,
+    return orr_module_local_shard(step->at_place[p->place], &step->plan, step->rank, p->value, ret,
                                 err);
 }
 
@@ -261,7 +261,7 @@ orr_status orr_step_fill_buckets(orr_engine_step *step, orr_error *err)
     if (step->buckets == NULL)
         return orr_fail_memory(err);
     for (uint32_t chunk = 0; chunk < spec->chunks; chunk++) {
-        const uint32_t k = orr_schedule_virtual_at(spec, step->stage, chunk);
+        const uint32_t k = orr_schedule_virtual_stage_at(spec, step->stage, chunk);
         deal_chunk(step, chunk, step->map.first[k], step->map.first[k + 1]);
     }
     for (uint32_t b = 0; b < step->n_buckets; b++) {

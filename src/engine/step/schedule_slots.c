@@ -17,12 +17,12 @@ typedef struct slot_range {
 static slot_range slot_range_of(const orr_step_writer *w, uint32_t i)
 {
     const orr_engine_step *step = w->step;
-    const orr_turn *slot = &step->schedule.slots[i];
-    const uint32_t k = orr_schedule_virtual_at(&step->schedule.spec, step->stage, slot->chunk);
+    const orr_schedule_slot *slot = &step->schedule.slots[i];
+    const uint32_t k = orr_schedule_virtual_stage_at(&step->schedule.spec, step->stage, slot->chunk);
     return (slot_range){.k = k,
                      .first = step->map.first[k],
                      .n = step->map.first[k + 1] - step->map.first[k],
-                     .forward = slot->phase == ORR_TURN_FORWARD,
+                     .forward = slot->phase == ORR_SLOT_FORWARD,
                      .last = w->last_slot[slot->chunk] == i};
 }
 
@@ -200,7 +200,7 @@ static void ask_objective(orr_step_writer *w, const slot_range *t, const orr_mod
                           uint32_t first)
 {
     const bool here = module->kind == ORR_MODULE_HEAD || module->kind == ORR_MODULE_BODY;
-    if (w->step->seedings == NULL || !here || t->forward || w->slot.phase == ORR_TURN_WEIGHT ||
+    if (w->step->seedings == NULL || !here || t->forward || w->slot.phase == ORR_SLOT_WEIGHT ||
         !orr_step_writes(w) || first >= w->to->tape.n_calls)
         return;
     w->to->calls.at[first].before = orr_step_ask_objective;
@@ -252,7 +252,7 @@ static void prefetch_weights(orr_step_writer *w, const slot_range *t, uint32_t i
         memset(weights, 0xff, n * sizeof *weights);
         if (t->forward)
             orr_step_weights(w, place, weights);
-        if (w->slot.phase != ORR_TURN_WEIGHT && gathers_again(w, t, place))
+        if (w->slot.phase != ORR_SLOT_WEIGHT && gathers_again(w, t, place))
             orr_step_gather(w, place, w->slot.phase, weights);
         waiting[*sent % AHEAD_MOST] = weights;
     }
@@ -264,7 +264,7 @@ static void write_slot(orr_step_writer *w, uint32_t slot)
     orr_value *waiting[AHEAD_MOST];
     uint32_t sent = 0;
     w->slot = w->step->schedule.slots[slot];
-    const bool gives = w->slot.phase == ORR_TURN_BACKWARD || w->slot.phase == ORR_TURN_WEIGHT;
+    const bool gives = w->slot.phase == ORR_SLOT_BACKWARD || w->slot.phase == ORR_SLOT_WEIGHT;
     for (uint32_t i = 0; i < t.n && orr_step_writes(w); i++) {
         const uint32_t place = place_at(&t, i);
         orr_value *map = open_map(w, place);
@@ -276,7 +276,7 @@ static void write_slot(orr_step_writer *w, uint32_t slot)
         if (gives)
             orr_step_gradients_end(w, place, t.last);
     }
-    if (!orr_step_writes(w) || w->slot.phase == ORR_TURN_WEIGHT)
+    if (!orr_step_writes(w) || w->slot.phase == ORR_SLOT_WEIGHT)
         return;
     const size_t end = orr_step_at(w, w->slot.micro_batch, place_at(&t, t.n - 1));
     if (t.forward && t.first + t.n < w->step->row.n)
@@ -290,8 +290,8 @@ static void find_last_slots(orr_step_writer *w)
     const orr_schedule_plan *schedule = &w->step->schedule;
     for (uint32_t i = schedule->first[w->step->stage]; i < schedule->first[w->step->stage + 1];
          i++) {
-        const orr_turn *slot = &schedule->slots[i];
-        if (slot->phase == ORR_TURN_BACKWARD || slot->phase == ORR_TURN_WEIGHT)
+        const orr_schedule_slot *slot = &schedule->slots[i];
+        if (slot->phase == ORR_SLOT_BACKWARD || slot->phase == ORR_SLOT_WEIGHT)
             w->last_slot[slot->chunk] = i;
     }
 }
@@ -308,9 +308,9 @@ static void count_places(orr_step_writer *w)
                 }
 }
 
-static bool runs(const orr_step_writer *w, const orr_turn *slot)
+static bool runs(const orr_step_writer *w, const orr_schedule_slot *slot)
 {
-    return w->trains || slot->phase == ORR_TURN_FORWARD;
+    return w->trains || slot->phase == ORR_SLOT_FORWARD;
 }
 
 void orr_step_turns(orr_step_writer *w)

@@ -11,7 +11,7 @@ static int64_t whole_index(const orr_dim_pieces *share, int64_t own)
 }
 
 /* Of all dims but the last; -1: padding. */
-static int64_t whole_row(const orr_ownership *own, const orr_type *type, int64_t row)
+static int64_t whole_row(const orr_local_shard *own, const orr_type *type, int64_t row)
 {
     int64_t whole = 0, stride = 1;
     for (uint32_t d = type->rank > 0 ? type->rank - 1u : 0; d-- > 0;) {
@@ -25,7 +25,7 @@ static int64_t whole_row(const orr_ownership *own, const orr_type *type, int64_t
     return whole;
 }
 
-void orr_owned_runs(const orr_ownership *own, const orr_type *type, int64_t begin, int64_t n,
+void orr_owned_runs(const orr_local_shard *own, const orr_type *type, int64_t begin, int64_t n,
                     orr_owned_run *run, void *ctx)
 {
     const uint32_t last = type->rank > 0 ? type->rank - 1u : 0;

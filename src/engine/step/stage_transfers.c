@@ -7,7 +7,7 @@
 
 static bool gives_gradient(uint8_t phase)
 {
-    return phase == ORR_TURN_BACKWARD || phase == ORR_TURN_INPUT;
+    return phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_INPUT;
 }
 
 /* 0: to the next stage of the ring, 1: to the one before. */
@@ -17,12 +17,12 @@ static uint8_t side_of(const orr_engine_step *step, uint32_t from, uint32_t to)
 }
 
 /* What a slot of a stage sends on; false: nothing leaves it. */
-static bool message_of(const orr_step_writer *w, uint32_t stage, const orr_turn *slot,
+static bool message_of(const orr_step_writer *w, uint32_t stage, const orr_schedule_slot *slot,
                        orr_step_message *ret, uint32_t *ret_to)
 {
     const orr_schedule_spec *spec = &w->step->schedule.spec;
-    const uint32_t k = orr_schedule_virtual_at(spec, stage, slot->chunk);
-    const bool forward = slot->phase == ORR_TURN_FORWARD;
+    const uint32_t k = orr_schedule_virtual_stage_at(spec, stage, slot->chunk);
+    const bool forward = slot->phase == ORR_SLOT_FORWARD;
     if (!forward && !w->trains)
         return false;
     if (forward ? k + 1 >= orr_schedule_virtual_stages(spec)
@@ -107,11 +107,11 @@ static orr_step_message *find(const orr_step_writer *w, uint32_t boundary, bool 
 }
 
 /* Those of the same sender and direction that come before it, too. */
-void orr_step_post(orr_step_writer *w, const orr_turn *slot)
+void orr_step_post(orr_step_writer *w, const orr_schedule_slot *slot)
 {
     const orr_schedule_spec *spec = &w->step->schedule.spec;
-    const uint32_t k = orr_schedule_virtual_at(spec, w->step->stage, slot->chunk);
-    const bool forward = slot->phase == ORR_TURN_FORWARD;
+    const uint32_t k = orr_schedule_virtual_stage_at(spec, w->step->stage, slot->chunk);
+    const bool forward = slot->phase == ORR_SLOT_FORWARD;
     if (forward ? k == 0
                 : !gives_gradient(slot->phase) || k + 1 >= orr_schedule_virtual_stages(spec))
         return;

@@ -21,7 +21,7 @@ typedef struct orr_parameter {
     uint8_t  module;        /* orr_module_kind                                                  */
     uint8_t  tag;           /* orr_weight_tag                                                   */
     bool     frozen;
-    orr_ownership own;
+    orr_local_shard own;
     orr_type type;          /* on this rank */
     int64_t  n;             /* its numbers  */
     /* Bytes: the master in fp32 (also what is computed with, in fp32), the copy in 16 bits or NULL,

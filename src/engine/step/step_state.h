@@ -61,7 +61,7 @@ typedef struct orr_step_slot {
     orr_type    type;
     size_t      bytes;     /* of one micro-batch, rounded up to 64 */
     char       *data;
-    orr_ownership own;
+    orr_local_shard own;
 } orr_step_slot;
 
 enum { ORR_STEP_SLOTS = 16 };
@@ -103,7 +103,7 @@ struct orr_engine_step {
     uint32_t        rank, stage;
     orr_coordinates at;
     orr_dtype       stream;       /* what is computed in */
-    orr_module_row  row;
+    orr_module_sequence  row;
     orr_stage_map   map;
     orr_schedule_plan schedule;
     orr_module     *modules;      /* shape (row.n_modules): this rank's own */

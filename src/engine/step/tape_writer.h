@@ -33,7 +33,7 @@ typedef struct orr_step_writer {
     orr_arena *scratch;
     orr_status status;
     orr_error *err;
-    orr_turn slot;        /* that is written now */
+    orr_schedule_slot slot;        /* that is written now */
     orr_value **maps;     /* shape (micro-batches, row.n): values of a module's tape in the step's;
                            * NULL: not begun */
     orr_value *ends[2];   /* shape (micro-batches, row.n): what came out of a place, and the
@@ -99,11 +99,11 @@ static inline orr_type orr_step_flat(orr_dtype dtype, int64_t n)
 static inline bool orr_step_is_of(uint8_t pass, uint8_t phase)
 {
     switch (phase) {
-    case ORR_TURN_FORWARD:
+    case ORR_SLOT_FORWARD:
         return pass == ORR_PASS_FORWARD;
-    case ORR_TURN_INPUT:
+    case ORR_SLOT_INPUT:
         return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT;
-    case ORR_TURN_WEIGHT:
+    case ORR_SLOT_WEIGHT:
         return pass == ORR_PASS_WEIGHT;
     default:
         return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT || pass == ORR_PASS_WEIGHT;
@@ -139,7 +139,7 @@ void orr_step_update(orr_step_writer *w);
 /* Between stages (step_messages.c). */
 void orr_step_list_messages(orr_step_writer *w);
 /* Posts what the slot will need. */
-void orr_step_post(orr_step_writer *w, const orr_turn *slot);
+void orr_step_post(orr_step_writer *w, const orr_schedule_slot *slot);
 orr_value orr_step_received(orr_step_writer *w, uint32_t boundary, bool back, uint32_t micro_batch);
 void orr_step_send(orr_step_writer *w, uint32_t boundary, bool back, orr_value value);
 

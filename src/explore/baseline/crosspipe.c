@@ -72,18 +72,18 @@ static double arrival(play *p, uint32_t k, uint32_t to, double done_ns)
     return p->sent[way][from] + link.latency_ns;
 }
 
-static double length_of(const play *p, const orr_turn *turn, uint32_t stage, uint32_t k)
+static double length_of(const play *p, const orr_schedule_slot *turn, uint32_t stage, uint32_t k)
 {
     const uint32_t site = p->stages[stage].site;
     const orr_rival_turn layer = orr_rival_layer(p->r, site, p->plan);
     const double head_ns = k + 1 == p->depth ? orr_rival_head_ns(p->r, site, p->plan) : 0;
     const double layers = p->stages[stage].layers / p->chunks;
-    switch ((orr_turn_phase)turn->phase) {
-    case ORR_TURN_FORWARD:
+    switch ((orr_slot_phase)turn->phase) {
+    case ORR_SLOT_FORWARD:
         return layers * layer.forward_ns + head_ns;
-    case ORR_TURN_BACKWARD:
+    case ORR_SLOT_BACKWARD:
         return layers * layer.backward_ns + 2 * head_ns;
-    case ORR_TURN_INPUT:
+    case ORR_SLOT_INPUT:
         return layers * (layer.backward_ns - layer.weight_ns) + head_ns;
     default:
         return layers * layer.weight_ns + head_ns;
@@ -93,17 +93,17 @@ static double length_of(const play *p, const orr_turn *turn, uint32_t stage, uin
 /* The next turn of a stage, if what it needs has come. */
 static bool take_turn(play *p, uint32_t stage)
 {
-    const orr_turn *turn = &p->schedule.slots[p->schedule.first[stage] + p->next[stage]];
+    const orr_schedule_slot *turn = &p->schedule.slots[p->schedule.first[stage] + p->next[stage]];
     const uint32_t k = p->number[stage * p->chunks + turn->chunk],
-                   forward = turn->phase == ORR_TURN_FORWARD;
+                   forward = turn->phase == ORR_SLOT_FORWARD;
     const size_t at = (size_t)k * p->m + turn->micro_batch;
-    const double ready_ns = turn->phase == ORR_TURN_WEIGHT ? p->made[at] : p->ready[!forward][at];
+    const double ready_ns = turn->phase == ORR_SLOT_WEIGHT ? p->made[at] : p->ready[!forward][at];
     if (isnan(ready_ns))
         return false;
     const double done_ns = fmax(ready_ns, p->free_ns[stage]) + length_of(p, turn, stage, k);
     p->free_ns[stage] = done_ns;
     p->next[stage]++;
-    if (turn->phase == ORR_TURN_WEIGHT)
+    if (turn->phase == ORR_SLOT_WEIGHT)
         return true;
     if (!forward)
         p->made[at] = done_ns;
@@ -137,7 +137,7 @@ orr_status orr_rival_play(orr_rival *r, const orr_plan *plan, double *ret_ns, or
 {
     orr_rival_stage stages[ORR_RIVAL_STAGES];
     const orr_arena_mark mark = orr_arena_get_mark(r->arena);
-    const orr_plan whole = orr_plan_completed(plan);
+    const orr_plan whole = orr_plan_with_defaults(plan);
     play p = {.r = r, .plan = &whole, .stages = stages};
     orr_rival_stages_of(r, plan, stages);
     const orr_status status = open_play(&p, r->arena, err);

@@ -13,7 +13,7 @@ enum { LONGEST_USUAL = 8192 }; /* tokens of a sample where nobody says: as orr_w
 
 bool orr_rival_allows(const orr_rival *r, const orr_plan *plan)
 {
-    const orr_plan whole = orr_plan_completed(plan);
+    const orr_plan whole = orr_plan_with_defaults(plan);
     const uint64_t ranks = orr_plan_ranks(&whole);
     for (uint32_t i = 0; i < ORR_PLAN_FIELDS; i++)
         if (!orr_space_allows(&r->words, i, orr_plan_get(&whole, i)))
@@ -128,7 +128,7 @@ static orr_status read_model(orr_rival *r, orr_error *err)
     const orr_model *m = r->model;
     orr_model_size size;
     double experts = 0, ends = 0;
-    ORR_TRY(orr_model_measure(m, r->arena, &size, err));
+    ORR_TRY(orr_model_count_parameters(m, r->arena, &size, err));
     if (m->kind != ORR_MODEL_TRANSFORMER || m->layers == 0)
         return orr_fail(err, ORR_UNSUPPORTED, "%s has no layers that could be dealt out", m->name);
     for (uint32_t i = 0; i < size.n; i++) {
@@ -154,7 +154,7 @@ static void give_left_out(orr_rival *r)
 {
     for (uint32_t c = 0; c < ORR_PLAN_CHOICES; c++) {
         const orr_plan_choice *choice = orr_plan_choice_at(c);
-        uint8_t *given = orr_plan_chosen(&r->given, c);
+        uint8_t *given = orr_plan_choice_field(&r->given, c);
         if (*given != 0 || !(r->words.excluded_fields >> (ORR_PLAN_NUMBERS + c) & 1))
             continue;
         for (uint8_t v = 1; v < choice->n; v++)
@@ -188,7 +188,7 @@ static orr_status read_job(orr_rival *r, const orr_model *model, orr_error *err)
     if (r->given.micro_batch > r->given.batch || r->given.dp > r->given.batch)
         return orr_fail(err, ORR_INVALID, "a batch of %u does not fill what is given",
                         r->given.batch);
-    ORR_TRY(orr_model_changed(model, &r->given, r->arena, &r->model, err));
+    ORR_TRY(orr_model_override(model, &r->given, r->arena, &r->model, err));
     give_overlap(r);
     const uint32_t usual = model->context < LONGEST_USUAL ? model->context : LONGEST_USUAL;
     r->batch = r->given.batch;

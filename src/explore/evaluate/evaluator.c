@@ -156,7 +156,7 @@ static bool changes_numerics(const orr_judge *j, const orr_plan *plan)
 
 orr_status orr_judge_estimate(orr_judge *j, const orr_plan *plan, orr_explored *ret, orr_error *err)
 {
-    orr_explored made = {.plan = orr_plan_completed(plan), .tokens_per_s = NAN, .mfu_frac = NAN};
+    orr_explored made = {.plan = orr_plan_with_defaults(plan), .tokens_per_s = NAN, .mfu_frac = NAN};
     orr_estimate estimate;
     uint32_t sites[ORR_SITES_MAX];
     ORR_TRY(orr_estimate_of(j->estimator, plan, &estimate, err));

@@ -35,7 +35,7 @@ static void set_order(orr_query *q, int at, const orr_plan *plan)
 /* What the plan comes to with every default, so that one can ask for tp = 1. */
 static void set_fields(orr_query *q, int at, const orr_plan *asked)
 {
-    orr_plan plan = orr_plan_completed(asked);
+    orr_plan plan = orr_plan_with_defaults(asked);
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++, at++) {
         const uint32_t value = *orr_plan_field(&plan, i);
         if (value > 0)
@@ -45,7 +45,7 @@ static void set_fields(orr_query *q, int at, const orr_plan *asked)
     }
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++, at++) {
         const orr_plan_choice *choice = orr_plan_choice_at(i);
-        const uint8_t value = *orr_plan_chosen(&plan, i);
+        const uint8_t value = *orr_plan_choice_field(&plan, i);
         orr_query_bind_text(q, at, value > 0 && value < choice->n ? choice->words[value] : NULL);
     }
     set_order(q, at++, &plan);

@@ -346,7 +346,7 @@ static void add_candidate(orr_search *s, orr_errand *items, uint32_t *n, const o
         return;
     for (uint32_t i = 0; i < *n; i++)
         if (items[i].family == NULL && !items[i].transports &&
-            orr_plan_same(&items[i].candidate.plan, &e->plan))
+            orr_plan_equal(&items[i].candidate.plan, &e->plan))
             return;
     items[(*n)++] = (orr_errand){.candidate = *e};
 }

@@ -45,7 +45,7 @@ static orr_status leave_all(const orr_scout *search_thread, orr_judge *evaluator
 orr_status orr_scout_smaller(const orr_scout *search_thread, orr_judge *evaluator, orr_errand *item,
                              const orr_plan *plan, orr_error *err)
 {
-    const orr_plan whole = orr_plan_completed(plan);
+    const orr_plan whole = orr_plan_with_defaults(plan);
     const uint8_t offload = whole.offload;
     orr_reliefs r;
     if (!orr_space_reliefs(search_thread->space, &whole, &r))

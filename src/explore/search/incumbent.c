@@ -128,20 +128,20 @@ orr_plan orr_plan_tidy(const orr_plan *plan)
 {
     orr_plan p = *plan;
     leave_out_ones(&p);
-    const orr_plan whole = orr_plan_completed(&p);
+    const orr_plan whole = orr_plan_with_defaults(&p);
     for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++) {
         const uint32_t value = orr_plan_get(&p, field);
         if (value == 0 || is_always_said(field))
             continue;
         orr_plan_put(&p, field, 0);
-        const orr_plan without = orr_plan_completed(&p);
-        if (!orr_plan_same(&without, &whole))
+        const orr_plan without = orr_plan_with_defaults(&p);
+        if (!orr_plan_equal(&without, &whole))
             orr_plan_put(&p, field, value);
     }
     orr_plan without = p;
     memset(without.order, 0, sizeof without.order);
-    const orr_plan completed = orr_plan_completed(&without);
-    return orr_plan_same(&completed, &whole) ? without : p;
+    const orr_plan completed = orr_plan_with_defaults(&without);
+    return orr_plan_equal(&completed, &whole) ? without : p;
 }
 
 bool orr_arranged_alike(const orr_plan *a, const orr_plan *b)

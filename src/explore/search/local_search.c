@@ -24,7 +24,7 @@ static void try_value(tries *t, uint32_t field, uint32_t value)
         !(w->searched & (of_network ? network : scheduling)))
         return;
     orr_plan_put(&plan, field, value);
-    const orr_plan whole = orr_plan_completed(&plan);
+    const orr_plan whole = orr_plan_with_defaults(&plan);
     if (orr_plan_check(&whole, NULL) != ORR_OK)
         return;
     t->at[t->n] = *t->from;
@@ -46,7 +46,7 @@ static void try_ends(tries *t, const orr_plan *p, uint32_t layers)
 
 static void try_all(tries *t)
 {
-    const orr_plan p = orr_plan_completed(&t->from->plan);
+    const orr_plan p = orr_plan_with_defaults(&t->from->plan);
     const uint32_t bucket =
         p.bucket_bytes > 0 ? p.bucket_bytes : 160000000; /* 40M elements: estimate_bound.c */
     if (p.dp * p.cp > 1 && p.zero < 3) {

@@ -152,7 +152,7 @@ static void find_floor(void *ctx, size_t i, int thread)
 {
     orr_search *s = ctx;
     orr_plan_family *f = &s->families.at[i];
-    orr_plan plan = orr_plan_changed(&s->space.common, &f->plan);
+    orr_plan plan = orr_plan_override(&s->space.common, &f->plan);
     plan.recompute_layers = plan.recompute == ORR_RECOMPUTE_BLOCK; /* of all layers at least one */
     f->floor_ns = NAN;
     if (orr_search_stops(s)) {

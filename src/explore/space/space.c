@@ -339,7 +339,7 @@ static bool is_free(const orr_space_words *words, uint32_t field)
 /* What the other plan has of dimensions that are not searched is as if the user had fixed it. */
 static void pin(orr_space_words *words, const orr_plan *base)
 {
-    const orr_plan whole = orr_plan_completed(base);
+    const orr_plan whole = orr_plan_with_defaults(base);
     for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++) {
         if (is_free(words, field))
             continue;
@@ -451,7 +451,7 @@ orr_status orr_space_make(const orr_model *model, const orr_cluster *cluster,
     ret->fails = options->fleet != NULL && (options->objective == ORR_OBJECTIVE_BUDGET ||
                                             options->second == ORR_OBJECTIVE_BUDGET);
     ORR_TRY(orr_space_read_words(options, &ret->words, err));
-    ORR_TRY(orr_model_changed(model, &ret->words.fixed, arena, &ret->model, err));
+    ORR_TRY(orr_model_override(model, &ret->words.fixed, arena, &ret->model, err));
     ORR_TRY(pin_dimensions(ret, err));
     ORR_TRY(take_common(ret, err));
     ORR_TRY(count_devices(ret, err));

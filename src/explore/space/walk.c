@@ -93,7 +93,7 @@ static void add_interleaved(walker *w, const orr_plan *p)
     enum { MOST_CHUNKS = 32 };
     const orr_space *s = w->space;
     const uint32_t fixed = s->words.fixed.vp, m = p->micro_batches;
-    const uint32_t best = orr_schedule_best_group(p->pp, m), group = s->words.fixed.group;
+    const uint32_t best = orr_schedule_smallest_group(p->pp, m), group = s->words.fixed.group;
     for (uint32_t vp = 2; vp <= MOST_CHUNKS && p->pp * vp <= s->model->layers + 2; vp++) {
         if (fixed != vp && (fixed != 0 || !is_good_cut(s->model->layers, p->pp, vp)))
             continue;
@@ -206,7 +206,7 @@ enum { MOST_COPIES = 32 };
 static void list_shards(walker *w, const orr_plan *p, orr_space_list *ret)
 {
     const orr_cluster *c = w->space->cluster;
-    const uint32_t ranks = orr_plan_together(p) * p->cp, fixed = w->space->words.fixed.shards;
+    const uint32_t ranks = orr_plan_synchronous_replicas(p) * p->cp, fixed = w->space->words.fixed.shards;
     find_parts(w, ranks);
     *ret = (orr_space_list){1, {fixed != 0 ? fixed : ranks}};
     if (fixed != 0) {
@@ -458,7 +458,7 @@ orr_status orr_space_walk(const orr_space *space, const orr_plan *family, const 
 {
     walker w = {.space = space, .walk = walk, .err = err};
     for (uint32_t i = 0; i < space->stages.n; i++) {
-        orr_plan p = orr_plan_changed(&space->common, family);
+        orr_plan p = orr_plan_override(&space->common, family);
         p.pp = space->stages.at[i];
         p.overlap_dp = (uint8_t)space->list[ORR_AT_overlap_dp].at[0];
         p.overlap_pp = (uint8_t)space->list[ORR_AT_overlap_pp].at[0];

@@ -19,7 +19,7 @@ orr_value orr_write_rotary(orr_draft *draft, orr_value x, const char *name)
 
 /* Queries of layers without positions, where there are some beyond those that it leaves as they
  * are. Only the last of tuned_floor tokens is changed: that is no work to speak of. */
-static orr_value tuned(orr_draft *draft, orr_value q, const orr_sight *visibility)
+static orr_value tuned(orr_draft *draft, orr_value q, const orr_visibility *visibility)
 {
     const orr_job_shape *job = draft->job;
     const orr_model *m = job->model;
@@ -45,7 +45,7 @@ static orr_value weightless_norm(orr_draft *draft, orr_value x, const char *name
     return ORR_CALL(draft, RMS_NORM, (&(orr_op_args){.value = m->norm_epsilon}), name, x);
 }
 
-static orr_value positioned(orr_draft *draft, orr_value x, const orr_sight *visibility, const char *name)
+static orr_value positioned(orr_draft *draft, orr_value x, const orr_visibility *visibility, const char *name)
 {
     const orr_model *m = draft->job->model;
     const bool turns = visibility->rotary && m->position == ORR_POSITION_ROTARY;
@@ -64,7 +64,7 @@ static int64_t first_position(const orr_job_shape *job)
 }
 
 /* Keys and values of tokens that were there before, and this step's behind them. */
-static orr_value cached(orr_draft *draft, orr_value fresh, const orr_sight *visibility, const char *name)
+static orr_value cached(orr_draft *draft, orr_value fresh, const orr_visibility *visibility, const char *name)
 {
     const orr_job_shape *job = draft->job;
     const bool kept = job->keys > job->tokens || (job->workload->cache > 0 && job->serves);
@@ -82,8 +82,8 @@ static orr_value cached(orr_draft *draft, orr_value fresh, const orr_sight *visi
 }
 
 /* A window that slides has as many pairs as chunks of twice its width. */
-orr_value orr_write_core(orr_draft *draft, orr_value q, orr_value k, orr_value v,
-                         const orr_sight *visibility)
+orr_value orr_write_attention_core(orr_draft *draft, orr_value q, orr_value k, orr_value v,
+                         const orr_visibility *visibility)
 {
     const orr_job_shape *job = draft->job;
     const int64_t window = (int64_t)job->model->chunk * (job->model->sliding ? 2 : 1);
@@ -111,19 +111,19 @@ static int64_t groups_of(const orr_job_shape *job)
 }
 
 /* Of what gives so many columns of each head of a group, and then those of its key and value. */
-static orr_form form_of(const orr_job_shape *job, int64_t lead, int64_t shared)
+static orr_packed_dim form_of(const orr_job_shape *job, int64_t lead, int64_t shared)
 {
     const uint32_t groups = job->model->kv_heads, slices = job->how.members[ORR_AXIS_TP];
     if (groups >= slices)
-        return (orr_form){0};
+        return (orr_packed_dim){0};
     const int64_t heads = job->model->heads / groups;
-    return (orr_form){.copies = slices / groups, .lead = heads * lead, .shared = shared};
+    return (orr_packed_dim){.copies = slices / groups, .lead = heads * lead, .shared = shared};
 }
 
 /* One product for q, k and v, a group of heads with its key and value behind another, as
  * Megatron-LM lays them: slices of it are whole groups. v stays a part of what the product gave,
  * which is kept with it, though q and k have been turned since: as there. */
-orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_sight *visibility)
+orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_visibility *visibility)
 {
     const orr_job_shape *job = draft->job;
     const orr_model *m = job->model;
@@ -143,7 +143,7 @@ orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_sight *vi
     orr_value q = orr_write_view(draft, part[0], ORR_DIMS(b, s, heads, w));
     q = tuned(draft, positioned(draft, q, visibility, "q"), visibility);
     const orr_value k = positioned(draft, part[1], visibility, "k");
-    const orr_value y = orr_write_core(draft, q, k, part[2], visibility);
+    const orr_value y = orr_write_attention_core(draft, q, k, part[2], visibility);
     return orr_write_linear(draft, orr_write_view(draft, y, ORR_DIMS(b, s, heads * w)),
                             &(orr_linear){.name = "attention_out",
                                           .in = heads * w,
@@ -197,7 +197,7 @@ orr_value orr_write_cross_attention(orr_draft *draft, orr_value x)
         head_norm(draft, orr_write_view(draft, q, ORR_DIMS(b, s, m->heads, m->head_dim)), "q");
     orr_value kv[2];
     kv[0] = of_pictures(draft, tokens, kv);
-    const orr_value y = orr_write_core(draft, heads, kv[0], kv[1], &(orr_sight){.all = true});
+    const orr_value y = orr_write_attention_core(draft, heads, kv[0], kv[1], &(orr_visibility){.all = true});
     return orr_write_linear(draft, orr_write_view(draft, y, ORR_DIMS(b, s, width)),
                             &(orr_linear){.name = "attention_out",
                                           .in = width,

@@ -41,9 +41,9 @@ typedef struct tables {
     bool whole;                   /* a table is on one replica: else its rows are spread  */
 } tables;
 
-static orr_table_share block_of(const orr_dlrm *d, uint32_t replicas, uint32_t replica)
+static orr_table_shard block_of(const orr_dlrm *d, uint32_t replicas, uint32_t replica)
 {
-    orr_table_share s = {.count = (d->n_tables + replicas - 1) / replicas};
+    orr_table_shard s = {.count = (d->n_tables + replicas - 1) / replicas};
     s.first = replica * s.count < d->n_tables ? replica * s.count : d->n_tables;
     s.n = d->n_tables - s.first < s.count ? d->n_tables - s.first : s.count;
     for (uint32_t i = s.first; i < s.first + s.n; i++) {
@@ -53,12 +53,12 @@ static orr_table_share block_of(const orr_dlrm *d, uint32_t replicas, uint32_t r
     return s;
 }
 
-orr_table_share orr_table_share_of(const orr_dlrm *d, uint32_t replicas, uint32_t replica)
+orr_table_shard orr_table_shard_of(const orr_dlrm *d, uint32_t replicas, uint32_t replica)
 {
-    orr_table_share share = block_of(d, replicas, replica);
+    orr_table_shard share = block_of(d, replicas, replica);
     const int64_t own = share.lookups;
     for (uint32_t r = 0; r < replicas; r++) {
-        const orr_table_share other = block_of(d, replicas, r);
+        const orr_table_shard other = block_of(d, replicas, r);
         share.padded |= other.lookups != own;
         share.rows = other.rows > share.rows ? other.rows : share.rows;
         share.lookups = other.lookups > share.lookups ? other.lookups : share.lookups;
@@ -71,7 +71,7 @@ orr_table_share orr_table_share_of(const orr_dlrm *d, uint32_t replicas, uint32_
 static tables real_tables_of(const orr_draft *draft)
 {
     const int64_t replicas = draft->job->how.members[ORR_AXIS_DP];
-    const orr_table_share s = orr_table_share_of(&draft->job->model->dlrm, (uint32_t)replicas, 0);
+    const orr_table_shard s = orr_table_shard_of(&draft->job->model->dlrm, (uint32_t)replicas, 0);
     return (tables){.rows = s.rows * replicas,
                     .lookups = s.lookups * replicas,
                     .count = s.count * replicas,
@@ -115,7 +115,7 @@ static orr_value bags(orr_draft *draft, const tables *t)
     const orr_op_args args = {.count = t->lookups * 1024 / t->count};
     const orr_value sums = ORR_CALL(draft, EMBEDDING_BAG, &args, "bags", table, which, offsets);
     const orr_layout samples = by_sample(draft);
-    return orr_draft_lay(draft, sums, &samples);
+    return orr_draft_set_layout(draft, sums, &samples);
 }
 
 /* Wang et al., arXiv 2008.13535: x' = x0 (V (U x) + b) + x. */
@@ -159,7 +159,7 @@ static orr_value real_tables(orr_draft *draft, orr_value sums, const tables *t)
     return ORR_CALL(draft, SLICE, (&(orr_op_args){.dim = 1, .count = n}), "bags", sums);
 }
 
-void orr_write_recommendation(orr_draft *draft)
+void orr_write_dlrm(orr_draft *draft)
 {
     const orr_dlrm *d = &draft->job->model->dlrm;
     const int64_t b = all_samples(draft);

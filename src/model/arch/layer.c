@@ -43,7 +43,7 @@ orr_value orr_write_mlp(orr_draft *draft, orr_value x, int64_t ffn)
 
 static orr_value feed_forward(orr_draft *draft, orr_value x, const orr_layer_kind *kind)
 {
-    return kind->moe ? orr_write_experts(draft, x)
+    return kind->moe ? orr_write_moe(draft, x)
                      : orr_write_mlp(draft, x, draft->job->model->ffn);
 }
 
@@ -59,7 +59,7 @@ static orr_value attention(orr_draft *draft, orr_value x, const orr_layer_kind *
 {
     if (kind->cross)
         return orr_write_cross_attention(draft, x);
-    return draft->job->model->mla.kv_rank > 0 ? orr_write_latent_attention(draft, x)
+    return draft->job->model->mla.kv_rank > 0 ? orr_write_mla(draft, x)
                                               : orr_write_attention(draft, x, &kind->visibility);
 }
 
@@ -125,7 +125,7 @@ static orr_value spliced(orr_draft *draft, orr_value x, orr_value tokens)
         job->samples * orr_images_of(job) * m->vision.tiles * (int64_t)m->vision.tokens;
     const orr_value pictures =
         orr_draft_input(draft, job->stream, ORR_DIMS(rows, m->hidden), &whole, "pictures");
-    return ORR_CALL(draft, MASKED_SCATTER, NULL, "pictures", orr_draft_lay(draft, x, &whole), tokens,
+    return ORR_CALL(draft, MASKED_SCATTER, NULL, "pictures", orr_draft_set_layout(draft, x, &whole), tokens,
                     pictures);
 }
 
@@ -134,7 +134,7 @@ static orr_value token_embedding(orr_draft *draft, orr_value table)
     const orr_layout stream = orr_draft_stream(draft);
     const orr_value tokens = ids(draft, "tokens", false);
     const orr_value x = ORR_CALL(draft, EMBEDDING, NULL, "embedding", table, tokens);
-    return orr_draft_lay(draft, spliced(draft, x, tokens), &stream);
+    return orr_draft_set_layout(draft, spliced(draft, x, tokens), &stream);
 }
 
 void orr_write_embedding(orr_draft *draft)
@@ -144,7 +144,7 @@ void orr_write_embedding(orr_draft *draft)
     draft->tag = m->tied ? ORR_WEIGHT_TIED : ORR_WEIGHT_DENSE;
     const orr_value tokens = orr_draft_weight(draft, ORR_DIMS(padded(draft, rows), m->hidden), 0,
                                               ORR_AXIS_TP, "embedding");
-    orr_draft_form(draft, tokens, &(orr_form){.real = rows});
+    orr_draft_packed_dim(draft, tokens, &(orr_packed_dim){.real = rows});
     draft->tag = ORR_WEIGHT_DENSE;
     orr_value x = token_embedding(draft, tokens);
     if (m->positions > 0) {
@@ -195,7 +195,7 @@ void orr_write_head(orr_draft *draft)
                                        .turned = m->tied && draft->job->real,
                                        .tag = m->tied ? ORR_WEIGHT_TIED : ORR_WEIGHT_DENSE,
                                        .form = {.real = m->vocab}});
-    orr_draft_form(draft, logits, &(orr_form){.dim = 2, .real = m->vocab});
+    orr_draft_packed_dim(draft, logits, &(orr_packed_dim){.dim = 2, .real = m->vocab});
     if (draft->job->serves)
         draft->out = logits;
     else
@@ -208,8 +208,8 @@ static orr_value borrowed(orr_draft *draft, orr_dims dims, uint32_t dim, const c
     orr_layout layout = {0};
     layout.by[dim] = orr_draft_axes(draft, ORR_AXIS_TP, ORR_AXIS_NONE);
     const orr_value table = orr_draft_input(draft, draft->job->stream, dims, &layout, name);
-    orr_draft_form(draft, table,
-                   &(orr_form){.dim = (uint8_t)dim, .real = draft->job->model->vocab});
+    orr_draft_packed_dim(draft, table,
+                   &(orr_packed_dim){.dim = (uint8_t)dim, .real = draft->job->model->vocab});
     draft->shared[draft->n_shared++] = table;
     return table;
 }

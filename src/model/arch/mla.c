@@ -54,10 +54,10 @@ static orr_value shared_key(orr_draft *draft, orr_value x)
     const orr_value all = ORR_CALL(draft, EXPAND, &each, "k_rope", flat);
     const orr_layout heads = {.by = {0, orr_draft_axes(draft, ORR_AXIS_CP, ORR_AXIS_NONE),
                                      orr_draft_axes(draft, ORR_AXIS_TP, ORR_AXIS_NONE)}};
-    return orr_draft_lay(draft, all, &heads);
+    return orr_draft_set_layout(draft, all, &heads);
 }
 
-orr_value orr_write_latent_attention(orr_draft *draft, orr_value x)
+orr_value orr_write_mla(orr_draft *draft, orr_value x)
 {
     const orr_job_shape *job = draft->job;
     const orr_model *m = job->model;
@@ -72,7 +72,7 @@ orr_value orr_write_latent_attention(orr_draft *draft, orr_value x)
         ORR_DIMS(mla->nope_dim, mla->value_dim), part);
     const orr_op_args last = {.dim = 3};
     const orr_value k = ORR_CALL(draft, CONCAT, &last, "k", part[0], shared_key(draft, narrow[1]));
-    const orr_value y = orr_write_core(draft, q, k, part[1], &(orr_sight){.rotary = true});
+    const orr_value y = orr_write_attention_core(draft, q, k, part[1], &(orr_visibility){.rotary = true});
     const int64_t width = (int64_t)m->heads * mla->value_dim;
     return orr_write_linear(draft,
                             orr_write_view(draft, y, ORR_DIMS(job->samples, job->tokens, width)),

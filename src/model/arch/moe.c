@@ -51,7 +51,7 @@ static orr_value expert_linear(orr_draft *draft, orr_value x, orr_value counts, 
                      slicing == ORR_BY_ROW ? 1 : 2, ORR_AXIS_ETP, false, name, &w, &scale_w);
     const bool gated = draft->job->model->activation == ORR_ACTIVATION_SWIGLU;
     if (slicing == ORR_BY_COLUMN)
-        orr_draft_form(draft, w, &(orr_form){.dim = 2, .joined = gated ? 2 : 1});
+        orr_draft_packed_dim(draft, w, &(orr_packed_dim){.dim = 2, .joined = gated ? 2 : 1});
     if (w != ORR_NONE)
         draft->layouts.of[w].by[0] = draft->job->how.experts;
     orr_write_operand(draft, x, &x, &scale_x);
@@ -123,13 +123,13 @@ static orr_value shared_experts(orr_draft *draft, orr_value x)
                     ORR_CALL(draft, SIGMOID, NULL, "shared_gate", gate));
 }
 
-orr_value orr_write_experts(orr_draft *draft, orr_value x)
+orr_value orr_write_moe(orr_draft *draft, orr_value x)
 {
     const routed r = route(draft, x);
     const orr_layout stream = orr_draft_stream(draft);
     if (draft->job->model->moe.shared == 0)
-        return orr_draft_lay(draft, experts(draft, x, &r), &stream);
+        return orr_draft_set_layout(draft, experts(draft, x, &r), &stream);
     const orr_value all = shared_experts(draft, x);
-    const orr_value chosen = orr_draft_lay(draft, experts(draft, x, &r), &stream);
+    const orr_value chosen = orr_draft_set_layout(draft, experts(draft, x, &r), &stream);
     return ORR_CALL(draft, ADD, NULL, "experts_add", chosen, all);
 }

@@ -53,7 +53,7 @@ static orr_value stages(orr_draft *draft, orr_value x, int64_t *ret_columns)
     return x;
 }
 
-void orr_write_residual_network(orr_draft *draft)
+void orr_write_resnet(orr_draft *draft)
 {
     const orr_job_shape *job = draft->job;
     const orr_resnet *r = &job->model->resnet;

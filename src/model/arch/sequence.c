@@ -85,9 +85,9 @@ static void write_module(orr_draft *draft, const spec *s)
         break;
     case ORR_MODULE_BODY:
         if (draft->job->model->kind == ORR_MODEL_DLRM)
-            orr_write_recommendation(draft);
+            orr_write_dlrm(draft);
         else
-            orr_write_residual_network(draft);
+            orr_write_resnet(draft);
         break;
     default:
         orr_write_layer(draft, &s->layer);
@@ -106,7 +106,7 @@ static orr_status add_module(row_builder *b, const spec *s, const orr_draft *dra
 {
     orr_module *module = &b->modules[b->n_modules];
     *module = (orr_module){.kind = s->kind, .name = name_of(s), .recomputed = recomputed};
-    ORR_TRY(orr_module_of_rank(draft, b->arena, module, b->err));
+    ORR_TRY(orr_module_lower(draft, b->arena, module, b->err));
     *ret = (uint8_t)b->n_modules++;
     return ORR_OK;
 }
@@ -228,7 +228,7 @@ static int64_t boundary(const orr_job_shape *job)
 }
 
 orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
-                             const orr_workload *workload, orr_arena *arena, orr_module_row *ret,
+                             const orr_workload *workload, orr_arena *arena, orr_module_sequence *ret,
                              orr_error *err)
 {
     orr_job_shape job;
@@ -246,7 +246,7 @@ orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
         ORR_TRY(add_transformer(&b));
     else
         ORR_TRY(add_place(&b, &(spec){.kind = ORR_MODULE_BODY}));
-    *ret = (orr_module_row){.modules = b.modules,
+    *ret = (orr_module_sequence){.modules = b.modules,
                             .n_modules = b.n_modules,
                             .n = b.n_places,
                             .module_of = b.module_of,

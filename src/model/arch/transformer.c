@@ -66,9 +66,9 @@ void orr_write_weight(orr_draft *draft, orr_dims dims, uint32_t dim, orr_axis ax
 /* `dim` of the value is what comes out of the layer. */
 static void form_columns(orr_draft *draft, orr_value value, const orr_linear *l, uint8_t dim)
 {
-    orr_form form = l->form;
+    orr_packed_dim form = l->form;
     form.dim = dim;
-    orr_draft_form(draft, value, &form);
+    orr_draft_packed_dim(draft, value, &form);
 }
 
 static orr_value product(orr_draft *draft, orr_value x, const orr_linear *l)
@@ -109,7 +109,7 @@ static orr_value adapter(orr_draft *draft, orr_value x, const orr_linear *l)
     const orr_value down = ORR_CALL(draft, MATMUL, NULL, "lora_a", x, a);
     const orr_layout stream = orr_draft_stream(draft);
     if (l->slicing == ORR_BY_ROW)
-        orr_draft_lay(draft, down, &stream);
+        orr_draft_set_layout(draft, down, &stream);
     return ORR_CALL(draft, MATMUL, NULL, "lora_b", down, b);
 }
 
@@ -124,7 +124,7 @@ orr_value orr_write_linear(orr_draft *draft, orr_value x, const orr_linear *l)
     const orr_layout stream = orr_draft_stream(draft);
     orr_value y = product(draft, x, l);
     if (l->slicing == ORR_BY_ROW)
-        y = orr_draft_lay(draft, y, &stream);
+        y = orr_draft_set_layout(draft, y, &stream);
     if (is_adapted(draft, l))
         y = ORR_CALL(draft, ADD, NULL, "lora", y, adapter(draft, x, l));
     if (!l->bias)

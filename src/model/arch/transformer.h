@@ -19,7 +19,7 @@ typedef struct orr_linear {
     bool        adapted;  /* LoRA puts an adapter beside it                                    */
     bool        turned;   /* weights (out, in): an engine has one tensor for embedding and head */
     uint8_t     tag;      /* orr_weight_tag */
-    orr_form    form;     /* of what comes out; `dim` is not said                              */
+    orr_packed_dim    form;     /* of what comes out; `dim` is not said                              */
 } orr_linear;
 orr_value orr_write_linear(orr_draft *draft, orr_value x, const orr_linear *linear);
 /* The operand of a product: quantised where products are in 8 bits or fewer, else as it is with
@@ -45,30 +45,30 @@ void orr_write_split(orr_draft *draft, orr_value x, orr_dims sizes, orr_value *r
 orr_value orr_write_gate(orr_draft *draft, orr_value x, const char *name);
 
 /* What attention sees: tokens before its own; and of these only those of its chunk; or all. */
-typedef struct orr_sight {
+typedef struct orr_visibility {
     bool chunked, all;
     bool rotary;    /* positions turn q and k */
-} orr_sight;
-orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_sight *visibility);
+} orr_visibility;
+orr_value orr_write_attention(orr_draft *draft, orr_value x, const orr_visibility *visibility);
 /* Queries of the stream, keys and values of the pictures' tokens. */
 orr_value orr_write_cross_attention(orr_draft *draft, orr_value x);
-orr_value orr_write_latent_attention(orr_draft *draft, orr_value x);
+orr_value orr_write_mla(orr_draft *draft, orr_value x);
 /* x (B, S, H, W), turned by its tokens' positions. */
 orr_value orr_write_rotary(orr_draft *draft, orr_value x, const char *name);
 /* q (B, S, H, W), k and v (B, T, G, W): (B, S, H, W of v). Keys of tokens before these are in
  * the cache. */
-orr_value orr_write_core(orr_draft *draft, orr_value q, orr_value k, orr_value v,
-                         const orr_sight *visibility);
+orr_value orr_write_attention_core(orr_draft *draft, orr_value q, orr_value k, orr_value v,
+                         const orr_visibility *visibility);
 orr_value orr_write_mlp(orr_draft *draft, orr_value x, int64_t ffn);
 /* The activation between two linear layers, whose first gives (..., 2 F) with SwiGLU. */
 orr_value orr_write_activation(orr_draft *draft, orr_value x, int64_t ffn);
-orr_value orr_write_experts(orr_draft *draft, orr_value x);
+orr_value orr_write_moe(orr_draft *draft, orr_value x);
 
 /* Whole modules: they set draft->in and draft->out. */
 typedef struct orr_layer_kind {
     bool moe, cross;
     bool gated; /* what attention and MLP add is weighed by a gate each */
-    orr_sight visibility;
+    orr_visibility visibility;
 } orr_layer_kind;
 orr_value orr_write_body(orr_draft *draft, orr_value x, const orr_layer_kind *kind);
 void orr_write_embedding(orr_draft *draft);
@@ -79,7 +79,7 @@ void orr_write_mtp(orr_draft *draft, const orr_layer_kind *kind);
 void orr_write_vision_patches(orr_draft *draft);
 void orr_write_vision_layer(orr_draft *draft, bool global);
 void orr_write_vision_output(orr_draft *draft);
-void orr_write_recommendation(orr_draft *draft);
-void orr_write_residual_network(orr_draft *draft);
+void orr_write_dlrm(orr_draft *draft);
+void orr_write_resnet(orr_draft *draft);
 
 #endif /* ORR_MODEL_TRANSFORMER_H */

@@ -184,7 +184,7 @@ static orr_value adapted(orr_draft *draft, orr_value x, int64_t in)
         draft, x,
         &(orr_linear){
             .name = "adapter", .in = v->adapter_ffn, .out = v->output, .slicing = ORR_BY_ROW});
-    return ORR_CALL(draft, GELU, NULL, "gelu", orr_draft_lay(draft, x, &whole));
+    return ORR_CALL(draft, GELU, NULL, "gelu", orr_draft_set_layout(draft, x, &whole));
 }
 
 /* Outputs of layers on the way beside the last one's. */

@@ -3,14 +3,14 @@
 #include "model/memory/memory.h"
 #include "model/schedule/schedule.h"
 
-uint32_t orr_module_at(const orr_stage_parts *parts, uint32_t virtual_stage, uint32_t place)
+uint32_t orr_module_at(const orr_stage_memory_input *parts, uint32_t virtual_stage, uint32_t place)
 {
-    const orr_module_row *row = parts->row;
+    const orr_module_sequence *row = parts->row;
     if (parts->plan->recompute != ORR_RECOMPUTE_BLOCK)
         return row->module_of[place];
     uint32_t layers = 0; /* of the virtual stage, before this place */
     for (uint32_t i = parts->map->first[virtual_stage]; i < place; i++)
-        layers += orr_module_is_unit(row->modules[row->module_of[i]].kind);
+        layers += orr_module_is_fsdp_unit(row->modules[row->module_of[i]].kind);
     return layers < parts->plan->recompute_layers ? row->again_of[place] : row->module_of[place];
 }
 
@@ -18,7 +18,7 @@ uint32_t orr_module_at(const orr_stage_parts *parts, uint32_t virtual_stage, uin
  * start or the end of the slot. */
 typedef struct chunk_bytes {
     int64_t kept, apart, largest_kept;
-    int64_t transient[ORR_TURN_PHASES];
+    int64_t transient[ORR_SLOT_PHASES];
 } chunk_bytes;
 
 /* FSDP: what a place needs of gathered weights and of gradients on their way, beside its tape. */
@@ -29,18 +29,18 @@ typedef struct gathered {
 /* The root's weights (all that is no layer) stay gathered, and where weights are not dropped
  * after the forward pass those of layers too: PyTorch's FSDP2 keeps the root so whatever is
  * asked. */
-static bool stays_gathered(const orr_stage_parts *parts, const orr_module *module)
+static bool stays_gathered(const orr_stage_memory_input *parts, const orr_module *module)
 {
-    return parts->plan->reshard == ORR_SWITCH_OFF || !orr_module_is_unit(module->kind);
+    return parts->plan->reshard == ORR_SWITCH_OFF || !orr_module_is_fsdp_unit(module->kind);
 }
 
-int64_t orr_stage_gathered_bytes(const orr_stage_parts *parts)
+int64_t orr_stage_gathered_bytes(const orr_stage_memory_input *parts)
 {
     int64_t bytes = 0;
     if (parts->plan->zero < 3)
         return 0;
     for (uint32_t c = 0; c < parts->schedule->spec.chunks; c++) {
-        const uint32_t k = orr_schedule_virtual_at(&parts->schedule->spec, parts->stage, c);
+        const uint32_t k = orr_schedule_virtual_stage_at(&parts->schedule->spec, parts->stage, c);
         for (uint32_t i = parts->map->first[k]; i < parts->map->first[k + 1]; i++) {
             const uint32_t m = parts->row->module_of[i];
             if (stays_gathered(parts, &parts->row->modules[m]))
@@ -51,7 +51,7 @@ int64_t orr_stage_gathered_bytes(const orr_stage_parts *parts)
 }
 
 /* Gathered weights of the place and of those that are fetched ahead. */
-static int64_t window_bytes(const orr_stage_parts *parts, uint32_t first, uint32_t end, uint32_t at,
+static int64_t window_bytes(const orr_stage_memory_input *parts, uint32_t first, uint32_t end, uint32_t at,
                             int step)
 {
     int64_t bytes = 0;
@@ -69,14 +69,14 @@ static int64_t window_bytes(const orr_stage_parts *parts, uint32_t first, uint32
 /* Gradients that wait or travel while a place runs backward: of the place before it (in the
  * precision of the reduction), and all of the root, which are reduced when its backward pass
  * ends. */
-static int64_t pending_bytes(const orr_stage_parts *parts, uint32_t end, uint32_t at)
+static int64_t pending_bytes(const orr_stage_memory_input *parts, uint32_t end, uint32_t at)
 {
     const bool wide = parts->plan->gradients == ORR_PRECISION_FP32;
     int64_t bytes = 0;
     for (uint32_t i = at + 1; i < end; i++) {
         const uint32_t m = parts->row->module_of[i];
         const bool root =
-            parts->plan->zero >= 3 && !orr_module_is_unit(parts->row->modules[m].kind);
+            parts->plan->zero >= 3 && !orr_module_is_fsdp_unit(parts->row->modules[m].kind);
         if (root)
             bytes += parts->memory[m].gather_bytes;
         else if (i == at + 1)
@@ -85,7 +85,7 @@ static int64_t pending_bytes(const orr_stage_parts *parts, uint32_t end, uint32_
     return bytes;
 }
 
-static gathered gathered_of(const orr_stage_parts *parts, uint32_t first, uint32_t end, uint32_t at)
+static gathered gathered_of(const orr_stage_memory_input *parts, uint32_t first, uint32_t end, uint32_t at)
 {
     gathered g = {0};
     if (parts->plan->zero >= 3) {
@@ -110,9 +110,9 @@ static bool offloads_activations(const orr_plan *plan)
 
 /* Forward adds a place's kept bytes to those before it; backward runs from the last place to
  * the first and frees. So at a place the kept bytes of it and of those before it exist. */
-static chunk_bytes chunk_of(const orr_stage_parts *parts, uint32_t chunk)
+static chunk_bytes chunk_of(const orr_stage_memory_input *parts, uint32_t chunk)
 {
-    const uint32_t k = orr_schedule_virtual_at(&parts->schedule->spec, parts->stage, chunk);
+    const uint32_t k = orr_schedule_virtual_stage_at(&parts->schedule->spec, parts->stage, chunk);
     const uint32_t first = parts->map->first[k], end = parts->map->first[k + 1];
     chunk_bytes c = {0};
     int64_t kept = 0, apart = 0, total_apart = 0;
@@ -131,11 +131,11 @@ static chunk_bytes chunk_of(const orr_stage_parts *parts, uint32_t chunk)
         const int64_t later = offloads_activations(parts->plan) ? 0 : c.kept - kept;
         const int64_t backward =
             parts->plan->zero >= 2 ? m->owned_peak_bytes : m->backward_peak_bytes;
-        raise(&c.transient[ORR_TURN_FORWARD], m->forward_peak_bytes + g.forward - later);
-        raise(&c.transient[ORR_TURN_BACKWARD], backward + g.backward - later);
-        raise(&c.transient[ORR_TURN_INPUT],
+        raise(&c.transient[ORR_SLOT_FORWARD], m->forward_peak_bytes + g.forward - later);
+        raise(&c.transient[ORR_SLOT_BACKWARD], backward + g.backward - later);
+        raise(&c.transient[ORR_SLOT_INPUT],
               m->input_peak_bytes + g.backward - later + (total_apart - apart));
-        raise(&c.transient[ORR_TURN_WEIGHT],
+        raise(&c.transient[ORR_SLOT_WEIGHT],
               m->weight_peak_bytes + g.backward - (total_apart - apart));
     }
     return c;
@@ -149,28 +149,28 @@ typedef struct walk {
 } walk;
 
 /* False: over 63 bits. */
-static bool before_slot(walk *w, const orr_turn *slot)
+static bool before_slot(walk *w, const orr_schedule_slot *slot)
 {
-    if (slot->phase != ORR_TURN_FORWARD)
+    if (slot->phase != ORR_SLOT_FORWARD)
         return true;
     w->in_flight++;
     return !__builtin_add_overflow(w->kept, w->chunks[slot->chunk].kept, &w->kept) &&
            w->kept < INT64_MAX / 4;
 }
 
-static void after_slot(walk *w, const orr_turn *slot)
+static void after_slot(walk *w, const orr_schedule_slot *slot)
 {
     const chunk_bytes *c = &w->chunks[slot->chunk];
     switch (slot->phase) {
-    case ORR_TURN_BACKWARD:
+    case ORR_SLOT_BACKWARD:
         w->kept -= c->kept;
         w->in_flight--;
         break;
-    case ORR_TURN_INPUT:
+    case ORR_SLOT_INPUT:
         w->kept += c->apart - c->kept;
         w->in_flight--;
         break;
-    case ORR_TURN_WEIGHT:
+    case ORR_SLOT_WEIGHT:
         w->kept -= c->apart;
         break;
     default:
@@ -179,7 +179,7 @@ static void after_slot(walk *w, const orr_turn *slot)
 }
 
 /* Two slots that run at once hold what both need. */
-static int64_t transient_of(const walk *w, const orr_turn *slots, uint32_t n, uint32_t t)
+static int64_t transient_of(const walk *w, const orr_schedule_slot *slots, uint32_t n, uint32_t t)
 {
     int64_t bytes = w->chunks[slots[t].chunk].transient[slots[t].phase];
     if (slots[t].paired && t + 1 < n)
@@ -199,7 +199,7 @@ static void take_peak(const walk *w, uint32_t t, int64_t activations, int64_t tr
     ret->in_flight = w->in_flight;
 }
 
-static orr_status run_slots(walk *w, const orr_turn *slots, uint32_t n, bool offloads,
+static orr_status run_slots(walk *w, const orr_schedule_slot *slots, uint32_t n, bool offloads,
                             int64_t *activations, int64_t *transient, orr_stage_memory *ret,
                             orr_error *err)
 {
@@ -216,7 +216,7 @@ static orr_status run_slots(walk *w, const orr_turn *slots, uint32_t n, bool off
     return ORR_OK;
 }
 
-orr_status orr_stage_turns(const orr_stage_parts *parts, orr_arena *arena, orr_stage_memory *ret,
+orr_status orr_stage_activations(const orr_stage_memory_input *parts, orr_arena *arena, orr_stage_memory *ret,
                            orr_error *err)
 {
     const orr_schedule_plan *schedule = parts->schedule;
@@ -227,7 +227,7 @@ orr_status orr_stage_turns(const orr_stage_parts *parts, orr_arena *arena, orr_s
     uint32_t n = 0;
     walk w = {0};
     chunk_bytes *chunks = orr_calloc(schedule->spec.chunks, sizeof *chunks);
-    orr_turn *slots = orr_malloc((size_t)all * sizeof *slots + 1);
+    orr_schedule_slot *slots = orr_malloc((size_t)all * sizeof *slots + 1);
     int64_t *activations = orr_arena_array(arena, int64_t, all),
             *transient = orr_arena_array(arena, int64_t, all);
     if (chunks == NULL || slots == NULL || activations == NULL || transient == NULL) {
@@ -241,7 +241,7 @@ orr_status orr_stage_turns(const orr_stage_parts *parts, orr_arena *arena, orr_s
     }
     w.chunks = chunks;
     for (uint32_t t = 0; t < all; t++)
-        if (orr_task_trains(parts->task) || schedule->slots[begin + t].phase == ORR_TURN_FORWARD)
+        if (orr_task_trains(parts->task) || schedule->slots[begin + t].phase == ORR_SLOT_FORWARD)
             slots[n++] = schedule->slots[begin + t];
     ORR_TRY_OUT(status, run_slots(&w, slots, n, offloads, activations, transient, ret, err));
     ret->activations = activations;

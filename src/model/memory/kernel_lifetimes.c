@@ -93,7 +93,7 @@ static void merge_blocks(const orr_tape *tape, orr_tape_liveness *lives)
     }
 }
 
-uint32_t orr_memory_kernels(const orr_tape *tape, bool fused, orr_tape_liveness *lives, orr_live_range *ret)
+uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, bool fused, orr_tape_liveness *lives, orr_live_range *ret)
 {
     merge_blocks(tape, lives);
     return treat_losses(tape, fused, lives, ret);

@@ -35,12 +35,12 @@ orr_status orr_module_memory_of(const orr_module *module, orr_module_memory *ret
 /* Without the weights that another module of the same stage has, too. */
 orr_module_memory orr_module_memory_untied(const orr_module_memory *memory);
 /* `fused`: as the plan's; true above. */
-orr_status orr_module_memory_as(const orr_module *module, bool fused, orr_module_memory *ret,
+orr_status orr_module_memory_with_fusion(const orr_module *module, bool fused, orr_module_memory *ret,
                                 orr_error *err) ORR_MUST_CHECK;
 
 /* Changes lives on the tape to what kernels really hold: of losses, and of attention in a ring.
  * `fused`: as above. What is held besides goes to `ret`, room for n_calls; how many these are. */
-uint32_t orr_memory_kernels(const orr_tape *tape, bool fused, orr_tape_liveness *lives, orr_live_range *ret);
+uint32_t orr_memory_adjust_lifetimes(const orr_tape *tape, bool fused, orr_tape_liveness *lives, orr_live_range *ret);
 
 /* Bytes of what lasts from step to step, of one module on one rank. */
 typedef struct orr_state_bytes {
@@ -50,39 +50,39 @@ orr_state_bytes orr_state_bytes_of(const orr_module_memory *memory, const orr_pl
                                    uint8_t task);
 /* Does the task train (else it only runs forward); copies of the model that it runs beside it. */
 bool orr_task_trains(uint8_t task);
-uint32_t orr_task_companions(uint8_t task);
+uint32_t orr_task_auxiliary_models(uint8_t task);
 
 /* Keys and values of one layer for all samples that a replica holds. `tokens`: of a sample. */
-double orr_cache_bytes(const orr_model *model, const orr_plan *plan, uint32_t layer,
+double orr_kv_cache_bytes(const orr_model *model, const orr_plan *plan, uint32_t layer,
                        uint64_t tokens, uint64_t samples);
 
 /* A stage of the job while its memory is worked out. */
-typedef struct orr_stage_parts {
+typedef struct orr_stage_memory_input {
     const orr_plan *plan;
     uint8_t task;
     const orr_device *device; /* NULL is allowed                  */
-    const orr_module_row *row;
+    const orr_module_sequence *row;
     const orr_module_memory *memory; /* shape (row->n_modules)           */
     const orr_stage_map *map;        /* of virtual stages                */
     const orr_schedule_plan *schedule;
     uint32_t stage;
-} orr_stage_parts;
+} orr_stage_memory_input;
 /* The module that a place has: of `virtual_stage`, whose first `recompute_layers` layers are
  * computed again with recompute=block. */
-uint32_t orr_module_at(const orr_stage_parts *parts, uint32_t virtual_stage, uint32_t place);
+uint32_t orr_module_at(const orr_stage_memory_input *parts, uint32_t virtual_stage, uint32_t place);
 
 /* What no tape shows. */
 typedef struct orr_buffer_bytes {
     int64_t visible; /* that the framework's allocator hands out           */
     int64_t hidden;  /* that it does not see: context, collectives         */
 } orr_buffer_bytes;
-orr_status orr_stage_buffers(const orr_stage_parts *parts, orr_buffer_bytes *ret,
+orr_status orr_stage_buffers(const orr_stage_memory_input *parts, orr_buffer_bytes *ret,
                              orr_error *err) ORR_MUST_CHECK;
 /* Weights that FSDP has gathered from the first micro-batch to the last. */
-int64_t orr_stage_gathered_bytes(const orr_stage_parts *parts);
+int64_t orr_stage_gathered_bytes(const orr_stage_memory_input *parts);
 /* Fills activations, transient, peak_turn, in_flight, host_bytes, and the bytes of both at the
  * peak. */
-orr_status orr_stage_turns(const orr_stage_parts *parts, orr_arena *arena, orr_stage_memory *ret,
+orr_status orr_stage_activations(const orr_stage_memory_input *parts, orr_arena *arena, orr_stage_memory *ret,
                            orr_error *err) ORR_MUST_CHECK;
 /* Bytes that a job can have on the device; -1: not known. */
 int64_t orr_usable_bytes(const orr_device *device);
@@ -90,33 +90,33 @@ int64_t orr_usable_bytes(const orr_device *device);
 int64_t orr_fragmentation_bytes(int64_t come_and_go_bytes);
 
 /* DPO: a micro-batch holds both answers of each sample. */
-orr_plan orr_plan_of_pairs(const orr_plan *plan);
+orr_plan orr_plan_with_dpo_pairs(const orr_plan *plan);
 
 /* The plan without options, of what is already built; or from a model. */
-typedef struct orr_memory_job {
+typedef struct orr_memory_plan_input {
     const orr_model *model; /* as changed by the plan */
     const orr_plan *plan;
     const orr_workload *workload;
     const orr_device *device;               /* NULL is allowed */
     const orr_device *const *stage_devices; /* shape (stages); NULL: `device` for all */
-    const orr_module_row *row;
+    const orr_module_sequence *row;
     const orr_stage_map *map;
     const orr_schedule_plan *schedule;
-} orr_memory_job;
+} orr_memory_plan_input;
 /* By stage the device with the least memory of those it lies on, rank r being device r of a cluster
  * that may have sites of several. In the arena. */
 orr_status orr_stage_devices(const orr_plan *plan, const orr_cluster *cluster, orr_arena *arena,
                              const orr_device *const **ret, orr_error *err) ORR_MUST_CHECK;
-orr_status orr_memory_plan_of(const orr_memory_job *job, orr_arena *arena, orr_memory_plan *ret,
+orr_status orr_memory_plan_of_job(const orr_memory_plan_input *job, orr_arena *arena, orr_memory_plan *ret,
                               orr_error *err) ORR_MUST_CHECK;
-orr_status orr_memory_plan_alone(const orr_model *model, const orr_plan *plan,
+orr_status orr_memory_plan_estimate(const orr_model *model, const orr_plan *plan,
                                  const orr_workload *workload, const orr_device *device,
                                  orr_arena *arena, orr_memory_plan *ret,
                                  orr_error *err) ORR_MUST_CHECK;
 /* Single changes of a plan that does not fit. */
-orr_status orr_memory_reliefs(const orr_model *model, const orr_plan *plan,
+orr_status orr_memory_plan_options(const orr_model *model, const orr_plan *plan,
                               const orr_workload *workload, const orr_device *device,
-                              const orr_memory_plan *now, orr_arena *arena, const orr_relief **ret,
+                              const orr_memory_plan *now, orr_arena *arena, const orr_memory_plan_option **ret,
                               uint32_t *ret_n, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_MODEL_MEMORY_H */

@@ -7,7 +7,7 @@
 enum { PLACES_MAX = 1 << 15 };
 
 /* Layers of the model on the places before `place`. */
-static uint32_t layers_before(const orr_module_row *row, uint32_t place)
+static uint32_t layers_before(const orr_module_sequence *row, uint32_t place)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < place; i++)
@@ -15,7 +15,7 @@ static uint32_t layers_before(const orr_module_row *row, uint32_t place)
     return n;
 }
 
-static void add_module(const orr_stage_parts *parts, const orr_module_memory *m,
+static void add_module(const orr_stage_memory_input *parts, const orr_module_memory *m,
                        orr_stage_memory *s)
 {
     const orr_state_bytes states = orr_state_bytes_of(m, parts->plan, parts->task);
@@ -28,11 +28,11 @@ static void add_module(const orr_stage_parts *parts, const orr_module_memory *m,
 }
 
 /* The chunks of the stage: what lasts. Weights that two of its modules share are there once. */
-static void add_states(const orr_stage_parts *parts, orr_stage_memory *s)
+static void add_states(const orr_stage_memory_input *parts, orr_stage_memory *s)
 {
     bool tied = false;
     for (uint32_t c = 0; c < parts->schedule->spec.chunks; c++) {
-        const uint32_t k = orr_schedule_virtual_at(&parts->schedule->spec, parts->stage, c);
+        const uint32_t k = orr_schedule_virtual_stage_at(&parts->schedule->spec, parts->stage, c);
         for (uint32_t i = parts->map->first[k]; i < parts->map->first[k + 1]; i++) {
             const orr_module_memory *m = &parts->memory[orr_module_at(parts, k, i)];
             const orr_module_memory rest = orr_module_memory_untied(m);
@@ -72,18 +72,18 @@ static uint64_t cached_tokens(const orr_model *model, const orr_plan *plan,
     }
 }
 
-static orr_status cache_bytes(const orr_stage_parts *parts, const orr_model *model,
+static orr_status cache_bytes(const orr_stage_memory_input *parts, const orr_model *model,
                               const orr_workload *workload, int64_t *ret, orr_error *err)
 {
     const uint64_t tokens = cached_tokens(model, parts->plan, workload);
     const uint64_t samples = (uint64_t)parts->plan->micro_batch * parts->plan->micro_batches;
     double bytes = 0;
     for (uint32_t c = 0; c < parts->schedule->spec.chunks && tokens > 0; c++) {
-        const uint32_t k = orr_schedule_virtual_at(&parts->schedule->spec, parts->stage, c);
+        const uint32_t k = orr_schedule_virtual_stage_at(&parts->schedule->spec, parts->stage, c);
         uint32_t layer = layers_before(parts->row, parts->map->first[k]);
         for (uint32_t i = parts->map->first[k]; i < parts->map->first[k + 1]; i++)
             if (orr_module_is_layer(parts->row->modules[parts->row->module_of[i]].kind))
-                bytes += orr_cache_bytes(model, parts->plan, layer++, tokens, samples);
+                bytes += orr_kv_cache_bytes(model, parts->plan, layer++, tokens, samples);
     }
     if (bytes > 0x1p53)
         return orr_fail(err, ORR_LIMIT, "a key-value cache of %.3g bytes on one rank", bytes);
@@ -93,11 +93,11 @@ static orr_status cache_bytes(const orr_stage_parts *parts, const orr_model *mod
 
 /* All weights of the stage that are not gathered anyway: FSDP gathers them once before it
  * generates. */
-static int64_t whole_weights(const orr_stage_parts *parts)
+static int64_t whole_weights(const orr_stage_memory_input *parts)
 {
     int64_t bytes = 0;
     for (uint32_t c = 0; c < parts->schedule->spec.chunks && parts->plan->zero >= 3; c++) {
-        const uint32_t k = orr_schedule_virtual_at(&parts->schedule->spec, parts->stage, c);
+        const uint32_t k = orr_schedule_virtual_stage_at(&parts->schedule->spec, parts->stage, c);
         for (uint32_t i = parts->map->first[k]; i < parts->map->first[k + 1]; i++)
             bytes += parts->memory[parts->row->module_of[i]].gather_bytes;
     }
@@ -105,7 +105,7 @@ static int64_t whole_weights(const orr_stage_parts *parts)
 }
 
 /* Reinforcement learning generates, then trains: what one needs is free for the other. */
-static void add_cache(const orr_stage_parts *parts, int64_t bytes, orr_stage_memory *s)
+static void add_cache(const orr_stage_memory_input *parts, int64_t bytes, orr_stage_memory *s)
 {
     int64_t *activations = &s->bytes[ORR_MEMORY_ACTIVATIONS],
             *transient = &s->bytes[ORR_MEMORY_TRANSIENT];
@@ -120,7 +120,7 @@ static void add_cache(const orr_stage_parts *parts, int64_t bytes, orr_stage_mem
     s->bytes[ORR_MEMORY_CACHE] = bytes;
 }
 
-static orr_status plan_stage(const orr_stage_parts *parts, const orr_model *model,
+static orr_status plan_stage(const orr_stage_memory_input *parts, const orr_model *model,
                              const orr_workload *workload, orr_arena *arena, orr_stage_memory *ret,
                              orr_error *err)
 {
@@ -128,7 +128,7 @@ static orr_status plan_stage(const orr_stage_parts *parts, const orr_model *mode
     orr_buffer_bytes buffers;
     int64_t cache;
     ORR_TRY(cache_bytes(parts, model, workload, &cache, err));
-    ORR_TRY(orr_stage_turns(parts, arena, &s, err));
+    ORR_TRY(orr_stage_activations(parts, arena, &s, err));
     ORR_TRY(orr_stage_buffers(parts, &buffers, err));
     add_states(parts, &s);
     add_cache(parts, cache, &s);
@@ -143,19 +143,19 @@ static orr_status plan_stage(const orr_stage_parts *parts, const orr_model *mode
     return ORR_OK;
 }
 
-static const orr_device *device_of(const orr_memory_job *job, uint32_t stage)
+static const orr_device *device_of(const orr_memory_plan_input *job, uint32_t stage)
 {
     return job->stage_devices != NULL ? job->stage_devices[stage] : job->device;
 }
 
 /* What a stage has too much; negative: room for. Memory that is not known is more than any. */
-static int64_t over_bytes(const orr_memory_job *job, const orr_stage_memory *stages, uint32_t stage)
+static int64_t over_bytes(const orr_memory_plan_input *job, const orr_stage_memory *stages, uint32_t stage)
 {
     const int64_t usable = orr_usable_bytes(device_of(job, stage));
     return stages[stage].peak_bytes - (usable >= 0 ? usable : INT64_MAX / 2);
 }
 
-static void find_worst(const orr_memory_job *job, orr_memory_plan *plan)
+static void find_worst(const orr_memory_plan_input *job, orr_memory_plan *plan)
 {
     int64_t worst = over_bytes(job, plan->stages, 0);
     for (uint32_t i = 1; i < plan->n_stages; i++) {
@@ -170,7 +170,7 @@ static void find_worst(const orr_memory_job *job, orr_memory_plan *plan)
     plan->missing_bytes = plan->fits ? 0 : worst;
 }
 
-static orr_status plan_stages(orr_stage_parts *parts, const orr_memory_job *job, orr_arena *arena,
+static orr_status plan_stages(orr_stage_memory_input *parts, const orr_memory_plan_input *job, orr_arena *arena,
                               orr_memory_plan *ret, orr_error *err)
 {
     const uint32_t n = parts->schedule->spec.stages;
@@ -222,7 +222,7 @@ orr_status orr_stage_devices(const orr_plan *plan, const orr_cluster *cluster, o
 }
 
 /* The virtual stages of DualPipe are as many as its stages, each of them twice there. */
-static orr_status map_of(const orr_module_row *row, const orr_plan *plan, orr_arena *arena,
+static orr_status map_of(const orr_module_sequence *row, const orr_plan *plan, orr_arena *arena,
                          orr_stage_map *ret, orr_error *err)
 {
     orr_plan dealt = *plan;
@@ -231,19 +231,19 @@ static orr_status map_of(const orr_module_row *row, const orr_plan *plan, orr_ar
     return orr_stage_map_make(row, &dealt, arena, ret, err);
 }
 
-orr_status orr_memory_plan_of(const orr_memory_job *job, orr_arena *arena, orr_memory_plan *ret,
+orr_status orr_memory_plan_of_job(const orr_memory_plan_input *job, orr_arena *arena, orr_memory_plan *ret,
                               orr_error *err)
 {
-    const orr_module_row *row = job->row;
+    const orr_module_sequence *row = job->row;
     if (row->n > PLACES_MAX)
         return orr_fail(err, ORR_LIMIT, "%u layers are more than %d", row->n, PLACES_MAX);
     orr_module_memory *memory = orr_arena_array(arena, orr_module_memory, row->n_modules);
     if (memory == NULL)
         return orr_fail_memory(err);
     for (uint32_t m = 0; m < row->n_modules; m++)
-        ORR_TRY(orr_module_memory_as(&row->modules[m], job->plan->fusion != ORR_SWITCH_OFF,
+        ORR_TRY(orr_module_memory_with_fusion(&row->modules[m], job->plan->fusion != ORR_SWITCH_OFF,
                                      &memory[m], err));
-    orr_stage_parts parts = {
+    orr_stage_memory_input parts = {
         .plan = job->plan,
         .task = job->workload->task,
         .device = job->device,
@@ -256,7 +256,7 @@ orr_status orr_memory_plan_of(const orr_memory_job *job, orr_arena *arena, orr_m
 }
 
 /* Both answers of a sample go through in one micro-batch. */
-orr_plan orr_plan_of_pairs(const orr_plan *plan)
+orr_plan orr_plan_with_dpo_pairs(const orr_plan *plan)
 {
     orr_plan pairs = *plan;
     pairs.micro_batch *= 2;
@@ -266,7 +266,7 @@ orr_plan orr_plan_of_pairs(const orr_plan *plan)
 
 /* The pass of a task of several that holds most, as modules are built: its training step. */
 static orr_status build_row(const orr_model *model, const orr_plan *plan,
-                            const orr_workload *workload, orr_arena *arena, orr_module_row *ret,
+                            const orr_workload *workload, orr_arena *arena, orr_module_sequence *ret,
                             orr_error *err)
 {
     orr_plan pass = *plan;
@@ -274,33 +274,33 @@ static orr_status build_row(const orr_model *model, const orr_plan *plan,
     if (workload->task == ORR_TASK_DPO || workload->task == ORR_TASK_RL)
         update.task = ORR_TASK_PRETRAIN;
     if (workload->task == ORR_TASK_DPO)
-        pass = orr_plan_of_pairs(plan);
+        pass = orr_plan_with_dpo_pairs(plan);
     if (workload->task == ORR_TASK_RL)
         pass.seq = update.seq = prompt_tokens(model, plan, workload) + workload->generated;
     return orr_modules_build(model, &pass, &update, arena, ret, err);
 }
 
-orr_status orr_memory_plan_alone(const orr_model *model, const orr_plan *plan,
+orr_status orr_memory_plan_estimate(const orr_model *model, const orr_plan *plan,
                                  const orr_workload *workload, const orr_device *device,
                                  orr_arena *arena, orr_memory_plan *ret, orr_error *err)
 {
     const orr_schedule_spec spec = orr_plan_schedule(plan);
-    orr_module_row row;
+    orr_module_sequence row;
     orr_stage_map map;
     orr_schedule_plan schedule;
     const orr_model *changed;
-    ORR_TRY(orr_model_changed(model, plan, arena, &changed, err));
+    ORR_TRY(orr_model_override(model, plan, arena, &changed, err));
     ORR_TRY(build_row(changed, plan, workload, arena, &row, err));
     ORR_TRY(map_of(&row, plan, arena, &map, err));
     ORR_TRY(orr_schedule_make(&spec, arena, &schedule, err));
-    const orr_memory_job job = {.model = changed,
+    const orr_memory_plan_input job = {.model = changed,
                                 .plan = plan,
                                 .workload = workload,
                                 .device = device,
                                 .row = &row,
                                 .map = &map,
                                 .schedule = &schedule};
-    return orr_memory_plan_of(&job, arena, ret, err);
+    return orr_memory_plan_of_job(&job, arena, ret, err);
 }
 
 orr_status orr_memory_plan_make(const orr_model *model, const orr_plan *plan,
@@ -308,9 +308,9 @@ orr_status orr_memory_plan_make(const orr_model *model, const orr_plan *plan,
                                 orr_arena *arena, orr_memory_plan *ret, orr_error *err)
 {
     orr_memory_plan made;
-    ORR_TRY(orr_memory_plan_alone(model, plan, workload, device, arena, &made, err));
+    ORR_TRY(orr_memory_plan_estimate(model, plan, workload, device, arena, &made, err));
     if (!made.fits)
-        ORR_TRY(orr_memory_reliefs(model, plan, workload, device, &made, arena, &made.options,
+        ORR_TRY(orr_memory_plan_options(model, plan, workload, device, &made, arena, &made.options,
                                    &made.n_options, err));
     *ret = made;
     return ORR_OK;

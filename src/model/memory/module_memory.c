@@ -109,7 +109,7 @@ static uint32_t gather_lives(const orr_module *module, orr_tape_liveness *lives,
                              bool fused, orr_live_range *ret)
 {
     hand_over(module, lives);
-    uint32_t n = orr_memory_kernels(module->tape, fused, lives, ret);
+    uint32_t n = orr_memory_adjust_lifetimes(module->tape, fused, lives, ret);
     for (uint32_t i = 0; i < lives->n; i++) {
         orr_tape_live_range *l = &lives->lives[i];
         if (!passes(module, l, how) || (l->derived && crosses(l, lives->forward_end)))
@@ -182,10 +182,10 @@ static orr_status check_size(const orr_module *module, const orr_module_memory *
 
 orr_status orr_module_memory_of(const orr_module *module, orr_module_memory *ret, orr_error *err)
 {
-    return orr_module_memory_as(module, true, ret, err);
+    return orr_module_memory_with_fusion(module, true, ret, err);
 }
 
-orr_status orr_module_memory_as(const orr_module *module, bool fused, orr_module_memory *ret,
+orr_status orr_module_memory_with_fusion(const orr_module *module, bool fused, orr_module_memory *ret,
                                 orr_error *err)
 {
     const orr_tape *tape = module->tape;

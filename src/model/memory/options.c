@@ -35,7 +35,7 @@ static void propose_states(changes *c, const orr_plan *from)
         propose(c, (orr_plan){.zero = zero});
     if (from->gradients == ORR_PRECISION_FP32)
         propose(c, (orr_plan){.gradients = ORR_PRECISION_BF16});
-    const uint32_t ranks = orr_plan_together(from) * from->cp;
+    const uint32_t ranks = orr_plan_synchronous_replicas(from) * from->cp;
     if (from->zero > 0 && from->shards > 0 && from->shards < ranks)
         propose(c, (orr_plan){.shards = ranks});
     if (from->zero == 3 && from->reshard == ORR_SWITCH_OFF)
@@ -97,9 +97,9 @@ static void propose_degrees(changes *c, const orr_plan *from)
 /* The whole plan; what follows from changed fields is worked out anew. */
 static orr_plan applied(const orr_plan *from, const orr_plan *change)
 {
-    orr_plan plan = orr_plan_changed(from, change);
+    orr_plan plan = orr_plan_override(from, change);
     plan.group = 0;
-    if (change->shards == 0 && from->shards == orr_plan_together(from) * from->cp)
+    if (change->shards == 0 && from->shards == orr_plan_synchronous_replicas(from) * from->cp)
         plan.shards = 0;
     if (change->zero > 0)
         plan.prefetch = 0;
@@ -109,13 +109,13 @@ static orr_plan applied(const orr_plan *from, const orr_plan *change)
         plan.etp = plan.tp;
     if (from->ep <= 1 && change->ep == 0)
         plan.ep = 1;
-    return orr_plan_completed(&plan);
+    return orr_plan_with_defaults(&plan);
 }
 
 /* A change that the model or the schedule cannot have is no relief, and no error. */
 static orr_status try_change(const orr_model *model, const orr_plan *from, const orr_plan *change,
                              const orr_workload *workload, const orr_device *device,
-                             int64_t peak_bytes, orr_relief *ret)
+                             int64_t peak_bytes, orr_memory_plan_option *ret)
 {
     const orr_plan plan = applied(from, change);
     orr_memory_plan made;
@@ -124,8 +124,8 @@ static orr_status try_change(const orr_model *model, const orr_plan *from, const
         return ORR_NO_MEMORY;
     orr_status status = orr_plan_check(&plan, NULL);
     if (status == ORR_OK)
-        status = orr_memory_plan_alone(model, &plan, workload, device, arena, &made, NULL);
-    *ret = (orr_relief){0};
+        status = orr_memory_plan_estimate(model, &plan, workload, device, arena, &made, NULL);
+    *ret = (orr_memory_plan_option){0};
     if (status == ORR_OK) {
         ret->peak_bytes = made.stages[made.worst].peak_bytes;
         ret->freed_bytes = peak_bytes - ret->peak_bytes;
@@ -137,15 +137,15 @@ static orr_status try_change(const orr_model *model, const orr_plan *from, const
 
 static int most_first(const void *a_, const void *b_)
 {
-    const orr_relief *a = a_, *b = b_;
+    const orr_memory_plan_option *a = a_, *b = b_;
     if (a->freed_bytes != b->freed_bytes)
         return a->freed_bytes > b->freed_bytes ? -1 : 1;
     return strcmp(a->change, b->change);
 }
 
-orr_status orr_memory_reliefs(const orr_model *model, const orr_plan *plan,
+orr_status orr_memory_plan_options(const orr_model *model, const orr_plan *plan,
                               const orr_workload *workload, const orr_device *device,
-                              const orr_memory_plan *now, orr_arena *arena, const orr_relief **ret,
+                              const orr_memory_plan *now, orr_arena *arena, const orr_memory_plan_option **ret,
                               uint32_t *ret_n, orr_error *err)
 {
     changes c = {.n = 0};
@@ -157,12 +157,12 @@ orr_status orr_memory_reliefs(const orr_model *model, const orr_plan *plan,
     }
     propose_pipeline(&c, plan);
     propose_degrees(&c, plan);
-    orr_relief *options = orr_arena_array(arena, orr_relief, c.n);
+    orr_memory_plan_option *options = orr_arena_array(arena, orr_memory_plan_option, c.n);
     if (options == NULL)
         return orr_fail_memory(err);
     uint32_t n = 0;
     for (uint32_t i = 0; i < c.n; i++) {
-        orr_relief *r = &options[n];
+        orr_memory_plan_option *r = &options[n];
         if (try_change(model, plan, &c.all[i], workload, device, now->stages[now->worst].peak_bytes,
                        r) != ORR_OK)
             return orr_fail_memory(err);

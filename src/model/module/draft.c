@@ -24,7 +24,7 @@ static bool reach(orr_draft *draft)
     const uint32_t room = n + n / 2 + 64;
     orr_layout *of = orr_arena_array(draft->tape.arena, orr_layout, room);
     bool *fixed = orr_arena_array(draft->tape.arena, bool, room);
-    orr_form *forms = orr_arena_array(draft->tape.arena, orr_form, room);
+    orr_packed_dim *forms = orr_arena_array(draft->tape.arena, orr_packed_dim, room);
     if (of == NULL || fixed == NULL || forms == NULL) {
         orr_draft_fail(draft, orr_fail_memory(draft->err));
         return false;
@@ -127,7 +127,7 @@ orr_value orr_draft_call(orr_draft *draft, orr_op op, const orr_op_args *args, c
     return draft->status == ORR_OK ? out[0] : ORR_NONE;
 }
 
-orr_value orr_draft_lay(orr_draft *draft, orr_value value, const orr_layout *layout)
+orr_value orr_draft_set_layout(orr_draft *draft, orr_value value, const orr_layout *layout)
 {
     if (draft->status == ORR_OK && reach(draft)) {
         draft->layouts.of[value] = *layout;
@@ -136,7 +136,7 @@ orr_value orr_draft_lay(orr_draft *draft, orr_value value, const orr_layout *lay
     return value;
 }
 
-void orr_draft_form(orr_draft *draft, orr_value value, const orr_form *form)
+void orr_draft_packed_dim(orr_draft *draft, orr_value value, const orr_packed_dim *form)
 {
     if (draft->status == ORR_OK && value != ORR_NONE && reach(draft))
         draft->forms[value] = *form;

@@ -36,18 +36,18 @@ orr_status orr_job_shape_of(const orr_model *model, const orr_plan *plan,
                             const orr_workload *workload, orr_job_shape *ret,
                             orr_error *err) ORR_MUST_CHECK;
 
-enum { ORR_SHARED = 2 };
+enum { ORR_DRAFT_SHARED_MAX = 2 };
 /* A module as it is written: a tape of the whole, with layouts of what it is given. The first
  * failure stays: calls after it do nothing and give ORR_NONE. */
 typedef struct orr_draft {
     const orr_job_shape *job;
     orr_tape    tape;
     orr_layouts layouts;
-    orr_form   *forms;            /* by value                                                  */
+    orr_packed_dim   *forms;            /* by value                                                  */
     uint32_t    room;
     orr_value   in, out;          /* of the module                                             */
     orr_value   loss;             /* what it gives to the step's loss                          */
-    orr_value   shared[ORR_SHARED]; /* weights that are another module's: INPUTs here          */
+    orr_value   shared[ORR_DRAFT_SHARED_MAX]; /* weights that are another module's: INPUTs here          */
     uint32_t    n_shared;
     bool        frozen;           /* parameters written now get no gradient                    */
     uint8_t     tag;              /* orr_weight_tag of parameters written now                  */
@@ -87,9 +87,9 @@ orr_value orr_draft_call(orr_draft *draft, orr_op op, const orr_op_args *args, c
 void orr_draft_call_all(orr_draft *draft, orr_op op, const orr_op_args *args, const char *name,
                         uint32_t n_in, const orr_value *in, orr_value *ret_out);
 /* The value shall lie so. */
-orr_value orr_draft_lay(orr_draft *draft, orr_value value, const orr_layout *layout);
+orr_value orr_draft_set_layout(orr_draft *draft, orr_value value, const orr_layout *layout);
 /* A dim of the value is sliced in a way of its own. */
-void orr_draft_form(orr_draft *draft, orr_value value, const orr_form *form);
+void orr_draft_packed_dim(orr_draft *draft, orr_value value, const orr_packed_dim *form);
 const orr_type *orr_draft_type(const orr_draft *draft, orr_value value);
 /* First failure: the caller's, or the one that there is. */
 void orr_draft_fail(orr_draft *draft, orr_status status);

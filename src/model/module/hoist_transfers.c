@@ -113,7 +113,7 @@ static orr_status quantise_gradients(orr_tape *tape, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_module_order(orr_tape *tape, orr_error *err)
+orr_status orr_module_hoist_transfers(orr_tape *tape, orr_error *err)
 {
     ORR_TRY(quantise_gradients(tape, err));
     for (uint32_t c = 0; c < tape->n_calls; c++) {

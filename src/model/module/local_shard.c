@@ -3,7 +3,7 @@
 
 /* Which numbers of a whole tensor are a rank's. */
 
-uint32_t orr_module_slice(const orr_module *module, const orr_plan *plan, uint32_t rank,
+uint32_t orr_module_slice_index(const orr_module *module, const orr_plan *plan, uint32_t rank,
                           orr_axis_set slices, uint32_t *ret_n)
 {
     uint32_t index = 0, n = 1;
@@ -30,7 +30,7 @@ static orr_value held_of(const orr_module *module, orr_value value)
     return v->role == ORR_VALUE_PARAMETER_GRADIENT ? v->of : value;
 }
 
-static const orr_holding *find(const orr_module *module, orr_value value)
+static const orr_value_placement *find(const orr_module *module, orr_value value)
 {
     const orr_value held = held_of(module, value);
     for (uint32_t i = 0; i < module->n_holdings; i++)
@@ -59,7 +59,7 @@ static void add_joined(orr_dim_pieces *share, uint32_t tensors, int64_t whole, i
 }
 
 /* A rank's part of the columns that are dealt out, and the group's own. */
-static void add_copied(orr_dim_pieces *share, const orr_form *form, uint32_t slice)
+static void add_copied(orr_dim_pieces *share, const orr_packed_dim *form, uint32_t slice)
 {
     const int64_t part = form->lead / form->copies;
     const int64_t first = slice / form->copies * (form->lead + form->shared);
@@ -67,7 +67,7 @@ static void add_copied(orr_dim_pieces *share, const orr_form *form, uint32_t sli
     add(share, first + form->lead, part, form->shared, form->copies);
 }
 
-static orr_dim_pieces share_of(const orr_holding *h, uint32_t dim, int64_t own, uint32_t slice)
+static orr_dim_pieces share_of(const orr_value_placement *h, uint32_t dim, int64_t own, uint32_t slice)
 {
     orr_dim_pieces share = {0};
     const bool special = h->form.dim == dim;
@@ -81,20 +81,20 @@ static orr_dim_pieces share_of(const orr_holding *h, uint32_t dim, int64_t own, 
     return share;
 }
 
-orr_status orr_module_ownership(const orr_module *module, const orr_plan *plan, uint32_t rank,
-                                orr_value value, orr_ownership *ret, orr_error *err)
+orr_status orr_module_local_shard(const orr_module *module, const orr_plan *plan, uint32_t rank,
+                                orr_value value, orr_local_shard *ret, orr_error *err)
 {
-    const orr_holding *h = value < module->tape->n_values ? find(module, value) : NULL;
+    const orr_value_placement *h = value < module->tape->n_values ? find(module, value) : NULL;
     if (h == NULL)
         return orr_fail(err, ORR_INVALID, "%s: how value %u lies on ranks is not known",
                         module->name, value);
     const orr_type *own = &module->tape->values[value].type;
-    orr_ownership o = {.whole = h->whole, .slices = orr_layout_axes(&h->layout)};
+    orr_local_shard o = {.whole = h->whole, .slices = orr_layout_axes(&h->layout)};
     o.whole.dtype = own->dtype;
     o.copied = h->form.copies > 1;
     for (uint32_t dim = 0; dim < own->rank; dim++)
         o.by[dim] = share_of(h, dim, own->dim[dim],
-                             orr_module_slice(module, plan, rank, h->layout.by[dim], NULL));
+                             orr_module_slice_index(module, plan, rank, h->layout.by[dim], NULL));
     *ret = o;
     return ORR_OK;
 }

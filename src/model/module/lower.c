@@ -128,7 +128,7 @@ static orr_status differentiate(orr_tape *tape, const orr_draft *draft, const or
                                 orr_module *module, orr_arena *arena, orr_error *err)
 {
     const orr_value ends[] = {draft->out, draft->loss};
-    orr_value outputs[2], seeds[2], wanted[1 + ORR_SHARED], grads[1 + ORR_SHARED];
+    orr_value outputs[2], seeds[2], wanted[1 + ORR_DRAFT_SHARED_MAX], grads[1 + ORR_DRAFT_SHARED_MAX];
     uint32_t n = 0, n_wanted = 0;
     for (uint32_t i = 0; i < 2; i++) {
         if (ends[i] == ORR_NONE)
@@ -150,7 +150,7 @@ static orr_status differentiate(orr_tape *tape, const orr_draft *draft, const or
     ORR_TRY(orr_tape_recompute(tape, &keep, err));
     if (module->recomputed)
         ORR_TRY(insert_recomputation(tape, arena, err));
-    return orr_module_order(tape, err);
+    return orr_module_hoist_transfers(tape, err);
 }
 
 static orr_value share_of(const orr_value *local, orr_value value)
@@ -161,7 +161,7 @@ static orr_value share_of(const orr_value *local, orr_value value)
 /* Dims of one device, without padding and copies. */
 static orr_type whole_of(const orr_draft *draft, orr_value value)
 {
-    const orr_form *form = &draft->forms[value];
+    const orr_packed_dim *form = &draft->forms[value];
     orr_type whole = draft->tape.values[value].type;
     if (form->copies > 1) {
         const int64_t slices = draft->job->how.members[ORR_AXIS_TP];
@@ -184,13 +184,13 @@ static orr_status hold(const orr_draft *draft, const orr_layouts *layouts, const
     uint32_t n = 0;
     for (orr_value v = 0; v < draft->tape.n_values; v++)
         n += is_held(draft, v);
-    orr_holding *holdings = orr_arena_array(arena, orr_holding, n);
+    orr_value_placement *holdings = orr_arena_array(arena, orr_value_placement, n);
     if (holdings == NULL)
         return orr_fail_memory(err);
     module->holdings = holdings;
     for (orr_value v = 0; v < draft->tape.n_values; v++)
         if (is_held(draft, v))
-            holdings[module->n_holdings++] = (orr_holding){.value = local[v],
+            holdings[module->n_holdings++] = (orr_value_placement){.value = local[v],
                                                            .whole = whole_of(draft, v),
                                                            .layout = layouts->of[v],
                                                            .form = draft->forms[v]};
@@ -198,7 +198,7 @@ static orr_status hold(const orr_draft *draft, const orr_layouts *layouts, const
     return ORR_OK;
 }
 
-orr_status orr_module_of_rank(const orr_draft *draft, orr_arena *arena, orr_module *module,
+orr_status orr_module_lower(const orr_draft *draft, orr_arena *arena, orr_module *module,
                               orr_error *err)
 {
     const orr_job_shape *job = draft->job;

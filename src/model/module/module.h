@@ -13,7 +13,7 @@
  * once, whatever the number of layers.
  *
  * A tape is that of any rank: what differs from rank to rank (where its rows of a table begin,
- * which position its first token has) is left at 0, and orr_module_own() fills it in. A SEND along CP is a turn of a ring: a rank
+ * which position its first token has) is left at 0, and orr_module_specialize() fills it in. A SEND along CP is a turn of a ring: a rank
  * gives its keys or values to the next, and has those of the one before. `overlap` of a call:
  * Megatron-LM runs it beside a product, or the plan says so; a plan's overlap_tp, transfers cut
  * in pieces, is not on the tape. Weights of products in 8 bits or fewer have that dtype on the
@@ -36,22 +36,22 @@ typedef struct orr_module_kernel {
 } orr_module_kernel;
 
 /* A dim that is not sliced into equal pieces of one tensor. */
-typedef struct orr_form {
+typedef struct orr_packed_dim {
     uint8_t  dim;
     uint8_t  joined;  /* > 1: so many tensors side by side (gates and ups), each of which is sliced   */
     uint32_t copies;  /* > 1: so many slices share a group of heads: `lead` columns of it are dealt to
                        * them, and each has the `shared` ones behind these (key and value)           */
     int64_t  lead, shared;
     int64_t  real;    /* > 0: without what pads it to equal slices                                   */
-} orr_form;
+} orr_packed_dim;
 
 /* How a value lies on ranks: of what no call makes, and of what comes in and goes out. */
-typedef struct orr_holding {
+typedef struct orr_value_placement {
     orr_value  value;
     orr_type   whole;  /* on one device, without padding and copies */
     orr_layout layout;
-    orr_form   form;
-} orr_holding;
+    orr_packed_dim   form;
+} orr_value_placement;
 
 typedef struct orr_module {
     uint8_t     kind;    /* orr_module_kind                                             */
@@ -64,7 +64,7 @@ typedef struct orr_module {
     bool        recomputed; /* what its backward pass needs is computed again (full)            */
     const orr_module_kernel *kernels; /* shape (tape->n_calls): where elementwise work is fused; or
                                        * NULL: every call is a kernel                           */
-    const orr_holding *holdings;      /* shape (n_holdings): what orr_module_ownership() goes by  */
+    const orr_value_placement *holdings;      /* shape (n_holdings): what orr_module_local_shard() goes by  */
     uint32_t    n_holdings;
     uint32_t    members[ORR_AXES]; /* of each axis; 1 where this module is on all alike           */
 } orr_module;
@@ -72,7 +72,7 @@ typedef struct orr_module {
  * call's kernel has done it. */
 bool orr_module_work(const orr_module *module, uint32_t call, orr_work *ret);
 
-typedef struct orr_module_row {
+typedef struct orr_module_sequence {
     const orr_module *modules; /* shape (n_modules): kinds, each also as recomputed where only some
                                 * layers of a chunk are (plan.recompute_layers)                  */
     uint32_t n_modules;
@@ -82,7 +82,7 @@ typedef struct orr_module_row {
                                 * the same number                                               */
     int64_t boundary_bytes;    /* what goes from stage to stage, of one micro-batch and rank     */
     double  imbalance;         /* of experts, already in the tapes                               */
-} orr_module_row;
+} orr_module_sequence;
 
 /* `model` with the plan's changes, `plan` completed and checked. In the arena. Rows go forward
  * alone with PREFILL and DECODE. PREFILL with a prompt serves: the head gives the last token's
@@ -91,7 +91,7 @@ typedef struct orr_module_row {
  * not divide; UNSUPPORTED: a model or a task that cannot be built so, with the reason;
  * NO_MEMORY. */
 orr_status orr_modules_build(const orr_model *model, const orr_plan *plan,
-                             const orr_workload *workload, orr_arena *arena, orr_module_row *ret,
+                             const orr_workload *workload, orr_arena *arena, orr_module_sequence *ret,
                              orr_error *err) ORR_MUST_CHECK;
 
 /* Which places of the row each chunk of each stage has. */
@@ -105,7 +105,7 @@ typedef struct orr_stage_map {
  * first, head and MTP with the last. With DualPipe `chunks` is 1: its stages hold virtual stage
  * k of one direction and its counterpart of the other. INVALID: stages that would have nothing,
  * not even an end of the row; more or fewer layers at the ends than there are. */
-orr_status orr_stage_map_make(const orr_module_row *row, const orr_plan *plan, orr_arena *arena,
+orr_status orr_stage_map_make(const orr_module_sequence *row, const orr_plan *plan, orr_arena *arena,
                               orr_stage_map *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* One of the transformer's layers. */
@@ -115,13 +115,13 @@ static inline bool orr_module_is_layer(uint8_t kind)
            kind == ORR_MODULE_CROSS_LAYER;
 }
 /* What is gathered by itself and may be computed again by itself; all else is FSDP's root. */
-static inline bool orr_module_is_unit(uint8_t kind)
+static inline bool orr_module_is_fsdp_unit(uint8_t kind)
 {
     return orr_module_is_layer(kind) || kind == ORR_MODULE_BODY;
 }
-static inline bool orr_module_is_unit_at(const orr_module_row *row, uint32_t place)
+static inline bool orr_module_is_fsdp_unit_at(const orr_module_sequence *row, uint32_t place)
 {
-    return orr_module_is_unit(row->modules[row->module_of[place]].kind);
+    return orr_module_is_fsdp_unit(row->modules[row->module_of[place]].kind);
 }
 
 #endif /* ORR_MODEL_MODULE_H */

@@ -18,7 +18,7 @@ static const orr_type *type_of(const filler *f, orr_value value)
 
 static int64_t slice_of(const filler *f, const orr_tape_call *call)
 {
-    return orr_module_slice(f->module, f->plan, f->rank, call->args.slices, NULL);
+    return orr_module_slice_index(f->module, f->plan, f->rank, call->args.slices, NULL);
 }
 
 /* How many turns a ring has brought keys from afar. */
@@ -40,7 +40,7 @@ static void fill_attention(const filler *f, orr_tape_call *call, orr_value q, or
 {
     orr_op_args *args = &call->args;
     uint32_t n;
-    const int64_t slice = orr_module_slice(f->module, f->plan, f->rank, args->slices, &n);
+    const int64_t slice = orr_module_slice_index(f->module, f->plan, f->rank, args->slices, &n);
     const int64_t tokens = type_of(f, q)->dim[1];
     if (n < 2 || args->mask == ORR_MASK_NONE)
         return;
@@ -107,7 +107,7 @@ static void fill(const filler *f, orr_tape_call *call)
     }
 }
 
-orr_status orr_module_own(const orr_module *module, const orr_plan *plan, uint32_t rank,
+orr_status orr_module_specialize(const orr_module *module, const orr_plan *plan, uint32_t rank,
                           orr_arena *arena, orr_module *ret, orr_error *err)
 {
     const filler f = {module, plan, rank};

@@ -18,15 +18,15 @@ static uint32_t at_least_one(uint32_t n)
     return n > 0 ? n : 1;
 }
 
-static partition partition_of(const orr_module_row *row, const orr_plan *plan)
+static partition partition_of(const orr_module_sequence *row, const orr_plan *plan)
 {
     /* DualPipe's stages hold the chunks of one pipeline twice: one for each direction. */
     const bool twice = plan->schedule == ORR_SCHEDULE_DUALPIPE;
     partition d = {.stages = at_least_one(plan->pp), .chunks = twice ? 1 : at_least_one(plan->vp)};
     d.virtual_stages = d.stages * d.chunks;
-    while (d.before < row->n && !orr_module_is_unit_at(row, d.before))
+    while (d.before < row->n && !orr_module_is_fsdp_unit_at(row, d.before))
         d.before++;
-    while (d.after < row->n - d.before && !orr_module_is_unit_at(row, row->n - 1 - d.after))
+    while (d.after < row->n - d.before && !orr_module_is_fsdp_unit_at(row, row->n - 1 - d.after))
         d.after++;
     d.layers = row->n - d.before - d.after;
     d.fixed_first = d.stages > 1 && plan->first_layers > 0;
@@ -122,7 +122,7 @@ static orr_status check(const partition *d, const orr_plan *plan, orr_error *err
     return ORR_OK;
 }
 
-orr_status orr_stage_map_make(const orr_module_row *row, const orr_plan *plan, orr_arena *arena,
+orr_status orr_stage_map_make(const orr_module_sequence *row, const orr_plan *plan, orr_arena *arena,
                               orr_stage_map *ret, orr_error *err)
 {
     const partition d = partition_of(row, plan);

@@ -23,7 +23,7 @@ typedef struct orr_axis_layout {
     uint32_t  n;         /* indices: product of the digits' sizes */
     uint32_t  stride, size;
 } orr_axis_layout;
-orr_axis_layout orr_plan_layout(const orr_plan *plan, orr_axis axis);
+orr_axis_layout orr_plan_axis_layout(const orr_plan *plan, orr_axis axis);
 
 /* Where a plan says which ranks each site gets, the site of a rank depends on its replica with
  * cross=dp, on its stage and its outer part of dp with cross=pp. So of all groups of an axis in a
@@ -32,12 +32,12 @@ orr_axis_layout orr_plan_layout(const orr_plan *plan, orr_axis axis);
 typedef struct orr_axis_bases {
     uint32_t n, step;
 } orr_axis_bases;
-orr_axis_bases orr_plan_bases(const orr_plan *plan, orr_axis axis);
+orr_axis_bases orr_plan_axis_bases(const orr_plan *plan, orr_axis axis);
 /* The first rank of a stage in a replica. */
-uint32_t orr_plan_base(const orr_plan *plan, uint32_t stage, uint32_t replica);
+uint32_t orr_plan_base_rank(const orr_plan *plan, uint32_t stage, uint32_t replica);
 
 /* Rank of an index along the axis, from the rank of index 0. */
-static inline uint32_t orr_layout_rank(const orr_axis_layout *l, uint32_t base, uint32_t index)
+static inline uint32_t orr_axis_layout_rank(const orr_axis_layout *l, uint32_t base, uint32_t index)
 {
     for (uint32_t i = 0; i < l->n_digits; i++) {
         base += index % l->digits[i].size * l->digits[i].stride;

@@ -107,7 +107,7 @@ static orr_status check_schedule(const orr_plan *p, orr_error *err)
         return orr_fail(err, ORR_INVALID,
                         "%u pipeline stages need a number of micro-batches (micro_batches=8) or "
                         "a batch (batch=512)", p->pp);
-    const orr_plan whole = orr_plan_completed(p);
+    const orr_plan whole = orr_plan_with_defaults(p);
     if (whole.micro_batches == 0)
         return ORR_OK;
     if (p->group > 0 && whole.schedule != ORR_SCHEDULE_INTERLEAVED)
@@ -124,7 +124,7 @@ static orr_status check_sharding(const orr_plan *p, orr_error *err)
         return orr_fail(err, ORR_INVALID,
                         "shards=%u share what ZeRO shards: give zero=1, 2 or 3 as well",
                         p->shards);
-    const uint64_t ranks = (uint64_t)orr_plan_together(p) * orr_plan_degree(p->cp);
+    const uint64_t ranks = (uint64_t)orr_plan_synchronous_replicas(p) * orr_plan_degree(p->cp);
     if (p->shards > 0 && ranks % p->shards != 0)
         return orr_fail(err, ORR_INVALID, "dp%s x cp = %llu ranks do not divide into %u shards",
                         p->local_steps > 1 ? " / dp_outer" : "", (unsigned long long)ranks,

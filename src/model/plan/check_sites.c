@@ -55,7 +55,7 @@ static orr_status check_sites(const orr_plan *p, orr_error *err)
         return ORR_OK;
     for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
         sum += p->sites[i];
-    const uint64_t units = orr_plan_units(p);
+    const uint64_t units = orr_plan_site_units(p);
     if (sum != units)
         return orr_fail(err, ORR_INVALID, "sites=%s are %u %s: there are %llu%s",
                         listed(p->sites).text, sum, stages ? "stages" : "replicas",
@@ -81,7 +81,7 @@ static orr_status check_outer(const orr_plan *p, orr_error *err)
 /* What sums within a step has to lie inside of an outer part, and so do experts. */
 static orr_status check_local_steps(const orr_plan *given, orr_error *err)
 {
-    const orr_plan p = orr_plan_completed(given);
+    const orr_plan p = orr_plan_with_defaults(given);
     const uint64_t ranks = (uint64_t)p.tp * p.cp * orr_plan_dp_inner(&p);
     if (p.local_steps <= 1)
         return ORR_OK;

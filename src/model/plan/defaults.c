@@ -43,14 +43,14 @@ static void complete_pipeline(orr_plan *p)
     const bool folded = p->schedule == ORR_SCHEDULE_ZB_V || p->schedule == ORR_SCHEDULE_DUALPIPE;
     p->vp = or_else(p->vp, folded ? 2 : 1);
     if (p->schedule == ORR_SCHEDULE_INTERLEAVED && p->group == 0)
-        p->group = orr_schedule_best_group(p->pp, p->micro_batches);
+        p->group = orr_schedule_smallest_group(p->pp, p->micro_batches);
 }
 
 static void complete_sharding(orr_plan *p)
 {
     if (p->zero == 0)
         return;
-    p->shards = or_else(p->shards, share((uint64_t)orr_plan_together(p) * p->cp, 1));
+    p->shards = or_else(p->shards, share((uint64_t)orr_plan_synchronous_replicas(p) * p->cp, 1));
     if (p->zero == 3)
         p->prefetch = or_else(p->prefetch, 1);
 }
@@ -95,7 +95,7 @@ static void complete_outer(orr_plan *p)
 {
     uint32_t replicas = 0;
     for (uint32_t i = 0; i < ORR_PLAN_PARTS && p->cross == ORR_CROSS_DP; i++)
-        replicas = (uint32_t)orr_common_divisor(p->sites[i], replicas);
+        replicas = (uint32_t)orr_gcd(p->sites[i], replicas);
     if (p->dp_outer == 0 && p->local_steps > 1)
         p->dp_outer = share(p->dp, replicas);
 }
@@ -110,7 +110,7 @@ static void complete_crossing(orr_plan *p)
         p->dp_algorithm = choose(p->dp_algorithm, ORR_ALGORITHM_HIERARCHICAL);
 }
 
-orr_plan orr_plan_completed(const orr_plan *plan)
+orr_plan orr_plan_with_defaults(const orr_plan *plan)
 {
     orr_plan p = *plan;
     p.dp = or_else(p.dp, 1);

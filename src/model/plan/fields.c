@@ -19,7 +19,7 @@ static const char *const ALGORITHMS[] = {ORR_ALGORITHM_MAP(TEXT_ROW_)};
 static const char *const COMPRESSES[] = {ORR_COMPRESS_MAP(TEXT_ROW_)};
 static const char *const WIRES[] = {ORR_RDMA_PRESET_MAP(TEXT_ROW_)};
 static const char *const AXES[] = {ORR_AXIS_MAP(TEXT_ROW_)};
-static const char *const TURNS[] = {ORR_TURN_MAP(TEXT_ROW_)};
+static const char *const TURNS[] = {ORR_SLOT_MAP(TEXT_ROW_)};
 #undef TEXT_ROW_
 enum {
     N_SCHEDULE = sizeof SCHEDULES / sizeof *SCHEDULES,
@@ -74,7 +74,7 @@ uint32_t *orr_plan_field(orr_plan *plan, uint32_t i)
     return i < ORR_PLAN_NUMBERS ? (uint32_t *)(void *)((char *)plan + NUMBERS[i].offset) : NULL;
 }
 
-uint8_t *orr_plan_chosen(orr_plan *plan, uint32_t i)
+uint8_t *orr_plan_choice_field(orr_plan *plan, uint32_t i)
 {
     return i < ORR_PLAN_CHOICES ? (uint8_t *)plan + CHOICES[i].offset : NULL;
 }
@@ -123,7 +123,7 @@ const char *orr_axis_name(orr_axis axis)
     return word(AXES, ORR_AXES, axis);
 }
 
-const char *orr_turn_name(orr_turn_phase phase)
+const char *orr_slot_phase_name(orr_slot_phase phase)
 {
-    return word(TURNS, ORR_TURN_PHASES, phase);
+    return word(TURNS, ORR_SLOT_PHASES, phase);
 }

@@ -89,7 +89,7 @@ uint32_t orr_plan_rank_at(const orr_plan *plan, const orr_coordinates *at)
     return rank + at->at[ORR_AXIS_DP] / degree_of(plan, ORR_AXIS_DP) * stride;
 }
 
-uint32_t orr_plan_units(const orr_plan *plan)
+uint32_t orr_plan_site_units(const orr_plan *plan)
 {
     return plan->cross == ORR_CROSS_PP ? orr_plan_degree(plan->pp) * orr_plan_degree(plan->dp_outer)
                                        : orr_plan_degree(plan->dp);
@@ -97,7 +97,7 @@ uint32_t orr_plan_units(const orr_plan *plan)
 
 static uint32_t gradient_ranks(const orr_plan *plan)
 {
-    return degree_of(plan, ORR_AXIS_CP) * orr_plan_together(plan);
+    return degree_of(plan, ORR_AXIS_CP) * orr_plan_synchronous_replicas(plan);
 }
 
 static uint32_t expert_slices(const orr_plan *plan)
@@ -136,7 +136,7 @@ uint32_t orr_plan_group_size(const orr_plan *plan, orr_axis axis)
         return gradient_ranks(plan) / shard_ranks(plan);
     case ORR_AXIS_TIED:
         return tied_ranks(plan);
-    case ORR_AXIS_MEETING:
+    case ORR_AXIS_OUTER:
         return plan->local_steps > 1 ? orr_plan_degree(plan->dp_outer) : 1;
     case ORR_AXIS_DP:
         return orr_plan_degree(plan->dp);
@@ -193,7 +193,7 @@ static orr_axis_layout space_of(const orr_plan *plan, orr_axis axis)
     case ORR_AXIS_SHARD:
     case ORR_AXIS_REPLICA:
         return gradient_layout(plan);
-    case ORR_AXIS_MEETING:
+    case ORR_AXIS_OUTER:
         add_digit(&l, outer_digit(plan));
         return l;
     default:
@@ -204,7 +204,7 @@ static orr_axis_layout space_of(const orr_plan *plan, orr_axis axis)
     }
 }
 
-orr_axis_layout orr_plan_layout(const orr_plan *plan, orr_axis axis)
+orr_axis_layout orr_plan_axis_layout(const orr_plan *plan, orr_axis axis)
 {
     orr_axis_layout l = space_of(plan, axis);
     l.size = orr_plan_group_size(plan, axis);
@@ -232,14 +232,14 @@ static bool has_outer(const orr_plan *plan, orr_axis axis)
     case ORR_AXIS_TIED:
         return false;
     case ORR_AXIS_DP:
-    case ORR_AXIS_MEETING:
+    case ORR_AXIS_OUTER:
         return true;
     default:
         return plan->local_steps <= 1;
     }
 }
 
-orr_axis_bases orr_plan_bases(const orr_plan *plan, orr_axis axis)
+orr_axis_bases orr_plan_axis_bases(const orr_plan *plan, orr_axis axis)
 {
     const uint32_t outer = orr_plan_degree(plan->dp_outer), inner = orr_plan_dp_inner(plan);
     const bool stages = axis == ORR_AXIS_PP || axis == ORR_AXIS_TIED;
@@ -249,12 +249,12 @@ orr_axis_bases orr_plan_bases(const orr_plan *plan, orr_axis axis)
                                          : (orr_axis_bases){0, 0};
     if (stages || axis == ORR_AXIS_TP || axis == ORR_AXIS_CP)
         return (orr_axis_bases){0, 0};
-    if (axis == ORR_AXIS_MEETING)
+    if (axis == ORR_AXIS_OUTER)
         return (orr_axis_bases){inner, 1};
     return has_outer(plan, axis) ? (orr_axis_bases){1, 0} : (orr_axis_bases){outer, inner};
 }
 
-uint32_t orr_plan_base(const orr_plan *plan, uint32_t stage, uint32_t replica)
+uint32_t orr_plan_base_rank(const orr_plan *plan, uint32_t stage, uint32_t replica)
 {
     orr_coordinates at = {{0}};
     at.at[ORR_AXIS_PP] = stage;
@@ -322,20 +322,20 @@ static uint32_t count_on(counter *c)
 
 void orr_plan_members_of(const orr_plan *plan, orr_axis axis, uint32_t rank, uint32_t *ret)
 {
-    const orr_axis_layout l = orr_plan_layout(plan, axis);
+    const orr_axis_layout l = orr_plan_axis_layout(plan, axis);
     const axis_position at = axis_position_of(&l, rank);
     uint32_t first = first_index(&l, at.index);
     if (first == ORR_NONE)
         first = 0;
     counter c = counter_at(&l, first);
-    uint32_t member = orr_layout_rank(&l, at.base, first);
+    uint32_t member = orr_axis_layout_rank(&l, at.base, first);
     for (uint32_t i = 0; i < l.size; i++, member += count_on(&c))
         ret[i] = member;
 }
 
 uint32_t orr_plan_member(const orr_plan *plan, orr_axis axis, uint32_t rank)
 {
-    const orr_axis_layout l = orr_plan_layout(plan, axis);
+    const orr_axis_layout l = orr_plan_axis_layout(plan, axis);
     return axis_position_of(&l, rank).index / l.stride % l.size;
 }
 
@@ -343,7 +343,7 @@ uint32_t orr_plan_member(const orr_plan *plan, orr_axis axis, uint32_t rank)
 orr_status orr_plan_grouping(const orr_plan *plan, orr_axis axis, orr_arena *arena,
                              orr_grouping *ret, orr_error *err)
 {
-    const orr_axis_layout l = orr_plan_layout(plan, axis);
+    const orr_axis_layout l = orr_plan_axis_layout(plan, axis);
     const uint32_t n_ranks = (uint32_t)orr_plan_ranks(plan);
     uint32_t *group_of = orr_arena_array(arena, uint32_t, n_ranks), n = 0;
     if (group_of == NULL)
@@ -356,7 +356,7 @@ orr_status orr_plan_grouping(const orr_plan *plan, orr_axis axis, orr_arena *are
         else if (first == at.index)
             group_of[rank] = n++;
         else
-            group_of[rank] = group_of[orr_layout_rank(&l, at.base, first)];
+            group_of[rank] = group_of[orr_axis_layout_rank(&l, at.base, first)];
     }
     return orr_grouping_of(orr_axis_name(axis), group_of, n_ranks, n, arena, ret, err);
 }

@@ -41,7 +41,7 @@ orr_span orr_plan_world_span(const orr_plan *plan, const orr_cluster *cluster);
 uint32_t orr_plan_stage_ranks(const orr_plan *plan, uint32_t stage, uint32_t end);
 /* What sites get: replicas with cross=dp, with cross=pp stages, those of each outer part of dp
  * behind one another. How many there are of it in all. */
-uint32_t orr_plan_units(const orr_plan *plan);
+uint32_t orr_plan_site_units(const orr_plan *plan);
 /* The cluster that a complete plan lies on, rank r being device r: so many of each site's devices
  * as its `sites` say; without, as many as it needs from the first on. INVALID: the cluster has
  * fewer devices, or sites, or none of these; LIMIT; NO_MEMORY. */

@@ -7,7 +7,7 @@
 /* Ranks of what a site gets so many of: a replica, or a stage. */
 static uint32_t ranks_of_unit(const orr_plan *plan)
 {
-    const uint32_t units = orr_plan_units(plan);
+    const uint32_t units = orr_plan_site_units(plan);
     return (uint32_t)(orr_plan_ranks(plan) / units);
 }
 

@@ -27,14 +27,14 @@ typedef struct orr_plan_choice {
 const orr_plan_number *orr_plan_number_at(uint32_t i);
 const orr_plan_choice *orr_plan_choice_at(uint32_t i);
 uint32_t *orr_plan_field(orr_plan *plan, uint32_t i);
-uint8_t *orr_plan_chosen(orr_plan *plan, uint32_t i);
+uint8_t *orr_plan_choice_field(orr_plan *plan, uint32_t i);
 const char *orr_plan_field_name(uint32_t i);
 const char *orr_plan_field_about(uint32_t i);
 
 /* The type that matrix products are made in (orr_precision). */
 orr_dtype orr_precision_dtype(uint8_t precision);
 
-static inline int64_t orr_common_divisor(int64_t a, int64_t b) /* the greatest; neither negative */
+static inline int64_t orr_gcd(int64_t a, int64_t b) /* the greatest; neither negative */
 {
     while (b > 0) {
         const int64_t rest = a % b;
@@ -55,7 +55,7 @@ static inline uint32_t orr_plan_dp_inner(const orr_plan *plan)
     return orr_plan_degree(orr_plan_degree(plan->dp) / orr_plan_degree(plan->dp_outer));
 }
 /* Replicas that sum their gradients in every step: with local steps those of an outer part. */
-static inline uint32_t orr_plan_together(const orr_plan *plan)
+static inline uint32_t orr_plan_synchronous_replicas(const orr_plan *plan)
 {
     return plan->local_steps > 1 ? orr_plan_dp_inner(plan) : orr_plan_degree(plan->dp);
 }
@@ -86,7 +86,7 @@ static inline orr_recorded_position orr_recorded_position_of(const orr_plan *pla
     const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp);
     return (orr_recorded_position){.stage = rank / t / d, .replica = rank / t % d, .slice = rank % t};
 }
-static inline uint32_t orr_rank_at(const orr_plan *plan, orr_recorded_position at)
+static inline uint32_t orr_recorded_rank_at(const orr_plan *plan, orr_recorded_position at)
 {
     const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp);
     return (at.stage * d + at.replica) * t + at.slice;
@@ -95,17 +95,17 @@ static inline uint32_t orr_rank_at(const orr_plan *plan, orr_recorded_position a
 /* What a stage does, in order, of 1F1B or GPipe: forward or backward of a micro-batch. Shape (2 x
  * micro-batches). 1F1B: Narayanan et al., "Efficient large-scale language model training on GPU
  * clusters using Megatron-LM", SC 2021, figure 4; GPipe: Huang et al., NeurIPS 2019, figure 2. */
-void orr_schedule_turns(orr_schedule schedule, uint32_t stage, uint32_t stages,
-                        uint32_t micro_batches, orr_turn *ret);
+void orr_schedule_stage_slots(orr_schedule schedule, uint32_t stage, uint32_t stages,
+                        uint32_t micro_batches, orr_schedule_slot *ret);
 
 /* Groupings tp, dp and pp (in this order) of a plan's ranks, and their numbers. */
 enum { ORR_GROUPING_TP, ORR_GROUPING_DP, ORR_GROUPING_PP, ORR_PLAN_GROUPINGS };
 orr_status orr_plan_groupings(const orr_plan *plan, orr_arena *arena, const orr_grouping **ret,
                               orr_error *err) ORR_MUST_CHECK;
 /* Ranks of a group of such a grouping: rank `first`, `size` of them, every `stride`. */
-typedef struct orr_stride {
+typedef struct orr_strided_group {
     uint32_t first, size, stride;
-} orr_stride;
-orr_stride orr_plan_group(const orr_plan *plan, uint32_t grouping, uint32_t rank);
+} orr_strided_group;
+orr_strided_group orr_plan_group(const orr_plan *plan, uint32_t grouping, uint32_t rank);
 
 #endif /* ORR_MODEL_PLAN_H */

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/plan/plan.h"
 
-void orr_schedule_turns(orr_schedule schedule, uint32_t stage, uint32_t stages,
-                        uint32_t micro_batches, orr_turn *ret)
+void orr_schedule_stage_slots(orr_schedule schedule, uint32_t stage, uint32_t stages,
+                        uint32_t micro_batches, orr_schedule_slot *ret)
 {
     uint32_t ahead = stages - 1 - stage; /* forwards that run ahead of their backwards */
     if (schedule == ORR_SCHEDULE_GPIPE || ahead > micro_batches)
         ahead = micro_batches;
     uint32_t forward = 0, backward = 0, n = 0;
     while (forward < ahead)
-        ret[n++] = (orr_turn){.phase = ORR_TURN_FORWARD, .micro_batch = forward++};
+        ret[n++] = (orr_schedule_slot){.phase = ORR_SLOT_FORWARD, .micro_batch = forward++};
     while (backward < micro_batches) {
         if (forward < micro_batches)
-            ret[n++] = (orr_turn){.phase = ORR_TURN_FORWARD, .micro_batch = forward++};
-        ret[n++] = (orr_turn){.phase = ORR_TURN_BACKWARD, .micro_batch = backward++};
+            ret[n++] = (orr_schedule_slot){.phase = ORR_SLOT_FORWARD, .micro_batch = forward++};
+        ret[n++] = (orr_schedule_slot){.phase = ORR_SLOT_BACKWARD, .micro_batch = backward++};
     }
 }
 
-orr_stride orr_plan_group(const orr_plan *plan, uint32_t grouping, uint32_t rank)
+orr_strided_group orr_plan_group(const orr_plan *plan, uint32_t grouping, uint32_t rank)
 {
     const uint32_t t = orr_plan_degree(plan->tp), d = orr_plan_degree(plan->dp),
                    p = orr_plan_degree(plan->pp);
@@ -25,13 +25,13 @@ orr_stride orr_plan_group(const orr_plan *plan, uint32_t grouping, uint32_t rank
     switch (grouping) {
     case ORR_GROUPING_TP:
         at.slice = 0;
-        return (orr_stride){orr_rank_at(plan, at), t, 1};
+        return (orr_strided_group){orr_recorded_rank_at(plan, at), t, 1};
     case ORR_GROUPING_DP:
         at.replica = 0;
-        return (orr_stride){orr_rank_at(plan, at), d, t};
+        return (orr_strided_group){orr_recorded_rank_at(plan, at), d, t};
     default:
         at.stage = 0;
-        return (orr_stride){orr_rank_at(plan, at), p, t * d};
+        return (orr_strided_group){orr_recorded_rank_at(plan, at), p, t * d};
     }
 }
 

@@ -104,8 +104,8 @@ static orr_status span_of_list(const orr_plan *plan, orr_axis axis, uint32_t n,
 orr_status orr_plan_span(const orr_plan *plan, orr_axis axis, const orr_cluster *cluster,
                          orr_span *ret, orr_error *err)
 {
-    const orr_axis_layout l = orr_plan_layout(plan, axis);
-    const uint32_t last = orr_layout_rank(&l, 0, (l.size - 1) * l.stride);
+    const orr_axis_layout l = orr_plan_axis_layout(plan, axis);
+    const uint32_t last = orr_axis_layout_rank(&l, 0, (l.size - 1) * l.stride);
     orr_runs r;
     if (last >= cluster->n_devices)
         return orr_fail(err, ORR_INVALID, "rank %u: cluster '%s' has %u devices", last,

@@ -175,7 +175,7 @@ static void widen_to(orr_span *span, const orr_span *site)
 static bool span_of_strides(const orr_plan *plan, orr_axis axis, const orr_cluster *cluster,
                             orr_span *ret)
 {
-    const orr_axis_layout l = orr_plan_layout(plan, axis);
+    const orr_axis_layout l = orr_plan_axis_layout(plan, axis);
     const uint32_t n_ranks = (uint32_t)orr_plan_ranks(plan);
     const uint32_t replica = n_ranks / orr_plan_degree(plan->dp);
     orr_span span = {.n_levels = 0};
@@ -185,7 +185,7 @@ static bool span_of_strides(const orr_plan *plan, orr_axis axis, const orr_clust
         !spread_of(plan, &l, replica, &s))
         return false;
     for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++)
-        common = (uint32_t)orr_common_divisor(plan->sites[i], common);
+        common = (uint32_t)orr_gcd(plan->sites[i], common);
     const bool crosses = reaches_all(plan, &s, common) && cluster->n_sites > 1;
     for (uint32_t i = 0; i < ORR_PLAN_PARTS; i++) {
         orr_span site;

@@ -203,7 +203,7 @@ static orr_status read_field(const char *at, int len, orr_plan *plan, orr_error 
             return read_number(&p, orr_plan_number_at(i), orr_plan_field(plan, i), err);
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++)
         if (is_word(orr_plan_choice_at(i)->name, at, name_len))
-            return read_choice(&p, orr_plan_choice_at(i), orr_plan_chosen(plan, i), err);
+            return read_choice(&p, orr_plan_choice_at(i), orr_plan_choice_field(plan, i), err);
     if (is_word("order", at, name_len))
         return read_order(&p, plan, err);
     if (is_word("sites", at, name_len))
@@ -283,7 +283,7 @@ const char *orr_plan_text(const orr_plan *plan, orr_arena *arena)
         }
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++) {
         const orr_plan_choice *choice = orr_plan_choice_at(i);
-        const uint8_t value = *orr_plan_chosen(&copy, i);
+        const uint8_t value = *orr_plan_choice_field(&copy, i);
         if (value == 0 || value >= choice->n)
             continue;
         put_name(&w, choice->name);
@@ -296,15 +296,15 @@ const char *orr_plan_text(const orr_plan *plan, orr_arena *arena)
     return orr_arena_strndup(arena, w.text, w.n);
 }
 
-orr_plan orr_plan_changed(const orr_plan *from, const orr_plan *change)
+orr_plan orr_plan_override(const orr_plan *from, const orr_plan *change)
 {
     orr_plan plan = *from, copy = *change;
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
         if (*orr_plan_field(&copy, i) != 0)
             *orr_plan_field(&plan, i) = *orr_plan_field(&copy, i);
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++)
-        if (*orr_plan_chosen(&copy, i) != 0)
-            *orr_plan_chosen(&plan, i) = *orr_plan_chosen(&copy, i);
+        if (*orr_plan_choice_field(&copy, i) != 0)
+            *orr_plan_choice_field(&plan, i) = *orr_plan_choice_field(&copy, i);
     if (orr_plan_has_order(change))
         memcpy(plan.order, change->order, sizeof plan.order);
     if (orr_plan_has_sites(change))
@@ -316,14 +316,14 @@ orr_plan orr_plan_changed(const orr_plan *from, const orr_plan *change)
     return plan;
 }
 
-bool orr_plan_same(const orr_plan *a, const orr_plan *b)
+bool orr_plan_equal(const orr_plan *a, const orr_plan *b)
 {
     orr_plan x = *a, y = *b;
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
         if (*orr_plan_field(&x, i) != *orr_plan_field(&y, i))
             return false;
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++)
-        if (*orr_plan_chosen(&x, i) != *orr_plan_chosen(&y, i))
+        if (*orr_plan_choice_field(&x, i) != *orr_plan_choice_field(&y, i))
             return false;
     return memcmp(a->order, b->order, sizeof a->order) == 0 &&
            memcmp(a->sites, b->sites, sizeof a->sites) == 0 &&

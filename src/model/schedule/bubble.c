@@ -11,7 +11,7 @@ static double interleaved(const orr_schedule_spec *s)
     return (s->stages - 1.0) / ((double)s->chunks * s->micro_batches);
 }
 
-double orr_schedule_bubble(const orr_schedule_spec *s, const orr_turn_times *t)
+double orr_schedule_bubble(const orr_schedule_spec *s, const orr_slot_times *t)
 {
     const double p = s->stages, m = s->micro_batches;
     const double backward = t->input + t->weight, of_one = t->forward + backward;

@@ -16,14 +16,14 @@ typedef struct execution {
     uint32_t  n_queued;
 } execution;
 
-static uint8_t bits_of(const orr_turn *slot)
+static uint8_t bits_of(const orr_schedule_slot *slot)
 {
     switch (slot->phase) {
-    case ORR_TURN_FORWARD:
+    case ORR_SLOT_FORWARD:
         return DONE_FORWARD;
-    case ORR_TURN_BACKWARD:
+    case ORR_SLOT_BACKWARD:
         return DONE_INPUT | DONE_WEIGHT;
-    case ORR_TURN_INPUT:
+    case ORR_SLOT_INPUT:
         return DONE_INPUT;
     default:
         return DONE_WEIGHT;
@@ -35,22 +35,22 @@ static uint8_t *done_of(const execution *y, uint32_t k, uint32_t micro_batch)
     return &y->done[(size_t)k * y->plan->spec.micro_batches + micro_batch];
 }
 
-static orr_status fail_at(uint32_t stage, const orr_turn *slot, const char *what, orr_error *err)
+static orr_status fail_at(uint32_t stage, const orr_schedule_slot *slot, const char *what, orr_error *err)
 {
     return orr_fail(err, ORR_INVALID, "stage %u: %s of micro-batch %u in chunk %u %s", stage,
-                    orr_turn_name((orr_turn_phase)slot->phase), slot->micro_batch, slot->chunk,
+                    orr_slot_phase_name((orr_slot_phase)slot->phase), slot->micro_batch, slot->chunk,
                     what);
 }
 
-static orr_status count_turn(execution *y, uint32_t stage, const orr_turn *slot, orr_error *err)
+static orr_status count_turn(execution *y, uint32_t stage, const orr_schedule_slot *slot, orr_error *err)
 {
     const orr_schedule_spec *s = &y->plan->spec;
-    if (slot->phase >= ORR_TURN_PHASES || slot->chunk >= s->chunks ||
+    if (slot->phase >= ORR_SLOT_PHASES || slot->chunk >= s->chunks ||
         slot->micro_batch >= s->micro_batches ||
         (s->schedule == ORR_SCHEDULE_DUALPIPE &&
          slot->chunk != (slot->micro_batch >= s->micro_batches / 2)))
         return fail_at(stage, slot, "does not belong there", err);
-    uint8_t *done = done_of(y, orr_schedule_virtual_at(s, stage, slot->chunk), slot->micro_batch);
+    uint8_t *done = done_of(y, orr_schedule_virtual_stage_at(s, stage, slot->chunk), slot->micro_batch);
     if (*done & bits_of(slot))
         return fail_at(stage, slot, "is there twice", err);
     *done |= bits_of(slot);
@@ -61,9 +61,9 @@ static orr_status missing(const execution *y, uint32_t k, uint32_t micro_batch, 
 {
     const orr_stage_chunk at = orr_schedule_place(&y->plan->spec, k, micro_batch);
     const uint8_t done = *done_of(y, k, micro_batch);
-    const orr_turn slot = {.phase = !(done & DONE_FORWARD) ? ORR_TURN_FORWARD
-                                    : !(done & DONE_INPUT) ? ORR_TURN_INPUT
-                                                           : ORR_TURN_WEIGHT,
+    const orr_schedule_slot slot = {.phase = !(done & DONE_FORWARD) ? ORR_SLOT_FORWARD
+                                    : !(done & DONE_INPUT) ? ORR_SLOT_INPUT
+                                                           : ORR_SLOT_WEIGHT,
                            .chunk = (uint16_t)at.chunk,
                            .micro_batch = micro_batch};
     return fail_at(at.stage, &slot, "is missing", err);
@@ -86,13 +86,13 @@ static orr_status check_complete(execution *y, orr_error *err)
 }
 
 /* Is what the slot waits for done? */
-static bool may_run(const execution *y, uint32_t stage, const orr_turn *slot)
+static bool may_run(const execution *y, uint32_t stage, const orr_schedule_slot *slot)
 {
     const orr_schedule_spec *s = &y->plan->spec;
-    const uint32_t k = orr_schedule_virtual_at(s, stage, slot->chunk), i = slot->micro_batch;
-    if (slot->phase == ORR_TURN_FORWARD)
+    const uint32_t k = orr_schedule_virtual_stage_at(s, stage, slot->chunk), i = slot->micro_batch;
+    if (slot->phase == ORR_SLOT_FORWARD)
         return k == 0 || (*done_of(y, k - 1, i) & DONE_FORWARD);
-    if (slot->phase == ORR_TURN_WEIGHT)
+    if (slot->phase == ORR_SLOT_WEIGHT)
         return *done_of(y, k, i) & DONE_INPUT;
     return (*done_of(y, k, i) & DONE_FORWARD) &&
            (k + 1 == orr_schedule_virtual_stages(s) || (*done_of(y, k + 1, i) & DONE_INPUT));
@@ -106,14 +106,14 @@ static void wake(execution *y, uint32_t stage)
     y->queue[y->n_queued++] = stage;
 }
 
-static void run(execution *y, uint32_t stage, const orr_turn *slot)
+static void run(execution *y, uint32_t stage, const orr_schedule_slot *slot)
 {
     const orr_schedule_spec *s = &y->plan->spec;
-    const uint32_t k = orr_schedule_virtual_at(s, stage, slot->chunk), i = slot->micro_batch;
+    const uint32_t k = orr_schedule_virtual_stage_at(s, stage, slot->chunk), i = slot->micro_batch;
     *done_of(y, k, i) |= bits_of(slot);
-    if (slot->phase == ORR_TURN_FORWARD && k + 1 < orr_schedule_virtual_stages(s))
+    if (slot->phase == ORR_SLOT_FORWARD && k + 1 < orr_schedule_virtual_stages(s))
         wake(y, orr_schedule_place(s, k + 1, i).stage);
-    if (slot->phase != ORR_TURN_FORWARD && k > 0)
+    if (slot->phase != ORR_SLOT_FORWARD && k > 0)
         wake(y, orr_schedule_place(s, k - 1, i).stage);
 }
 
@@ -122,7 +122,7 @@ static void advance(execution *y, uint32_t stage)
 {
     const uint32_t end = y->plan->first[stage + 1];
     while (y->at[stage] < end) {
-        const orr_turn *slot = &y->plan->slots[y->at[stage]];
+        const orr_schedule_slot *slot = &y->plan->slots[y->at[stage]];
         const uint32_t n = slot->paired && y->at[stage] + 1 < end ? 2 : 1;
         if (!may_run(y, stage, slot) || (n == 2 && !may_run(y, stage, slot + 1)))
             return;

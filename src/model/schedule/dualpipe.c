@@ -11,7 +11,7 @@
  * second half is its mirror image. */
 enum { NEAR, FAR };
 typedef struct dual {
-    orr_turns *slots;
+    orr_slot_list *slots;
     uint32_t   half;        /* micro-batches of a direction              */
     bool       mirrored;
     uint32_t   forward[2], backward[2]; /* given so far, by chunk        */
@@ -26,13 +26,13 @@ static uint32_t chunk_of(const dual *d, uint32_t direction)
 static void forward(dual *d, uint32_t direction)
 {
     const uint32_t chunk = chunk_of(d, direction);
-    orr_turns_add(d->slots, ORR_TURN_FORWARD, chunk, chunk * d->half + d->forward[chunk]++);
+    orr_slot_list_add(d->slots, ORR_SLOT_FORWARD, chunk, chunk * d->half + d->forward[chunk]++);
 }
 
 static void backward(dual *d, uint32_t direction, bool late)
 {
     const uint32_t chunk = chunk_of(d, direction);
-    orr_turns_add(d->slots, late ? ORR_TURN_INPUT : ORR_TURN_BACKWARD, chunk,
+    orr_slot_list_add(d->slots, late ? ORR_SLOT_INPUT : ORR_SLOT_BACKWARD, chunk,
                   chunk * d->half + d->backward[chunk]++);
 }
 
@@ -46,12 +46,12 @@ static void both(dual *d, uint32_t ahead, uint32_t back)
 /* The weight gradient that was put off first. */
 static void weight(dual *d)
 {
-    while (d->owed < d->slots->n && d->slots->at[d->owed].phase != ORR_TURN_INPUT)
+    while (d->owed < d->slots->n && d->slots->at[d->owed].phase != ORR_SLOT_INPUT)
         d->owed++;
     if (d->owed == d->slots->n)
         return;
-    const orr_turn late = d->slots->at[d->owed++];
-    orr_turns_add(d->slots, ORR_TURN_WEIGHT, late.chunk, late.micro_batch);
+    const orr_schedule_slot late = d->slots->at[d->owed++];
+    orr_slot_list_add(d->slots, ORR_SLOT_WEIGHT, late.chunk, late.micro_batch);
 }
 
 /* Both directions run in: forwards of the near one, of both, then the far one comes back. */
@@ -107,7 +107,7 @@ static void run_out(dual *d, uint32_t depth, uint32_t outside)
         weight(d);
 }
 
-void orr_turns_dualpipe(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret)
+void orr_slots_dualpipe(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret)
 {
     const uint32_t p = spec->stages, half = spec->micro_batches / 2;
     const bool mirrored = stage >= p / 2;

@@ -3,13 +3,13 @@
 
 /* Schedules in which a backward pass is one turn. */
 
-void orr_turns_gpipe(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret)
+void orr_slots_gpipe(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret)
 {
     (void)stage;
     for (uint32_t i = 0; i < spec->micro_batches; i++)
-        orr_turns_add(ret, ORR_TURN_FORWARD, 0, i);
+        orr_slot_list_add(ret, ORR_SLOT_FORWARD, 0, i);
     for (uint32_t i = 0; i < spec->micro_batches; i++)
-        orr_turns_add(ret, ORR_TURN_BACKWARD, 0, i);
+        orr_slot_list_add(ret, ORR_SLOT_BACKWARD, 0, i);
 }
 
 /* A place in the order of passes over all chunks and micro-batches: `group` micro-batches of one
@@ -27,20 +27,20 @@ static pass pass_at(const orr_schedule_spec *spec, uint32_t i)
     return (pass){within / size, first + within % size};
 }
 
-static void add_forward(const orr_schedule_spec *spec, uint32_t i, orr_turns *ret)
+static void add_forward(const orr_schedule_spec *spec, uint32_t i, orr_slot_list *ret)
 {
     const pass at = pass_at(spec, i);
-    orr_turns_add(ret, ORR_TURN_FORWARD, at.chunk, at.micro_batch);
+    orr_slot_list_add(ret, ORR_SLOT_FORWARD, at.chunk, at.micro_batch);
 }
 
-static void add_backward(const orr_schedule_spec *spec, uint32_t i, orr_turns *ret)
+static void add_backward(const orr_schedule_spec *spec, uint32_t i, orr_slot_list *ret)
 {
     const pass at = pass_at(spec, i);
-    orr_turns_add(ret, ORR_TURN_BACKWARD, spec->chunks - 1 - at.chunk, at.micro_batch);
+    orr_slot_list_add(ret, ORR_SLOT_BACKWARD, spec->chunks - 1 - at.chunk, at.micro_batch);
 }
 
 /* `ahead` forwards, then one forward and one backward in turn, then the rest backward. */
-static void one_by_one(const orr_schedule_spec *spec, uint64_t ahead, orr_turns *ret)
+static void one_by_one(const orr_schedule_spec *spec, uint64_t ahead, orr_slot_list *ret)
 {
     const uint32_t n = spec->micro_batches * spec->chunks;
     uint32_t forward = 0;
@@ -53,7 +53,7 @@ static void one_by_one(const orr_schedule_spec *spec, uint64_t ahead, orr_turns 
     }
 }
 
-void orr_turns_1f1b(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret)
+void orr_slots_1f1b(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret)
 {
     orr_schedule_spec one = *spec;
     one.chunks = one.group = 1;
@@ -62,10 +62,10 @@ void orr_turns_1f1b(const orr_schedule_spec *spec, uint32_t stage, orr_turns *re
 
 /* Warm-up as in Megatron-LM: every chunk but the last of a first group, and twice as many as there
  * are stages behind, through which a backward pass has to come back. */
-void orr_turns_interleaved(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret)
+void orr_slots_interleaved(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret)
 {
     if (spec->chunks == 1) {
-        orr_turns_1f1b(spec, stage, ret);
+        orr_slots_1f1b(spec, stage, ret);
         return;
     }
     one_by_one(spec,

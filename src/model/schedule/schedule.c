@@ -4,17 +4,17 @@
 #include <string.h>
 
 typedef struct schedule_rule {
-    void (*slots)(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
+    void (*slots)(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
     uint32_t chunks; /* 0: any number */
     bool     split;  /* a backward pass may be two slots */
 } schedule_rule;
 static const schedule_rule ROWS[ORR_SCHEDULES] = {
-    [ORR_SCHEDULE_1F1B] = {orr_turns_1f1b, 1, false},
-    [ORR_SCHEDULE_GPIPE] = {orr_turns_gpipe, 1, false},
-    [ORR_SCHEDULE_INTERLEAVED] = {orr_turns_interleaved, 0, false},
-    [ORR_SCHEDULE_ZB_H1] = {orr_turns_zb_h1, 1, true},
-    [ORR_SCHEDULE_ZB_V] = {orr_turns_zb_v, 2, true},
-    [ORR_SCHEDULE_DUALPIPE] = {orr_turns_dualpipe, 2, true},
+    [ORR_SCHEDULE_1F1B] = {orr_slots_1f1b, 1, false},
+    [ORR_SCHEDULE_GPIPE] = {orr_slots_gpipe, 1, false},
+    [ORR_SCHEDULE_INTERLEAVED] = {orr_slots_interleaved, 0, false},
+    [ORR_SCHEDULE_ZB_H1] = {orr_slots_zb_h1, 1, true},
+    [ORR_SCHEDULE_ZB_V] = {orr_slots_zb_v, 2, true},
+    [ORR_SCHEDULE_DUALPIPE] = {orr_slots_dualpipe, 2, true},
 };
 
 /* More than any job has. A pass of a micro-batch through a chunk is two or three slots, which take a
@@ -47,11 +47,11 @@ static orr_status check_group(const orr_schedule_spec *s, orr_error *err)
         return orr_fail(err, ORR_INVALID,
                         "interleaved: group=%u leaves %u of %u micro-batches to a last group, "
                         "fewer than %u stages: group=%u does not", s->group, rest, m, p,
-                        orr_schedule_best_group(p, m));
+                        orr_schedule_smallest_group(p, m));
     return ORR_OK;
 }
 
-uint32_t orr_schedule_best_group(uint32_t stages, uint32_t micro_batches)
+uint32_t orr_schedule_smallest_group(uint32_t stages, uint32_t micro_batches)
 {
     uint32_t group = stages;
     while (group < micro_batches && micro_batches % group != 0 && micro_batches % group < stages)
@@ -88,20 +88,20 @@ static void place_stages(const orr_schedule_spec *s, uint32_t *stage_of, uint32_
         for (uint32_t chunk = 0; chunk < s->chunks; chunk++) {
             const bool second = s->schedule == ORR_SCHEDULE_DUALPIPE && chunk == 1;
             const uint32_t k =
-                orr_schedule_virtual_at(s, stage, chunk) + (second ? s->stages : 0);
+                orr_schedule_virtual_stage_at(s, stage, chunk) + (second ? s->stages : 0);
             stage_of[k] = stage;
             chunk_of[k] = chunk;
         }
 }
 
 /* Micro-batches x chunks between their forward slot and the last one that needs what it left. */
-static uint32_t most_held(const orr_turn *slots, uint32_t n)
+static uint32_t most_held(const orr_schedule_slot *slots, uint32_t n)
 {
     uint32_t held = 0, most = 0;
     for (uint32_t i = 0; i < n; i++) {
-        held += slots[i].phase == ORR_TURN_FORWARD;
+        held += slots[i].phase == ORR_SLOT_FORWARD;
         most = held > most ? held : most;
-        held -= slots[i].phase == ORR_TURN_BACKWARD || slots[i].phase == ORR_TURN_WEIGHT;
+        held -= slots[i].phase == ORR_SLOT_BACKWARD || slots[i].phase == ORR_SLOT_WEIGHT;
     }
     return most;
 }
@@ -117,12 +117,12 @@ orr_status orr_schedule_make(const orr_schedule_spec *spec, orr_arena *arena,
     uint32_t *first = orr_arena_array(arena, uint32_t, (size_t)p + 1);
     uint32_t *stage_of = orr_arena_array(arena, uint32_t, chunks);
     uint32_t *chunk_of = orr_arena_array(arena, uint32_t, chunks);
-    orr_turn *slots = orr_arena_array(arena, orr_turn, (size_t)room * p);
+    orr_schedule_slot *slots = orr_arena_array(arena, orr_schedule_slot, (size_t)room * p);
     if (first == NULL || stage_of == NULL || chunk_of == NULL || slots == NULL)
         return orr_fail_memory(err);
     uint32_t in_flight = 0;
     for (uint32_t stage = 0; stage < p; stage++) {
-        orr_turns of_stage = {.at = slots + first[stage]};
+        orr_slot_list of_stage = {.at = slots + first[stage]};
         row->slots(spec, stage, &of_stage);
         first[stage + 1] = first[stage] + of_stage.n;
         const uint32_t held = most_held(of_stage.at, of_stage.n);

@@ -19,7 +19,7 @@ orr_status orr_schedule_spec_check(const orr_schedule_spec *spec, orr_error *err
 
 /* The least number of micro-batches in a row that interleaved stages can have: as many as there are
  * stages, unless that leaves fewer for the last. Llama 3 runs any number of micro-batches so. */
-uint32_t orr_schedule_best_group(uint32_t stages, uint32_t micro_batches);
+uint32_t orr_schedule_smallest_group(uint32_t stages, uint32_t micro_batches);
 
 /* Virtual stages that the model is cut into: stages x chunks, but of DUALPIPE `stages`. */
 static inline uint32_t orr_schedule_virtual_stages(const orr_schedule_spec *spec)
@@ -28,7 +28,7 @@ static inline uint32_t orr_schedule_virtual_stages(const orr_schedule_spec *spec
 }
 
 /* Virtual stage that a chunk of a stage is. */
-static inline uint32_t orr_schedule_virtual_at(const orr_schedule_spec *spec, uint32_t stage,
+static inline uint32_t orr_schedule_virtual_stage_at(const orr_schedule_spec *spec, uint32_t stage,
                                                uint32_t chunk)
 {
     const uint32_t p = spec->stages;
@@ -56,23 +56,23 @@ static inline orr_stage_chunk orr_schedule_place(const orr_schedule_spec *spec, 
 }
 
 /* Turns of one stage in the making. */
-typedef struct orr_turns {
-    orr_turn *at;
+typedef struct orr_slot_list {
+    orr_schedule_slot *at;
     uint32_t  n;
-} orr_turns;
-static inline void orr_turns_add(orr_turns *t, orr_turn_phase phase, uint32_t chunk,
+} orr_slot_list;
+static inline void orr_slot_list_add(orr_slot_list *t, orr_slot_phase phase, uint32_t chunk,
                                  uint32_t micro_batch)
 {
-    t->at[t->n++] = (orr_turn){.phase = (uint8_t)phase, .chunk = (uint16_t)chunk,
+    t->at[t->n++] = (orr_schedule_slot){.phase = (uint8_t)phase, .chunk = (uint16_t)chunk,
                                .micro_batch = micro_batch};
 }
 
 /* The order of one stage, into room for all of its slots. */
-void orr_turns_gpipe(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
-void orr_turns_1f1b(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
-void orr_turns_interleaved(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
-void orr_turns_zb_h1(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
-void orr_turns_zb_v(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
-void orr_turns_dualpipe(const orr_schedule_spec *spec, uint32_t stage, orr_turns *ret);
+void orr_slots_gpipe(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
+void orr_slots_1f1b(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
+void orr_slots_interleaved(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
+void orr_slots_zb_h1(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
+void orr_slots_zb_v(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
+void orr_slots_dualpipe(const orr_schedule_spec *spec, uint32_t stage, orr_slot_list *ret);
 
 #endif /* ORR_MODEL_SCHEDULE_H */

@@ -16,7 +16,7 @@ static uint32_t pieces_of(const orr_shard_pass *pass, const orr_shard_site *site
     const int64_t tokens = orr_shard_in(site, 1)->dim[1] / members, window = site->args.window;
     if (site->args.mask != ORR_MASK_CHUNKED || window / tokens >= members)
         return members;
-    const int64_t behind = window - orr_common_divisor(tokens, window);
+    const int64_t behind = window - orr_gcd(tokens, window);
     const int64_t pieces = (behind + tokens - 1) / tokens + 1;
     return pieces < members ? (uint32_t)pieces : members;
 }
@@ -39,7 +39,7 @@ static orr_status merge(orr_shard_pass *pass, orr_value *both, orr_error *err)
  * filled in when the rank is known. The tape has the causal mask of one slice for each of them: on
  * average half of every pair of slices is seen, and where each rank has a piece of the context's
  * first and of its second half, that is what all see (Llama 3, arXiv 2407.21783, section 3.3.2). */
-orr_status orr_shard_ring(orr_shard_pass *pass, const orr_shard_site *site, const orr_value *in,
+orr_status orr_shard_ring_attention(orr_shard_pass *pass, const orr_shard_site *site, const orr_value *in,
                           orr_value *ret_out)
 {
     const orr_axis axis = first_axis(site->ring);
@@ -71,7 +71,7 @@ orr_status orr_shard_ring(orr_shard_pass *pass, const orr_shard_site *site, cons
 }
 
 /* The loss of slices of a vocabulary: see src/op/families/loss.c. */
-orr_status orr_shard_vocabulary(orr_shard_pass *pass, const orr_shard_site *site,
+orr_status orr_shard_vocabulary_loss(orr_shard_pass *pass, const orr_shard_site *site,
                                 const orr_value *in, orr_value *ret_out)
 {
     const orr_axis axis = first_axis(site->vocabulary);

@@ -55,17 +55,17 @@ static inline const char *orr_shard_name(const orr_shard_site *site)
 /* The rule of the call's operator. UNSUPPORTED: it cannot be sliced so. */
 orr_status orr_shard_rule(orr_shard_site *site, orr_error *err) ORR_MUST_CHECK;
 
-orr_status orr_shard_layout_rule(orr_shard_site *site, orr_error *err) ORR_MUST_CHECK;
-orr_status orr_shard_other_rule(orr_shard_site *site, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_shard_view_rule(orr_shard_site *site, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_shard_expert_rule(orr_shard_site *site, orr_error *err) ORR_MUST_CHECK;
 
 /* How many parts the axes of a set make. */
 int64_t orr_shard_parts(const orr_sharding *how, orr_axis_set set);
 /* The value's share in the layout `want`, whose gradient is a partial sum over the axes
  * `replicated`: it is whole along them, and is used together with what is not. */
-orr_status orr_shard_convert(orr_shard_pass *pass, orr_value value, const orr_layout *want,
+orr_status orr_shard_redistribute(orr_shard_pass *pass, orr_value value, const orr_layout *want,
                              orr_axis_set replicated, orr_value *ret) ORR_MUST_CHECK;
 /* The same for what is already on the rank's tape. `name`: of the collectives. */
-orr_status orr_shard_move(orr_shard_pass *pass, orr_value local, orr_layout from,
+orr_status orr_shard_redistribute_local(orr_shard_pass *pass, orr_value local, orr_layout from,
                           const orr_layout *want, orr_axis_set replicated, const char *name,
                           orr_value *ret) ORR_MUST_CHECK;
 /* A collective of one input along an axis. */
@@ -74,9 +74,9 @@ orr_status orr_shard_collective(orr_shard_pass *pass, orr_op op, orr_axis axis, 
                                 orr_value *ret) ORR_MUST_CHECK;
 /* Calls that become several on a rank: attention whose keys and values go round, and cross
  * entropy of a slice of the vocabulary. `in`: inputs on the rank, as the rule wanted them. */
-orr_status orr_shard_ring(orr_shard_pass *pass, const orr_shard_site *site, const orr_value *in,
+orr_status orr_shard_ring_attention(orr_shard_pass *pass, const orr_shard_site *site, const orr_value *in,
                           orr_value *ret_out) ORR_MUST_CHECK;
-orr_status orr_shard_vocabulary(orr_shard_pass *pass, const orr_shard_site *site,
+orr_status orr_shard_vocabulary_loss(orr_shard_pass *pass, const orr_shard_site *site,
                                 const orr_value *in, orr_value *ret_out) ORR_MUST_CHECK;
 
 #endif /* ORR_MODEL_SHARD_PASS_H */

@@ -80,7 +80,7 @@ static orr_status step(orr_shard_pass *pass, orr_axis axis, int from, int to, co
                                 *value, value);
 }
 
-orr_status orr_shard_move(orr_shard_pass *pass, orr_value local, orr_layout from,
+orr_status orr_shard_redistribute_local(orr_shard_pass *pass, orr_value local, orr_layout from,
                           const orr_layout *want, orr_axis_set replicated, const char *name,
                           orr_value *ret)
 {
@@ -140,7 +140,7 @@ static orr_status keep(orr_shard_pass *pass, const orr_shard_variant *variant)
     return ORR_OK;
 }
 
-orr_status orr_shard_convert(orr_shard_pass *pass, orr_value value, const orr_layout *want,
+orr_status orr_shard_redistribute(orr_shard_pass *pass, orr_value value, const orr_layout *want,
                              orr_axis_set replicated, orr_value *ret)
 {
     const orr_layout *is = &pass->layouts->of[value];
@@ -151,7 +151,7 @@ orr_status orr_shard_convert(orr_shard_pass *pass, orr_value value, const orr_la
     *ret = find(pass, value, want, replicated);
     if (*ret != ORR_NONE)
         return ORR_OK;
-    ORR_TRY(orr_shard_move(pass, pass->local[value], *is, want, replicated,
+    ORR_TRY(orr_shard_redistribute_local(pass, pass->local[value], *is, want, replicated,
                            pass->whole->values[value].name, ret));
     return keep(pass, &(orr_shard_variant){
                           .of = value, .local = *ret, .layout = *want, .replicated = replicated});

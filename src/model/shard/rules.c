@@ -222,7 +222,7 @@ orr_status orr_shard_rule(orr_shard_site *site, orr_error *err)
             return attention(site, err);
         return op == ORR_OP_ATTENTION_TEMPERATURE ? positioned(site) : along_last(site, err);
     case ORR_OP_FAMILY_NORM:
-        return op == ORR_OP_BATCH_NORM ? orr_shard_other_rule(site, err) : along_last(site, err);
+        return op == ORR_OP_BATCH_NORM ? orr_shard_expert_rule(site, err) : along_last(site, err);
     case ORR_OP_FAMILY_ROTARY:
         return positioned(site);
     case ORR_OP_FAMILY_ACTIVATION:
@@ -235,8 +235,8 @@ orr_status orr_shard_rule(orr_shard_site *site, orr_error *err)
     case ORR_OP_FAMILY_LOSS:
         return cross_entropy(site, err);
     case ORR_OP_FAMILY_LAYOUT:
-        return orr_shard_layout_rule(site, err);
+        return orr_shard_view_rule(site, err);
     default:
-        return orr_shard_other_rule(site, err);
+        return orr_shard_expert_rule(site, err);
     }
 }

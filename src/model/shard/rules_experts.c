@@ -116,7 +116,7 @@ static orr_status by_sample(orr_shard_site *site)
     return ORR_OK;
 }
 
-orr_status orr_shard_other_rule(orr_shard_site *site, orr_error *err)
+orr_status orr_shard_expert_rule(orr_shard_site *site, orr_error *err)
 {
     switch (site->call->op) {
     case ORR_OP_TOP_K:

@@ -155,7 +155,7 @@ static orr_status cache(orr_shard_site *site)
     return ORR_OK;
 }
 
-orr_status orr_shard_layout_rule(orr_shard_site *site, orr_error *err)
+orr_status orr_shard_view_rule(orr_shard_site *site, orr_error *err)
 {
     switch (site->call->op) {
     case ORR_OP_VIEW:

@@ -57,7 +57,7 @@ static orr_status bring_inputs(orr_shard_pass *pass, const orr_shard_site *site,
         if (!pass->flows[value]) /* no gradient that could be a sum */
             replicated =
                 orr_layout_axes(&pass->layouts->of[value]) & (orr_axis_set)~orr_layout_axes(need);
-        ORR_TRY(orr_shard_convert(pass, value, need, replicated, &ret_in[i]));
+        ORR_TRY(orr_shard_redistribute(pass, value, need, replicated, &ret_in[i]));
     }
     return ORR_OK;
 }
@@ -67,9 +67,9 @@ static orr_status record(orr_shard_pass *pass, const orr_shard_site *site, const
 {
     const orr_tape_call *call = site->call;
     if (call->op == ORR_OP_ATTENTION && site->ring != 0)
-        return orr_shard_ring(pass, site, in, ret_out);
+        return orr_shard_ring_attention(pass, site, in, ret_out);
     if (call->op == ORR_OP_CROSS_ENTROPY && site->vocabulary != 0)
-        return orr_shard_vocabulary(pass, site, in, ret_out);
+        return orr_shard_vocabulary_loss(pass, site, in, ret_out);
     return orr_tape_call_op(pass->rank, (orr_op)call->op, &site->args, in, call->n_in, call->name,
                             ret_out, pass->err);
 }
@@ -86,7 +86,7 @@ static orr_status place_outputs(orr_shard_pass *pass, const orr_shard_site *site
         if (!pass->layouts->fixed[value])
             pass->layouts->of[value] = site->give[i];
         else
-            ORR_TRY(orr_shard_move(pass, made[i], site->give[i], &pass->layouts->of[value], 0,
+            ORR_TRY(orr_shard_redistribute_local(pass, made[i], site->give[i], &pass->layouts->of[value], 0,
                                    site->call->name, &pass->local[value]));
     }
     return ORR_OK;

@@ -28,7 +28,7 @@ const orr_model *orr_model_find(const orr_model *const *models, size_t n, const 
     return NULL;
 }
 
-static orr_status open_registry(orr_model_shelf *registry, orr_error *err)
+static orr_status open_registry(orr_model_registry *registry, orr_error *err)
 {
     for (size_t i = 0; i < orr_n_model_files; i++) {
         const orr_catalog_file *file = &orr_model_files[i];
@@ -42,7 +42,7 @@ static orr_status open_registry(orr_model_shelf *registry, orr_error *err)
 
 orr_status orr_models_open(orr_arena *arena, orr_models *ret, orr_error *err)
 {
-    orr_model_shelf registry = {.arena = arena};
+    orr_model_registry registry = {.arena = arena};
     orr_status status;
     ORR_TRY_OUT(status, open_registry(&registry, err));
     const orr_model **models = orr_arena_array(arena, const orr_model *, registry.models.n);
@@ -53,11 +53,11 @@ orr_status orr_models_open(orr_arena *arena, orr_models *ret, orr_error *err)
     memcpy(models, registry.models.at, registry.models.n * sizeof *models);
     *ret = (orr_models){models, (uint32_t)registry.models.n};
 out:
-    orr_model_shelf_done(&registry);
+    orr_model_registry_done(&registry);
     return status;
 }
 
-static orr_status fail_no_model(const orr_model_shelf *registry, const char *name, orr_error *err)
+static orr_status fail_no_model(const orr_model_registry *registry, const char *name, orr_error *err)
 {
     const char **names = orr_arena_array(registry->arena, const char *, registry->models.n);
     if (names == NULL)
@@ -77,7 +77,7 @@ static orr_status fail_no_model(const orr_model_shelf *registry, const char *nam
 static orr_status find_model(const char *name, orr_arena *arena, const orr_model **ret,
                              orr_error *err)
 {
-    orr_model_shelf registry = {.arena = arena};
+    orr_model_registry registry = {.arena = arena};
     orr_status status;
     ORR_TRY_OUT(status, open_registry(&registry, err));
     const orr_model *found = orr_model_find(registry.models.at, registry.models.n, name);
@@ -86,7 +86,7 @@ static orr_status find_model(const char *name, orr_arena *arena, const orr_model
     else
         status = fail_no_model(&registry, name, err);
 out:
-    orr_model_shelf_done(&registry);
+    orr_model_registry_done(&registry);
     return status;
 }
 
@@ -94,7 +94,7 @@ out:
 static orr_status load_yaml(const char *path, orr_arena *arena, const orr_model **ret,
                             orr_error *err)
 {
-    orr_model_shelf registry = {.arena = arena};
+    orr_model_registry registry = {.arena = arena};
     const orr_yaml *file;
     orr_status status;
     ORR_TRY_OUT(status, orr_yaml_load(path, arena, &file, err));
@@ -107,7 +107,7 @@ static orr_status load_yaml(const char *path, orr_arena *arena, const orr_model 
     else
         status = orr_fail(err, ORR_INVALID, "%s:1:1: has %zu models where one is needed", path, n);
 out:
-    orr_model_shelf_done(&registry);
+    orr_model_registry_done(&registry);
     return status;
 }
 

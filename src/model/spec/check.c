@@ -89,12 +89,12 @@ static orr_status check_size(const orr_model *m, const orr_yaml *at, orr_error *
     const uint64_t layers =
         (uint64_t)m->layers + m->mtp + m->vision.layers + m->vision.global_layers;
     const uint32_t widths[] = {m->hidden, m->ffn, m->heads, m->kv_heads, m->head_dim};
-    NEED(layers <= ORR_MODEL_MOST_LAYERS, at, err, "model '%s': %llu layers are more than %d",
-         m->name, (unsigned long long)layers, ORR_MODEL_MOST_LAYERS);
+    NEED(layers <= ORR_MODEL_MAX_LAYERS, at, err, "model '%s': %llu layers are more than %d",
+         m->name, (unsigned long long)layers, ORR_MODEL_MAX_LAYERS);
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
-        NEED(widths[i] <= ORR_MODEL_MOST_WIDTH, at, err,
+        NEED(widths[i] <= ORR_MODEL_MAX_WIDTH, at, err,
              "model '%s': a width of %u is more than %d", m->name, widths[i],
-             ORR_MODEL_MOST_WIDTH);
+             ORR_MODEL_MAX_WIDTH);
     return ORR_OK;
 }
 
@@ -172,6 +172,6 @@ orr_status orr_model_complete(orr_model *model, const orr_yaml *at, orr_error *e
         return ORR_OK;
     fill_in(model);
     ORR_TRY(check_kind(model, at, err));
-    const orr_status status = orr_measure_model(model, &measure, &size, &why);
+    const orr_status status = orr_parameter_count_model(model, &measure, &size, &why);
     return status == ORR_OK ? ORR_OK : orr_yaml_fail(at, status, err, "%s", why.text);
 }

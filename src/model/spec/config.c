@@ -57,7 +57,7 @@ static orr_status fail_unknown(const orr_yaml *at, orr_error *err)
 {
     char known[384] = "";
     size_t n, used = 0;
-    const orr_config_row *rows = orr_config_rows(&n);
+    const orr_config_architecture *rows = orr_config_architectures(&n);
     for (size_t i = 0; i < n && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
                                  rows[i].architecture);
@@ -66,7 +66,7 @@ static orr_status fail_unknown(const orr_yaml *at, orr_error *err)
 }
 
 /* The row of the one architecture that is named. */
-static orr_status find_row(const orr_yaml *root, const orr_config_row **ret, orr_error *err)
+static orr_status find_row(const orr_yaml *root, const orr_config_architecture **ret, orr_error *err)
 {
     const orr_yaml *list = orr_yaml_find(root, "architectures");
     if (list == NULL || list->kind != ORR_YAML_LIST || list->n != 1 ||
@@ -75,7 +75,7 @@ static orr_status find_row(const orr_yaml *root, const orr_config_row **ret, orr
                              "a config.json names one architecture: \"architectures\": "
                              "[\"LlamaForCausalLM\"]");
     size_t n;
-    const orr_config_row *rows = orr_config_rows(&n);
+    const orr_config_architecture *rows = orr_config_architectures(&n);
     for (size_t i = 0; i < n; i++) {
         if (strcmp(rows[i].architecture, list->values[0]->text) == 0) {
             *ret = &rows[i];
@@ -88,14 +88,14 @@ static orr_status find_row(const orr_yaml *root, const orr_config_row **ret, orr
 orr_status orr_config_read(const orr_yaml *root, orr_arena *arena, const orr_model **ret,
                            orr_error *err)
 {
-    const orr_config_row *row;
+    const orr_config_architecture *row;
     if (root->kind != ORR_YAML_MAP)
         return orr_yaml_fail(root, ORR_INVALID, err, "a config.json is an object");
     ORR_TRY(find_row(root, &row, err));
     orr_model *model = orr_arena_one(arena, orr_model);
     if (model == NULL)
         return orr_fail_memory(err);
-    *model = orr_model_blank();
+    *model = orr_model_default();
     model->name = model->title = model->source = root->file;
     model->family = row->architecture;
     model->norm_epsilon = row->norm_epsilon;
@@ -103,7 +103,7 @@ orr_status orr_config_read(const orr_yaml *root, orr_arena *arena, const orr_mod
     for (size_t t = 0; t < ORR_CONFIG_TABLES && row->tables[t].keys != NULL; t++)
         for (size_t i = 0; i < row->tables[t].n; i++)
             ORR_TRY(read_key(root, &row->tables[t].keys[i], row->architecture, model, err));
-    orr_config_rope(root, model);
+    orr_config_read_rope(root, model);
     if (row->finish != NULL)
         ORR_TRY(row->finish(root, model, err));
     ORR_TRY(orr_model_complete(model, root, err));

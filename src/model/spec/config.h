@@ -18,16 +18,16 @@ typedef struct orr_config_table {
 
 /* An architecture: the keys that it has, and what they do not say. */
 enum { ORR_CONFIG_TABLES = 4 };
-typedef struct orr_config_row {
+typedef struct orr_config_architecture {
     const char *architecture;
     double norm_epsilon, rope_theta; /* where the keys are not there                     */
     orr_config_table tables[ORR_CONFIG_TABLES];
     orr_status (*finish)(const orr_yaml *root, orr_model *model, orr_error *err); /* may be NULL */
-} orr_config_row;
-const orr_config_row *orr_config_rows(size_t *ret_n);
+} orr_config_architecture;
+const orr_config_architecture *orr_config_architectures(size_t *ret_n);
 
 /* How positions are stretched, where a file says so. */
-void orr_config_rope(const orr_yaml *root, orr_model *model);
+void orr_config_read_rope(const orr_yaml *root, orr_model *model);
 
 /* The value at a path; NULL: not there, or null. */
 const orr_yaml *orr_config_find(const orr_yaml *root, const char *path);

@@ -163,13 +163,13 @@ static void read_rope(const orr_yaml *rope, orr_model *m)
     const double context = number_at(rope, "original_max_position_embeddings", 0);
     const bool linear =
         is_word(rope, type, "linear"); /* all waves: longer than a context of none */
-    if (!linear && context >= 1 && context <= ORR_MODEL_MOST_TOKENS)
+    if (!linear && context >= 1 && context <= ORR_MODEL_MAX_TOKENS)
         m->rope_context = (uint32_t)context;
     if (!linear && (!is_word(rope, type, "llama3") || m->rope_context == 0))
         m->rope_factor = -1;
 }
 
-void orr_config_rope(const orr_yaml *root, orr_model *m)
+void orr_config_read_rope(const orr_yaml *root, orr_model *m)
 {
     static const char *const paths[] = {"rope_scaling", "rope_parameters",
                                         "text_config.rope_scaling", "text_config.rope_parameters"};
@@ -272,7 +272,7 @@ static void tune(const orr_yaml *text, orr_model *m)
     if (is_word(text, path, "false") || is_word(text, path, "0"))
         return;
     const double floor = number_at(text, "floor_scale", 8192);
-    m->tuned_floor = floor >= 1 && floor <= ORR_MODEL_MOST_TOKENS ? (uint32_t)floor : 0;
+    m->tuned_floor = floor >= 1 && floor <= ORR_MODEL_MAX_TOKENS ? (uint32_t)floor : 0;
     m->tuned_scale = number_at(text, "attn_scale", 0.1);
 }
 
@@ -348,7 +348,7 @@ static orr_status finish_mllama(const orr_yaml *root, orr_model *m, orr_error *e
     {                                                                                              \
         name, COUNT(name)                                                                          \
     }
-static const orr_config_row ROWS[] = {
+static const orr_config_architecture ROWS[] = {
     {"LlamaForCausalLM", 1e-6, 1e4, {TABLE(PLAIN), TABLE(DENSE), TABLE(BIASES)}, NULL},
     {"Llama4ForConditionalGeneration",
      1e-5,
@@ -376,7 +376,7 @@ static const orr_config_row ROWS[] = {
     {"GptOssForCausalLM", 1e-5, 1.5e5, {TABLE(PLAIN), TABLE(GPT_OSS)}, finish_gpt_oss},
 };
 
-const orr_config_row *orr_config_rows(size_t *ret_n)
+const orr_config_architecture *orr_config_architectures(size_t *ret_n)
 {
     *ret_n = COUNT(ROWS);
     return ROWS;

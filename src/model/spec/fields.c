@@ -8,8 +8,8 @@
     {                                                                                              \
         .key = name, .kind = ORR_SPEC_U32, .offset = offsetof(orr_model, member), .most = limit    \
     }
-#define WIDTH(name, member)  U32(name, member, ORR_MODEL_MOST_WIDTH)
-#define LAYERS(name, member) U32(name, member, ORR_MODEL_MOST_LAYERS)
+#define WIDTH(name, member)  U32(name, member, ORR_MODEL_MAX_WIDTH)
+#define LAYERS(name, member) U32(name, member, ORR_MODEL_MAX_LAYERS)
 #define I64(name, member)                                                                          \
     {                                                                                              \
         .key = name, .kind = ORR_SPEC_I64, .offset = offsetof(orr_model, member),                  \
@@ -107,15 +107,15 @@ static const orr_spec_field DLRM[] = {
     WIDTH("dim", dlrm.dim),
     LIST("rows", ORR_SPEC_I64S, dlrm.rows, dlrm.n_tables, ORR_TABLES_MAX, INT64_C(1) << 40),
     LIST("pooling", ORR_SPEC_U32S, dlrm.pooling, dlrm.n_tables, ORR_TABLES_MAX,
-         ORR_MODEL_MOST_WIDTH),
-    LIST("bottom", ORR_SPEC_U32S, dlrm.bottom, dlrm.n_bottom, ORR_MLP_LAYERS, ORR_MODEL_MOST_WIDTH),
-    LIST("top", ORR_SPEC_U32S, dlrm.top, dlrm.n_top, ORR_MLP_LAYERS, ORR_MODEL_MOST_WIDTH),
+         ORR_MODEL_MAX_WIDTH),
+    LIST("bottom", ORR_SPEC_U32S, dlrm.bottom, dlrm.n_bottom, ORR_MLP_LAYERS, ORR_MODEL_MAX_WIDTH),
+    LIST("top", ORR_SPEC_U32S, dlrm.top, dlrm.n_top, ORR_MLP_LAYERS, ORR_MODEL_MAX_WIDTH),
     LAYERS("cross_layers", dlrm.cross_layers),
     WIDTH("cross_rank", dlrm.cross_rank),
 };
 static const orr_spec_field RESNET[] = {
-    LIST("blocks", ORR_SPEC_U32S, resnet.blocks, resnet.n_stages, 4, ORR_MODEL_MOST_LAYERS),
-    LIST("width", ORR_SPEC_U32S, resnet.width, resnet.n_stages, 4, ORR_MODEL_MOST_WIDTH),
+    LIST("blocks", ORR_SPEC_U32S, resnet.blocks, resnet.n_stages, 4, ORR_MODEL_MAX_LAYERS),
+    LIST("width", ORR_SPEC_U32S, resnet.width, resnet.n_stages, 4, ORR_MODEL_MAX_WIDTH),
     WIDTH("stem", resnet.stem),
     WIDTH("classes", resnet.classes),
     WIDTH("image", resnet.image),
@@ -134,22 +134,22 @@ static const orr_spec_field FIELDS[] = {
     WIDTH("heads", heads),
     WIDTH("kv_heads", kv_heads),
     WIDTH("head_dim", head_dim),
-    U32("vocab", vocab, ORR_MODEL_MOST_TOKENS),
-    U32("extra_tokens", extra_tokens, ORR_MODEL_MOST_TOKENS),
-    U32("context", context, ORR_MODEL_MOST_TOKENS),
+    U32("vocab", vocab, ORR_MODEL_MAX_TOKENS),
+    U32("extra_tokens", extra_tokens, ORR_MODEL_MAX_TOKENS),
+    U32("context", context, ORR_MODEL_MAX_TOKENS),
     NUMBER("rope_theta", rope_theta),
     NUMBER("rope_factor", rope_factor),
     NUMBER("rope_low", rope_low),
     NUMBER("rope_high", rope_high),
-    U32("rope_context", rope_context, ORR_MODEL_MOST_TOKENS),
+    U32("rope_context", rope_context, ORR_MODEL_MAX_TOKENS),
     BOOL("rope_interleaved", rope_interleaved),
-    U32("tuned_floor", tuned_floor, ORR_MODEL_MOST_TOKENS),
+    U32("tuned_floor", tuned_floor, ORR_MODEL_MAX_TOKENS),
     NUMBER("tuned_scale", tuned_scale),
     WORD("norm", norm, NORMS),
     NUMBER("norm_epsilon", norm_epsilon),
     WORD("activation", activation, ACTIVATIONS),
     WORD("position", position, POSITIONS),
-    U32("positions", positions, ORR_MODEL_MOST_TOKENS),
+    U32("positions", positions, ORR_MODEL_MAX_TOKENS),
     BOOL("tied", tied),
     BOOL("qkv_bias", qkv_bias),
     BOOL("output_bias", output_bias),
@@ -183,7 +183,7 @@ const orr_spec_field *orr_spec_fields(size_t *ret_n)
     return FIELDS;
 }
 
-orr_model orr_model_blank(void)
+orr_model orr_model_default(void)
 {
     return (orr_model){
         .title = "", .family = "", .final_norm = true, .norm_epsilon = 1e-5, .rope_theta = 1e4};

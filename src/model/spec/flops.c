@@ -42,7 +42,7 @@ static double attention_flops(const orr_model *model, double seq, bool full)
 static double matmul_parameters(const orr_model *model)
 {
     orr_parameter_count m = {0};
-    orr_measure_transformer(model, &m);
+    orr_parameter_count_transformer(model, &m);
     return (double)m.matmul;
 }
 
@@ -57,7 +57,7 @@ double orr_model_flops(const orr_model *model, uint32_t seq, bool full)
     return 2 * matmul_parameters(model) * seq + attention_flops(model, seq, full);
 }
 
-double orr_model_cache_bytes(const orr_model *model, orr_dtype dtype)
+double orr_model_kv_cache_bytes(const orr_model *model, orr_dtype dtype)
 {
     const orr_mla *a = &model->mla;
     const double columns =

@@ -4,7 +4,7 @@
 #include "machine/catalog/schema.h"
 #include "model/spec/spec.h"
 
-void orr_model_shelf_done(orr_model_shelf *registry)
+void orr_model_registry_done(orr_model_registry *registry)
 {
     orr_array_done(&registry->models);
     orr_array_done(&registry->written);
@@ -89,7 +89,7 @@ static orr_status read_map(const orr_yaml *map, const char *what, orr_scope *sco
     return notes != NULL ? read_notes(notes, scope, model, err) : ORR_OK;
 }
 
-static orr_status fail_no_model(const orr_yaml *at, const orr_model_shelf *registry, orr_error *err)
+static orr_status fail_no_model(const orr_yaml *at, const orr_model_registry *registry, orr_error *err)
 {
     const char **names = orr_arena_array(registry->arena, const char *, registry->models.n);
     if (names == NULL)
@@ -100,7 +100,7 @@ static orr_status fail_no_model(const orr_yaml *at, const orr_model_shelf *regis
 }
 
 /* The shape of another model, without what is true of that one only. */
-static orr_status read_like(const orr_yaml *map, const orr_model_shelf *registry, orr_model *model,
+static orr_status read_like(const orr_yaml *map, const orr_model_registry *registry, orr_model *model,
                             orr_error *err)
 {
     const orr_yaml *like = orr_yaml_find(map, "like");
@@ -131,13 +131,13 @@ static orr_status drop_unpublished(const orr_yaml *map, orr_model *model, orr_er
     if (!incomplete)
         return ORR_OK;
     const char *family = model->family;
-    *model = orr_model_blank();
+    *model = orr_model_default();
     model->family = family;
     return ORR_OK;
 }
 
 static orr_status read_model(const orr_yaml *name, const orr_yaml *map, const orr_yaml *defaults,
-                             const orr_scope *outer, orr_model_shelf *registry, orr_error *err)
+                             const orr_scope *outer, orr_model_registry *registry, orr_error *err)
 {
     orr_scope scope = *outer;
     const char *what = orr_arena_printf(registry->arena, "model '%.80s'", name->text);
@@ -145,7 +145,7 @@ static orr_status read_model(const orr_yaml *name, const orr_yaml *map, const or
     orr_model *written = orr_arena_one(registry->arena, orr_model);
     if (what == NULL || model == NULL || written == NULL)
         return orr_fail_memory(err);
-    *model = orr_model_blank();
+    *model = orr_model_default();
     if (defaults != NULL) {
         ORR_TRY(read_like(defaults, registry, model, err));
         ORR_TRY(read_map(defaults, "defaults", &scope, model, err));
@@ -166,7 +166,7 @@ static orr_status read_model(const orr_yaml *name, const orr_yaml *map, const or
                : orr_fail_memory(err);
 }
 
-orr_status orr_spec_read_file(const orr_yaml *file, const char *source, orr_model_shelf *registry,
+orr_status orr_spec_read_file(const orr_yaml *file, const char *source, orr_model_registry *registry,
                               orr_error *err)
 {
     ORR_TRY(check_sections(file, err));

@@ -71,11 +71,11 @@ static orr_status check_size(const orr_plan *plan, orr_error *err)
     const struct {
         const char *name;
         uint32_t value, most;
-    } sizes[] = {{"layers", plan->layers, ORR_MODEL_MOST_LAYERS},
-                 {"hidden", plan->hidden, ORR_MODEL_MOST_WIDTH},
-                 {"ffn", plan->ffn, ORR_MODEL_MOST_WIDTH},
-                 {"heads", plan->heads, ORR_MODEL_MOST_WIDTH},
-                 {"vocab", plan->vocab, ORR_MODEL_MOST_TOKENS}};
+    } sizes[] = {{"layers", plan->layers, ORR_MODEL_MAX_LAYERS},
+                 {"hidden", plan->hidden, ORR_MODEL_MAX_WIDTH},
+                 {"ffn", plan->ffn, ORR_MODEL_MAX_WIDTH},
+                 {"heads", plan->heads, ORR_MODEL_MAX_WIDTH},
+                 {"vocab", plan->vocab, ORR_MODEL_MAX_TOKENS}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].value > sizes[i].most)
             return orr_fail(err, ORR_INVALID, "%s=%u is more than %u", sizes[i].name,
@@ -91,10 +91,10 @@ static orr_status check_changed(const orr_model *m, orr_error *err)
         return orr_fail(err, ORR_INVALID,
                         "%u heads cannot share %u heads of keys and values evenly", m->heads,
                         m->kv_heads);
-    return orr_measure_model(m, &measure, &size, err);
+    return orr_parameter_count_model(m, &measure, &size, err);
 }
 
-orr_status orr_model_changed(const orr_model *model, const orr_plan *plan, orr_arena *arena,
+orr_status orr_model_override(const orr_model *model, const orr_plan *plan, orr_arena *arena,
                              const orr_model **ret, orr_error *err)
 {
     if (!changes(model, plan)) {

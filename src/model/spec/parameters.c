@@ -3,35 +3,35 @@
 
 #include <string.h>
 
-void orr_measure_add(orr_parameter_count *m, const char *name, uint64_t count, int64_t each, uint64_t met,
+void orr_parameter_count_add(orr_parameter_count *m, const char *name, uint64_t count, int64_t each, uint64_t met,
                      int64_t multiplied)
 {
     if (count == 0 || each == 0)
         return;
     m->parts[m->n++] = (orr_model_part){name, count, each, orr_saturating_mul((int64_t)met, each)};
-    m->matmul = orr_plus(m->matmul, orr_saturating_mul((int64_t)met, multiplied));
+    m->matmul = orr_saturating_add(m->matmul, orr_saturating_mul((int64_t)met, multiplied));
 }
 
-orr_status orr_measure_model(const orr_model *model, orr_parameter_count *ret, orr_model_size *ret_size,
+orr_status orr_parameter_count_model(const orr_model *model, orr_parameter_count *ret, orr_model_size *ret_size,
                              orr_error *err)
 {
     orr_parameter_count m = {0};
     orr_model_size size = {0};
     switch ((orr_model_kind)model->kind) {
     case ORR_MODEL_TRANSFORMER:
-        orr_measure_transformer(model, &m);
-        size.mtp = orr_measure_mtp(model);
+        orr_parameter_count_transformer(model, &m);
+        size.mtp = orr_parameter_count_mtp(model);
         break;
     case ORR_MODEL_DLRM:
-        orr_measure_dlrm(model, &m);
+        orr_parameter_count_dlrm(model, &m);
         break;
     case ORR_MODEL_CONVOLUTIONAL:
-        orr_measure_resnet(model, &m);
+        orr_parameter_count_resnet(model, &m);
         break;
     }
     for (uint32_t i = 0; i < m.n; i++) {
-        size.total = orr_plus(size.total, orr_saturating_mul((int64_t)m.parts[i].count, m.parts[i].each));
-        size.active = orr_plus(size.active, m.parts[i].active);
+        size.total = orr_saturating_add(size.total, orr_saturating_mul((int64_t)m.parts[i].count, m.parts[i].each));
+        size.active = orr_saturating_add(size.active, m.parts[i].active);
     }
     if (size.total == INT64_MAX || m.matmul == INT64_MAX || size.mtp == INT64_MAX)
         return orr_fail(err, ORR_INVALID, "model '%s' has more parameters than 63 bits count",
@@ -43,14 +43,14 @@ orr_status orr_measure_model(const orr_model *model, orr_parameter_count *ret, o
     return ORR_OK;
 }
 
-orr_status orr_model_measure(const orr_model *model, orr_arena *arena, orr_model_size *ret,
+orr_status orr_model_count_parameters(const orr_model *model, orr_arena *arena, orr_model_size *ret,
                              orr_error *err)
 {
     orr_parameter_count m;
     orr_model_size size;
     if (model->incomplete)
         return orr_fail(err, ORR_UNSUPPORTED, "the shape of %s is not published", model->title);
-    ORR_TRY(orr_measure_model(model, &m, &size, err));
+    ORR_TRY(orr_parameter_count_model(model, &m, &size, err));
     orr_model_part *parts = orr_arena_array(arena, orr_model_part, m.n);
     if (parts == NULL)
         return orr_fail_memory(err);

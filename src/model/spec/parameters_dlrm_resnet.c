@@ -8,7 +8,7 @@ static int64_t mlp(int64_t in, const uint32_t *widths, uint32_t n, bool biases)
 {
     int64_t sum = 0;
     for (uint32_t i = 0; i < n; i++) {
-        sum = orr_plus(sum, orr_linear_parameters(in, widths[i], biases));
+        sum = orr_saturating_add(sum, orr_linear_parameters(in, widths[i], biases));
         in = widths[i];
     }
     return sum;
@@ -26,25 +26,25 @@ static int64_t interaction_columns(const orr_dlrm *d)
 static int64_t cross(const orr_dlrm *d, bool biases)
 {
     const int64_t columns = interaction_columns(d), rank = d->cross_rank;
-    const int64_t one = orr_plus(orr_saturating_mul(2, orr_saturating_mul(columns, rank)), biases ? columns : 0);
+    const int64_t one = orr_saturating_add(orr_saturating_mul(2, orr_saturating_mul(columns, rank)), biases ? columns : 0);
     return orr_saturating_mul(d->cross_layers, one);
 }
 
-void orr_measure_dlrm(const orr_model *model, orr_parameter_count *m)
+void orr_parameter_count_dlrm(const orr_model *model, orr_parameter_count *m)
 {
     const orr_dlrm *d = &model->dlrm;
     int64_t rows = 0;
     uint64_t looked_up = 0;
     for (uint32_t t = 0; t < d->n_tables; t++) {
-        rows = orr_plus(rows, d->rows[t]);
+        rows = orr_saturating_add(rows, d->rows[t]);
         looked_up += d->pooling[t];
     }
     const int64_t columns = interaction_columns(d);
-    orr_measure_add(m, "tables", (uint64_t)rows, d->dim, looked_up, 0);
-    orr_measure_add(m, "bottom mlp", 1, mlp(d->dense_features, d->bottom, d->n_bottom, true), 1,
+    orr_parameter_count_add(m, "tables", (uint64_t)rows, d->dim, looked_up, 0);
+    orr_parameter_count_add(m, "bottom mlp", 1, mlp(d->dense_features, d->bottom, d->n_bottom, true), 1,
                     mlp(d->dense_features, d->bottom, d->n_bottom, false));
-    orr_measure_add(m, "cross network", d->cross_layers > 0, cross(d, true), 1, cross(d, false));
-    orr_measure_add(m, "top mlp", 1, mlp(columns, d->top, d->n_top, true), 1,
+    orr_parameter_count_add(m, "cross network", d->cross_layers > 0, cross(d, true), 1, cross(d, false));
+    orr_parameter_count_add(m, "top mlp", 1, mlp(columns, d->top, d->n_top, true), 1,
                     mlp(columns, d->top, d->n_top, false));
 }
 
@@ -53,7 +53,7 @@ double orr_flops_dlrm(const orr_model *model)
     const orr_dlrm *d = &model->dlrm;
     const double vectors = d->n_tables + 1.0;
     orr_parameter_count m = {0};
-    orr_measure_dlrm(model, &m);
+    orr_parameter_count_dlrm(model, &m);
     const double dots = d->cross_layers > 0 ? 0 : vectors * (vectors - 1) / 2 * d->dim;
     return 2 * ((double)m.matmul + dots);
 }
@@ -94,8 +94,8 @@ static void count_convolution(const convolution *c, void *user)
 {
     resnet_count *count = user;
     const int64_t weights = orr_saturating_mul(orr_saturating_mul(c->in, c->out), c->k * c->k);
-    count->weights = orr_plus(count->weights, weights);
-    count->norms = orr_plus(count->norms, orr_saturating_mul(2, c->out));
+    count->weights = orr_saturating_add(count->weights, weights);
+    count->norms = orr_saturating_add(count->norms, orr_saturating_mul(2, c->out));
     count->products += (double)weights * (double)c->side * (double)c->side;
 }
 
@@ -104,14 +104,14 @@ static int64_t last_columns(const orr_resnet *r)
     return orr_saturating_mul(r->width[r->n_stages - 1], r->expansion);
 }
 
-void orr_measure_resnet(const orr_model *model, orr_parameter_count *m)
+void orr_parameter_count_resnet(const orr_model *model, orr_parameter_count *m)
 {
     const orr_resnet *r = &model->resnet;
     resnet_count count = {0};
     for_each_convolution(r, count_convolution, &count);
-    orr_measure_add(m, "convolutions", 1, count.weights, 1, count.weights);
-    orr_measure_add(m, "norms", 1, count.norms, 1, 0);
-    orr_measure_add(m, "head", 1, orr_linear_parameters(last_columns(r), r->classes, true), 1,
+    orr_parameter_count_add(m, "convolutions", 1, count.weights, 1, count.weights);
+    orr_parameter_count_add(m, "norms", 1, count.norms, 1, 0);
+    orr_parameter_count_add(m, "head", 1, orr_linear_parameters(last_columns(r), r->classes, true), 1,
                     orr_saturating_mul(last_columns(r), r->classes));
 }
 

@@ -19,13 +19,13 @@ static int64_t patch_columns(const orr_vision *v)
 static int64_t layer_multiplied(const orr_vision *v)
 {
     const int64_t D = v->hidden;
-    return orr_plus(orr_saturating_mul(4, D * D), orr_saturating_mul(2, D * (int64_t)v->ffn));
+    return orr_saturating_add(orr_saturating_mul(4, D * D), orr_saturating_mul(2, D * (int64_t)v->ffn));
 }
 
 static int64_t layer(const orr_vision *v)
 {
     const int64_t D = v->hidden, norms = 4 * D, mlp_biases = D + v->ffn;
-    return orr_plus(layer_multiplied(v), norms + mlp_biases + (v->biases ? 4 * D : 0));
+    return orr_saturating_add(layer_multiplied(v), norms + mlp_biases + (v->biases ? 4 * D : 0));
 }
 
 /* Where a patch is in its tile; and, by aspect ratio, where it is among all patches, and where its
@@ -38,8 +38,8 @@ static int64_t positions(const orr_vision *v)
         const int64_t tiles = orr_saturating_mul(v->aspect_ratios, v->tiles);
         const int64_t of_patches = orr_saturating_mul(orr_saturating_mul(tiles, P), D),
                       of_tiles = orr_saturating_mul(tiles, D);
-        n = orr_plus(n, orr_plus(of_patches, orr_saturating_mul(2, of_tiles)));
-        n = orr_plus(n, 3);
+        n = orr_saturating_add(n, orr_saturating_add(of_patches, orr_saturating_mul(2, of_tiles)));
+        n = orr_saturating_add(n, 3);
     }
     return n;
 }
@@ -49,28 +49,28 @@ static int64_t positions(const orr_vision *v)
 static int64_t adapter_multiplied(const orr_vision *v)
 {
     const int64_t F = v->adapter_ffn;
-    return F > 0 ? orr_plus(orr_saturating_mul(v->adapter_in, F), orr_saturating_mul(F, v->output)) : 0;
+    return F > 0 ? orr_saturating_add(orr_saturating_mul(v->adapter_in, F), orr_saturating_mul(F, v->output)) : 0;
 }
 static int64_t projector_multiplied(const orr_model *model)
 {
     return orr_saturating_mul(model->vision.output, model->hidden);
 }
 
-int64_t orr_measure_vision(const orr_model *model)
+int64_t orr_parameter_count_vision(const orr_model *model)
 {
     const orr_vision *v = &model->vision;
     if (v->layers == 0 || v->parameters > 0)
         return v->parameters;
     const int64_t layers = (int64_t)v->layers + v->global_layers;
     int64_t n = orr_saturating_mul(patch_columns(v), v->hidden);
-    n = orr_plus(n, v->class_token ? v->hidden : 0);
-    n = orr_plus(n, positions(v));
-    n = orr_plus(n, 4 * (int64_t)v->hidden); /* norms before and behind the layers */
-    n = orr_plus(n, orr_saturating_mul(layers, layer(v)));
-    n = orr_plus(n, v->gated_global ? 2 * (int64_t)v->global_layers : 0);
-    n = orr_plus(n, adapter_multiplied(v));
-    n = orr_plus(n, projector_multiplied(model));
-    return orr_plus(n, v->adapter_ffn == 0 ? model->hidden : 0);
+    n = orr_saturating_add(n, v->class_token ? v->hidden : 0);
+    n = orr_saturating_add(n, positions(v));
+    n = orr_saturating_add(n, 4 * (int64_t)v->hidden); /* norms before and behind the layers */
+    n = orr_saturating_add(n, orr_saturating_mul(layers, layer(v)));
+    n = orr_saturating_add(n, v->gated_global ? 2 * (int64_t)v->global_layers : 0);
+    n = orr_saturating_add(n, adapter_multiplied(v));
+    n = orr_saturating_add(n, projector_multiplied(model));
+    return orr_saturating_add(n, v->adapter_ffn == 0 ? model->hidden : 0);
 }
 
 double orr_model_image_flops(const orr_model *model)

@@ -36,16 +36,16 @@ const orr_spec_field *orr_spec_fields(size_t *ret_n);
 /* Most of what there can be of something: far above any model, and low enough that products of a
  * few of them are told from an overflow. */
 enum {
-    ORR_MODEL_MOST_LAYERS = 1 << 14,
-    ORR_MODEL_MOST_WIDTH = 1 << 24,
-    ORR_MODEL_MOST_TOKENS = 1 << 30,
+    ORR_MODEL_MAX_LAYERS = 1 << 14,
+    ORR_MODEL_MAX_WIDTH = 1 << 24,
+    ORR_MODEL_MAX_TOKENS = 1 << 30,
 };
 /* What the map says, into *ret; what it does not say stays. `what` begins messages: "model 'x'".
  * Errors: INVALID with the position. */
 orr_status orr_spec_read(const orr_yaml *map, const char *what, const orr_spec_field *fields,
                          size_t n_fields, orr_model *ret, orr_error *err) ORR_MUST_CHECK;
 /* What an entry that says nothing has. */
-orr_model orr_model_blank(void);
+orr_model orr_model_default(void);
 /* Fills in what follows from the rest, and holds the shape against what a model needs. INVALID
  * at `at`. */
 orr_status orr_model_complete(orr_model *model, const orr_yaml *at, orr_error *err) ORR_MUST_CHECK;
@@ -58,14 +58,14 @@ uint32_t orr_model_cross_layers(const orr_model *model);
 /* Models while files are read: as they are, and as they were written, before what follows was filled
  * in (what is `like` a model follows from its own numbers). Arrays are freed by done; what they point
  * to is the arena's. */
-typedef struct orr_model_shelf {
+typedef struct orr_model_registry {
     orr_array(const orr_model *) models, written;
     orr_arena *arena;
-} orr_model_shelf;
-void orr_model_shelf_done(orr_model_shelf *registry);
+} orr_model_registry;
+void orr_model_registry_done(orr_model_registry *registry);
 /* The models of a file, put behind those on the registry, which they may be `like`. `source`: what
  * their facts rest on where the file does not say; NULL: it has to. */
-orr_status orr_spec_read_file(const orr_yaml *file, const char *source, orr_model_shelf *registry,
+orr_status orr_spec_read_file(const orr_yaml *file, const char *source, orr_model_registry *registry,
                               orr_error *err) ORR_MUST_CHECK;
 /* By name, the last one; NULL: none. Names are the same whatever their case, and with '_' for '-'. */
 const orr_model *orr_model_find(const orr_model *const *models, size_t n, const char *name);

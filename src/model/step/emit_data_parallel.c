@@ -24,40 +24,40 @@ static int64_t scaled(int64_t elements, double each)
     return (int64_t)((double)elements * each + 0.5);
 }
 
-static bool overlaps(const orr_lay *l)
+static bool overlaps(const orr_stage_emitter *l)
 {
     return l->job->plan->overlap_dp == ORR_SWITCH_ON;
 }
 
-bool orr_lay_reduces_always(const orr_lay *l)
+bool orr_stage_reduces_per_micro_batch(const orr_stage_emitter *l)
 {
     return l->job->plan->zero >= 2;
 }
 
-bool orr_lay_gathers_always(const orr_lay *l)
+bool orr_stage_gathers_per_micro_batch(const orr_stage_emitter *l)
 {
     return l->job->plan->zero >= 3;
 }
 
 /* Where the plan does not say: Megatron Core's 40 million, or a million a replica if that is more
  * (distributed_data_parallel_config.py). */
-bool orr_lay_fills_bucket(const orr_lay *l, const orr_lay_elements *gradients)
+bool orr_stage_fills_bucket(const orr_stage_emitter *l, const orr_parameter_elements *gradients)
 {
     const orr_plan *plan = l->job->plan;
-    const double each = orr_lay_bytes_of(plan->gradients);
+    const double each = orr_precision_element_bytes(plan->gradients);
     const double usual = plan->dp > 40 ? 1e6 * plan->dp : 40e6;
     const double most = plan->bucket_bytes > 0 ? plan->bucket_bytes : usual * each;
     return (double)(gradients->dense + gradients->expert) * each >= most;
 }
 
 /* What computation loses to a transfer beside it, whatever could hide it. */
-static int64_t exposed_ns(const orr_lay *l, int64_t transfer_ns)
+static int64_t exposed_ns(const orr_stage_emitter *l, int64_t transfer_ns)
 {
     const double frac = l->job->prices->kernels->calibration->dp_exposed;
     return overlaps(l) && frac > 0 ? (int64_t)((double)transfer_ns * frac) : 0;
 }
 
-static void add_exposed(orr_lay *l, uint32_t axis, const orr_price *price)
+static void add_exposed(orr_stage_emitter *l, uint32_t axis, const orr_price *price)
 {
     const int64_t ns = exposed_ns(l, price->ns);
     l->exposed_pending_ns += ns;
@@ -65,21 +65,21 @@ static void add_exposed(orr_lay *l, uint32_t axis, const orr_price *price)
     l->totals.exposed_ns[axis] += ns;
 }
 
-void orr_lay_pay(orr_lay *l)
+void orr_stage_emit_exposed_transfers(orr_stage_emitter *l)
 {
     if (l->exposed_pending_ns <= 0)
         return;
-    orr_lay_flush(l);
-    orr_lay_spend(l, "beside a transfer", ORR_WATERFALL_DP, l->exposed_pending_ns, l->exposed_pending_basis);
+    orr_stage_emit_flush(l);
+    orr_stage_emit_waterfall_part(l, "beside a transfer", ORR_WATERFALL_DP, l->exposed_pending_ns, l->exposed_pending_basis);
     l->exposed_pending_ns = 0;
     snprintf(l->title, sizeof l->title, "beside a transfer");
-    orr_lay_flush(l);
+    orr_stage_emit_flush(l);
 }
 
-static orr_lay_transfer transfer_of(const orr_lay *l, uint32_t axis, orr_collective collective,
+static orr_emitted_transfer transfer_of(const orr_stage_emitter *l, uint32_t axis, orr_collective collective,
                                     int64_t bytes)
 {
-    return (orr_lay_transfer){
+    return (orr_emitted_transfer){
         .grouping = axis,
         .collective = collective,
         .lane = orr_axis_lane(axis),
@@ -89,20 +89,20 @@ static orr_lay_transfer transfer_of(const orr_lay *l, uint32_t axis, orr_collect
         .ordinal = ORR_NONE};
 }
 
-static orr_node_id reduce(orr_lay *l, uint32_t axis, orr_collective collective, int64_t bytes)
+static orr_node_id reduce(orr_stage_emitter *l, uint32_t axis, orr_collective collective, int64_t bytes)
 {
     if (l->job->prices->members[axis] <= 1 || bytes <= 0)
         return ORR_NONE;
-    const orr_lay_transfer transfer = transfer_of(l, axis, collective, bytes);
+    const orr_emitted_transfer transfer = transfer_of(l, axis, collective, bytes);
     add_exposed(l, axis, &transfer.price);
-    return orr_lay_move_now(l, &transfer);
+    return orr_stage_emit_transfer_in_order(l, &transfer);
 }
 
-void orr_lay_reduce(orr_lay *l, const orr_lay_elements *gradients, bool last)
+void orr_stage_emit_gradient_reduction(orr_stage_emitter *l, const orr_parameter_elements *gradients, bool last)
 {
     const orr_plan *plan = l->job->plan;
     const uint32_t shards = l->job->prices->members[ORR_AXIS_SHARD];
-    const double each = orr_lay_bytes_of(plan->gradients);
+    const double each = orr_precision_element_bytes(plan->gradients);
     const int64_t dense = scaled(gradients->dense, each), expert = scaled(gradients->expert, each);
     orr_node_id done[3] = {ORR_NONE, ORR_NONE, ORR_NONE};
     if (plan->zero == 0) {
@@ -115,21 +115,21 @@ void orr_lay_reduce(orr_lay *l, const orr_lay_elements *gradients, bool last)
             done[2] = reduce(l, ORR_AXIS_REPLICA, ORR_COLL_ALL_REDUCE,
                              dense / (shards > 0 ? shards : 1));
         if (done[2] != ORR_NONE)
-            orr_lay_dep(l, done[2], done[0]);
+            orr_stage_emit_dependency(l, done[2], done[0]);
     }
     for (int i = 0; i < 3 && !overlaps(l); i++)
-        orr_lay_wait(l, done[i]);
+        orr_stage_emit_wait(l, done[i]);
 }
 
 /* The transfers by which weights are gathered, one an axis; how many. */
-static uint32_t gathers_of(const orr_lay *l, const orr_lay_elements *weights,
-                           orr_lay_transfer ret[2])
+static uint32_t gathers_of(const orr_stage_emitter *l, const orr_parameter_elements *weights,
+                           orr_emitted_transfer ret[2])
 {
     const struct {
         uint32_t axis;
         int64_t  elements;
     } parts[] = {{ORR_AXIS_SHARD, weights->dense}, {ORR_AXIS_EDP, weights->expert}};
-    const double each = orr_lay_bytes_of(l->job->plan->precision);
+    const double each = orr_precision_element_bytes(l->job->plan->precision);
     uint32_t n = 0;
     for (int i = 0; i < 2; i++)
         if (l->job->prices->members[parts[i].axis] > 1 && parts[i].elements > 0)
@@ -138,24 +138,24 @@ static uint32_t gathers_of(const orr_lay *l, const orr_lay_elements *weights,
     return n;
 }
 
-orr_node_id orr_lay_gather(orr_lay *l, const orr_lay_elements *weights, bool at_once)
+orr_node_id orr_stage_emit_weight_gather(orr_stage_emitter *l, const orr_parameter_elements *weights, bool at_once)
 {
-    orr_lay_transfer transfers[2];
+    orr_emitted_transfer transfers[2];
     orr_node_id last = ORR_NONE;
     const uint32_t n = gathers_of(l, weights, transfers);
     for (uint32_t i = 0; i < n; i++)
-        last = at_once ? orr_lay_move(l, &transfers[i], ORR_NONE)
-                       : orr_lay_move_now(l, &transfers[i]);
+        last = at_once ? orr_stage_emit_transfer(l, &transfers[i], ORR_NONE)
+                       : orr_stage_emit_transfer_in_order(l, &transfers[i]);
     return last;
 }
 
-void orr_lay_gathered(orr_lay *l, const orr_lay_elements *weights, orr_node_id gather)
+void orr_stage_emit_wait_for_gather(orr_stage_emitter *l, const orr_parameter_elements *weights, orr_node_id gather)
 {
-    orr_lay_transfer transfers[2];
+    orr_emitted_transfer transfers[2];
     if (gather == ORR_NONE)
         return;
-    orr_lay_flush(l);
-    orr_lay_wait(l, gather);
+    orr_stage_emit_flush(l);
+    orr_stage_emit_wait(l, gather);
     const uint32_t n = gathers_of(l, weights, transfers);
     for (uint32_t i = 0; i < n; i++)
         add_exposed(l, transfers[i].grouping, &transfers[i].price);
@@ -163,32 +163,32 @@ void orr_lay_gathered(orr_lay *l, const orr_lay_elements *weights, orr_node_id g
 
 /* Places of a virtual stage whose weights are gathered at once: those whose gradients are reduced
  * at once. From the last to the first. */
-static void gather_chunk(orr_lay *l, uint32_t first, uint32_t end)
+static void gather_chunk(orr_stage_emitter *l, uint32_t first, uint32_t end)
 {
     const orr_module_weights *weights = l->job->weights;
-    orr_lay_elements bucket = {0};
+    orr_parameter_elements bucket = {0};
     uint32_t n = 0;
     for (uint32_t place = end; place-- > first;) { /* how many buckets: the head of each */
         const orr_module_weights *w = &weights[l->job->row->module_of[place]];
         bucket.dense += w->dense;
         bucket.expert += w->expert;
-        if (place > first && !orr_lay_fills_bucket(l, &bucket))
+        if (place > first && !orr_stage_fills_bucket(l, &bucket))
             continue;
         l->heads[place] = bucket;
-        bucket = (orr_lay_elements){0};
+        bucket = (orr_parameter_elements){0};
         n++;
     }
     for (uint32_t place = first; place < end && n > 0; place++)
         if (l->heads[place].dense > 0 || l->heads[place].expert > 0)
-            l->gather_of[place] = orr_lay_gather(l, &l->heads[place], true);
+            l->gather_of[place] = orr_stage_emit_weight_gather(l, &l->heads[place], true);
 }
 
-void orr_lay_first_gathers(orr_lay *l)
+void orr_stage_emit_initial_gathers(orr_stage_emitter *l)
 {
     const orr_step_job *job = l->job;
     const uint32_t n = job->row->n;
     l->gather_of = orr_arena_array(l->scratch, orr_node_id, n);
-    l->heads = orr_arena_array(l->scratch, orr_lay_elements, n);
+    l->heads = orr_arena_array(l->scratch, orr_parameter_elements, n);
     if (l->gather_of == NULL || l->heads == NULL) {
         l->status = orr_fail_memory(l->err);
         return;
@@ -200,7 +200,7 @@ void orr_lay_first_gathers(orr_lay *l)
     const orr_schedule_plan *schedule = job->schedule;
     for (uint32_t i = schedule->first[l->stage]; i < schedule->first[l->stage + 1]; i++) {
         const uint32_t chunk = schedule->slots[i].chunk;
-        const uint32_t k = orr_schedule_virtual_at(&schedule->spec, l->stage, chunk);
+        const uint32_t k = orr_schedule_virtual_stage_at(&schedule->spec, l->stage, chunk);
         if (l->chunks[chunk].first_forward == i)
             gather_chunk(l, job->map->first[k], job->map->first[k + 1]);
     }

@@ -20,8 +20,8 @@ typedef struct thread { /* one sequence */
 } thread;
 
 typedef struct writer {
-    orr_lay *l;
-    const orr_play_sequence *sequences;
+    orr_stage_emitter *l;
+    const orr_phase_sequence *sequences;
     const orr_module *const *const *modules;
     thread threads[2];
 } writer;
@@ -55,14 +55,14 @@ static bool write_values(char text[TEXT_MOST], const orr_tape *tape, const orr_v
     return n < TEXT_MOST;
 }
 
-static void keep(orr_lay *l, orr_status status)
+static void keep(orr_stage_emitter *l, orr_status status)
 {
     if (l->status == ORR_OK)
         l->status = status;
 }
 
 /* What the call works on, under the names that recordings have. */
-static void describe(orr_lay *l, orr_node_id node, const orr_module *module, uint32_t at)
+static void describe(orr_stage_emitter *l, orr_node_id node, const orr_module *module, uint32_t at)
 {
     const orr_tape_call *call = &module->tape->calls[at];
     static const struct {
@@ -75,23 +75,23 @@ static void describe(orr_lay *l, orr_node_id node, const orr_module *module, uin
     orr_attr attrs[N_LISTS + 1];
     uint32_t n = 0;
     char text[TEXT_MOST];
-    for (uint32_t i = 0; i < N_LISTS && orr_lay_ok(l); i++) {
+    for (uint32_t i = 0; i < N_LISTS && orr_stage_emit_ok(l); i++) {
         const bool out = LISTS[i].out;
         if (!write_values(text, module->tape, out ? call->out : call->in,
                           out ? call->n_out : call->n_in, LISTS[i].types))
             continue;
         attrs[n] = (orr_attr){.kind = ORR_ATTR_JSON, .count = 1, .values = &values[n]};
         keep(l, orr_builder_str(l->b, LISTS[i].name, strlen(LISTS[i].name), &attrs[n].name, l->err));
-        if (orr_lay_ok(l))
+        if (orr_stage_emit_ok(l))
             keep(l, orr_builder_str(l->b, text, strlen(text), &values[n++], l->err));
     }
     snprintf(text, sizeof text, "%s/%s", module->name, call->name);
     attrs[n] = (orr_attr){.kind = ORR_ATTR_STRING, .count = 1, .values = &values[n]};
-    if (orr_lay_ok(l))
+    if (orr_stage_emit_ok(l))
         keep(l, orr_builder_str(l->b, "module", strlen("module"), &attrs[n].name, l->err));
-    if (orr_lay_ok(l))
+    if (orr_stage_emit_ok(l))
         keep(l, orr_builder_str(l->b, text, strlen(text), &values[n++], l->err));
-    if (orr_lay_ok(l))
+    if (orr_stage_emit_ok(l))
         keep(l, orr_builder_attrs(l->b, node, attrs, n, l->err));
 }
 
@@ -100,31 +100,31 @@ static void join(writer *w, thread *t, uint32_t phase, uint32_t task)
 {
     uint32_t kept = 0;
     if (t->last != ORR_NONE)
-        orr_lay_wait(w->l, t->last);
+        orr_stage_emit_wait(w->l, t->last);
     t->last = ORR_NONE;
     for (uint32_t i = 0; i < t->n_beside; i++) {
         const pending_node *p = &t->beside[i];
         if (p->phase == phase && p->joins > task)
             t->beside[kept++] = *p;
         else
-            orr_lay_wait(w->l, p->node);
+            orr_stage_emit_wait(w->l, p->node);
     }
     t->n_beside = kept;
 }
 
-static void write_transfer(writer *w, thread *t, uint32_t phase, const orr_task_cost *task,
+static void write_transfer(writer *w, thread *t, uint32_t phase, const orr_call_cost *task,
                            const orr_module *module)
 {
-    orr_lay *l = w->l;
-    const orr_lay_transfer transfer = {.grouping = task->axis,
+    orr_stage_emitter *l = w->l;
+    const orr_emitted_transfer transfer = {.grouping = task->axis,
                                        .collective = (orr_collective)task->collective,
                                        .lane = orr_axis_lane(task->axis),
                                        .bytes = task->bytes,
                                        .price = {.ns = task->ns, .basis = task->basis},
                                        .peer = -1,
                                        .ordinal = ORR_NONE};
-    const orr_node_id node = orr_lay_move_now(l, &transfer);
-    if (orr_lay_ok(l))
+    const orr_node_id node = orr_stage_emit_transfer_in_order(l, &transfer);
+    if (orr_stage_emit_ok(l))
         describe(l, node, module, task->call);
     l->totals.busy_ns[task->axis] += task->hidden_ns;
     if (task->beside && t->n_beside < PENDING_MOST)
@@ -138,9 +138,9 @@ static void write_transfer(writer *w, thread *t, uint32_t phase, const orr_task_
 static void write_task(void *ctx, uint32_t sequence, uint32_t phase, uint32_t at)
 {
     writer *w = ctx;
-    orr_lay *l = w->l;
+    orr_stage_emitter *l = w->l;
     thread *t = &w->threads[sequence];
-    const orr_task_cost *task = &w->sequences[sequence].phases[phase]->tasks[at];
+    const orr_call_cost *task = &w->sequences[sequence].phases[phase]->tasks[at];
     const orr_module *module = w->modules[sequence][phase];
     const size_t before = l->waits.n;
     join(w, t, phase, at);
@@ -151,21 +151,21 @@ static void write_task(void *ctx, uint32_t sequence, uint32_t phase, uint32_t at
         l->waits.n = before < l->waits.n ? before : l->waits.n;
         return;
     }
-    const orr_node_id node = orr_lay_add_compute(
+    const orr_node_id node = orr_stage_emit_compute_node(
         l, orr_op_of((orr_op)module->tape->calls[task->call].op)->name,
         task->again ? ORR_WATERFALL_RECOMPUTE : ORR_WATERFALL_KERNELS, task->ns, task->basis);
-    if (orr_lay_ok(l))
+    if (orr_stage_emit_ok(l))
         describe(l, node, module, task->call);
 }
 
-void orr_lay_operators(orr_lay *l, const orr_play_sequence *sequences, uint32_t n,
+void orr_stage_emit_operators(orr_stage_emitter *l, const orr_phase_sequence *sequences, uint32_t n,
                        const orr_module *const *const *modules)
 {
     writer w = {.l = l, .sequences = sequences, .modules = modules};
-    orr_played played;
+    orr_phase_simulation played;
     for (int i = 0; i < 2; i++)
         w.threads[i].last = ORR_NONE;
-    orr_play_tasks(sequences, n, l->job->prices->kernels->calibration->compute_slowdown, write_task,
+    orr_simulate_phases(sequences, n, l->job->prices->kernels->calibration->compute_slowdown, write_task,
                    &w, &played);
     for (uint32_t i = 0; i < n; i++)
         join(&w, &w.threads[i], ORR_NONE, ORR_NONE);

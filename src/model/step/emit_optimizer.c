@@ -10,10 +10,10 @@ typedef struct stage_weights {
     int64_t dense, expert, sliced, tied;
 } stage_weights;
 
-static void add_chunk(const orr_lay *l, uint32_t chunk, stage_weights *sum)
+static void add_chunk(const orr_stage_emitter *l, uint32_t chunk, stage_weights *sum)
 {
     const orr_step_job *job = l->job;
-    const uint32_t k = orr_schedule_virtual_at(&job->schedule->spec, l->stage, chunk);
+    const uint32_t k = orr_schedule_virtual_stage_at(&job->schedule->spec, l->stage, chunk);
     for (uint32_t place = job->map->first[k]; place < job->map->first[k + 1]; place++) {
         const orr_module_weights *w = &job->weights[job->row->module_of[place]];
         sum->dense += w->dense;
@@ -23,7 +23,7 @@ static void add_chunk(const orr_lay *l, uint32_t chunk, stage_weights *sum)
     }
 }
 
-static stage_weights sum_weights(const orr_lay *l)
+static stage_weights sum_weights(const orr_stage_emitter *l)
 {
     stage_weights sum = {0};
     for (uint32_t chunk = 0; chunk < l->job->schedule->spec.chunks; chunk++)
@@ -32,7 +32,7 @@ static stage_weights sum_weights(const orr_lay *l)
 }
 
 /* Parameters whose states the rank keeps. */
-static int64_t owned(const orr_lay *l, const stage_weights *w)
+static int64_t owned(const orr_stage_emitter *l, const stage_weights *w)
 {
     const uint32_t *members = l->job->prices->members;
     if (l->job->plan->zero == 0)
@@ -43,71 +43,71 @@ static int64_t owned(const orr_lay *l, const stage_weights *w)
 }
 
 /* Computation waits until all of a group have summed what they have. */
-static void sum_over(orr_lay *l, uint32_t grouping, int64_t bytes, const orr_price *price)
+static void sum_over(orr_stage_emitter *l, uint32_t grouping, int64_t bytes, const orr_price *price)
 {
-    const orr_lay_transfer transfer = {.grouping = grouping,
+    const orr_emitted_transfer transfer = {.grouping = grouping,
                                        .collective = ORR_COLL_ALL_REDUCE,
                                        .lane = ORR_STEP_DP,
                                        .bytes = bytes,
                                        .price = *price,
                                        .peer = -1,
                                        .ordinal = ORR_NONE};
-    orr_lay_wait(l, orr_lay_move_now(l, &transfer));
+    orr_stage_emit_wait(l, orr_stage_emit_transfer_in_order(l, &transfer));
 }
 
 /* DualPipe: the stage at the other end holds the same two parts of the model. */
-static void sum_mirrors(orr_lay *l, const stage_weights *w)
+static void sum_mirrors(orr_stage_emitter *l, const stage_weights *w)
 {
     const orr_step_job *job = l->job;
     const orr_plan *plan = job->plan;
     if (job->schedule->spec.schedule != ORR_SCHEDULE_DUALPIPE)
         return;
     const int64_t elements = plan->zero == 0 ? w->dense + w->expert : owned(l, w);
-    const int64_t bytes = (int64_t)((double)elements * orr_lay_bytes_of(plan->gradients));
+    const int64_t bytes = (int64_t)((double)elements * orr_precision_element_bytes(plan->gradients));
     orr_price price = orr_job_rates_collective(job->prices->transfers[ORR_AXIS_PP], &job->mirror,
                                            ORR_COLL_ALL_REDUCE, bytes);
-    price.ns = orr_step_stretched_ns(job->prices, price.ns);
-    sum_over(l, ORR_STEP_TWIN, bytes, &price);
+    price.ns = orr_step_jittered_ns(job->prices, price.ns);
+    sum_over(l, ORR_STEP_MIRROR, bytes, &price);
 }
 
 /* Embedding and head have the same weights on the first and the last stage. */
-static void sum_tied(orr_lay *l, const stage_weights *w)
+static void sum_tied(orr_stage_emitter *l, const stage_weights *w)
 {
     const orr_step_job *job = l->job;
     const uint32_t last = job->schedule->spec.stages - 1;
     const bool at_end = l->stage == 0 || l->stage == last;
     if (job->prices->members[ORR_AXIS_TIED] <= 1 || w->tied == 0 || !at_end)
         return;
-    const int64_t bytes = (int64_t)((double)w->tied * orr_lay_bytes_of(job->plan->gradients));
+    const int64_t bytes = (int64_t)((double)w->tied * orr_precision_element_bytes(job->plan->gradients));
     const orr_price price =
         orr_step_transfer(job->prices, ORR_AXIS_TIED, ORR_COLL_ALL_REDUCE, bytes);
     sum_over(l, ORR_AXIS_TIED, bytes, &price);
 }
 
 /* Where nothing goes beside computation, gradients are summed only now. */
-static void reduce_late(orr_lay *l)
+static void reduce_late(orr_stage_emitter *l)
 {
     const orr_step_job *job = l->job;
-    if (job->plan->overlap_dp == ORR_SWITCH_ON || orr_lay_reduces_always(l))
+    if (job->plan->overlap_dp == ORR_SWITCH_ON || orr_stage_reduces_per_micro_batch(l))
         return;
     for (uint32_t chunk = 0; chunk < job->schedule->spec.chunks; chunk++) {
         stage_weights w = {0};
         add_chunk(l, chunk, &w);
-        orr_lay_reduce(l, &(orr_lay_elements){w.dense, w.expert}, true);
+        orr_stage_emit_gradient_reduction(l, &(orr_parameter_elements){w.dense, w.expert}, true);
     }
 }
 
-static void wait_for_gradients(orr_lay *l)
+static void wait_for_gradients(orr_stage_emitter *l)
 {
-    orr_lay_flush(l);
-    orr_lay_wait(l, l->last[ORR_STEP_DP]);
-    orr_lay_wait(l, l->last[ORR_STEP_REPLICA]);
+    orr_stage_emit_flush(l);
+    orr_stage_emit_wait(l, l->last[ORR_STEP_DP]);
+    orr_stage_emit_wait(l, l->last[ORR_STEP_REPLICA]);
 }
 
 /* The norm of all gradients, by which they are clipped: one number of all ranks. */
-static void sum_norm(orr_lay *l)
+static void sum_norm(orr_stage_emitter *l)
 {
-    if (orr_step_world(l->job->plan) > 1)
+    if (orr_step_world_size(l->job->plan) > 1)
         sum_over(l, ORR_STEP_WORLD, 4, &l->job->world);
 }
 
@@ -116,13 +116,13 @@ static void sum_norm(orr_lay *l)
  * algorithm 2). */
 static orr_work adamw(const orr_plan *plan, int64_t parameters)
 {
-    const double n = (double)parameters, weight = orr_lay_bytes_of(plan->precision);
+    const double n = (double)parameters, weight = orr_precision_element_bytes(plan->precision);
     return (orr_work){.family = ORR_FAMILY_OPTIMIZER,
                       .dtype = ORR_DTYPE_FP32,
                       .n_dims = 1,
                       .dims = {parameters},
                       .flops = 14 * n,
-                      .read_bytes = (orr_lay_bytes_of(plan->gradients) + 12) * n,
+                      .read_bytes = (orr_precision_element_bytes(plan->gradients) + 12) * n,
                       .write_bytes = (12 + (weight < 4 ? weight : 0)) * n,
                       .op = "adamw",
                       .kernel = ""};
@@ -133,41 +133,41 @@ static bool offloads_optimizer(const orr_plan *plan)
     return plan->offload == ORR_OFFLOAD_OPTIMIZER || plan->offload == ORR_OFFLOAD_BOTH;
 }
 
-orr_node_id orr_lay_copy(orr_lay *l, orr_step_lane lane, int64_t bytes, orr_waterfall part,
+orr_node_id orr_stage_emit_host_copy(orr_stage_emitter *l, orr_step_lane lane, int64_t bytes, orr_waterfall part,
                          orr_node_id after)
 {
     const double ns = 1e9 * (double)bytes / l->job->copy_bytes_per_s;
     if (bytes <= 0)
         return ORR_NONE;
-    const orr_node_id node = orr_lay_add(l, &(orr_lay_node){.name = "copy",
+    const orr_node_id node = orr_stage_emit_node(l, &(orr_emitted_node){.name = "copy",
                                                             .kind = ORR_NODE_COPY,
                                                             .lane = lane,
                                                             .part = part,
                                                             .basis = ORR_BASIS_ROOFLINE,
                                                             .ns = (int64_t)(ns + 0.5)});
-    orr_lay_dep(l, node, after);
+    orr_stage_emit_dependency(l, node, after);
     const orr_copy copy = {.bytes = (uint64_t)bytes};
-    if (orr_lay_ok(l))
+    if (orr_stage_emit_ok(l))
         l->status = orr_builder_copy(l->b, node, &copy, l->err);
     return node;
 }
 
 /* States live on the host, which updates them: gradients go there and weights come back (Ren et
  * al., "ZeRO-Offload", ATC 2021). Assumed: the host keeps up with the link. */
-static void update_on_host(orr_lay *l, int64_t parameters)
+static void update_on_host(orr_stage_emitter *l, int64_t parameters)
 {
     const orr_plan *plan = l->job->plan;
     const double n = (double)parameters;
     orr_node_id out =
-        orr_lay_copy(l, ORR_STEP_OUT, (int64_t)(n * orr_lay_bytes_of(plan->gradients)),
+        orr_stage_emit_host_copy(l, ORR_STEP_OUT, (int64_t)(n * orr_precision_element_bytes(plan->gradients)),
                      ORR_WATERFALL_OPTIMIZER, l->last[ORR_STEP_COMPUTE]);
     for (size_t i = 0; i < l->waits.n && out != ORR_NONE; i++)
-        orr_lay_dep(l, out, l->waits.at[i]);
-    orr_lay_wait(l, orr_lay_copy(l, ORR_STEP_IN, (int64_t)(n * orr_lay_bytes_of(plan->precision)),
+        orr_stage_emit_dependency(l, out, l->waits.at[i]);
+    orr_stage_emit_wait(l, orr_stage_emit_host_copy(l, ORR_STEP_IN, (int64_t)(n * orr_precision_element_bytes(plan->precision)),
                                  ORR_WATERFALL_OPTIMIZER, out));
 }
 
-static void update(orr_lay *l, const stage_weights *w)
+static void update(orr_stage_emitter *l, const stage_weights *w)
 {
     const orr_step_prices *prices = l->job->prices;
     const int64_t parameters = owned(l, w);
@@ -180,50 +180,50 @@ static void update(orr_lay *l, const stage_weights *w)
     if (price.ns <= 0)
         return;
     l->totals.part_ns[ORR_WATERFALL_OPTIMIZER] += price.ns;
-    orr_lay_add_compute(l, "adamw", ORR_WATERFALL_OPTIMIZER, price.ns, price.basis);
+    orr_stage_emit_compute_node(l, "adamw", ORR_WATERFALL_OPTIMIZER, price.ns, price.basis);
 }
 
 /* Outer parts of dp that train alone average what they changed, in fp32 or compressed, once in so many
  * steps: a share of it in each. Nothing is computed beside it, though Streaming DiLoCo would
  * (arXiv 2501.18512): assumed. The outer optimizer's own pass over memory is left out. Source:
  * Douillard et al., "DiLoCo", arXiv 2311.08105, algorithm 1. */
-static void sync_outer(orr_lay *l, const stage_weights *w)
+static void sync_outer(orr_stage_emitter *l, const stage_weights *w)
 {
     const orr_step_prices *prices = l->job->prices;
     const uint32_t steps = l->job->plan->local_steps;
     const int64_t bytes = 4 * owned(l, w);
-    if (prices->members[ORR_AXIS_MEETING] <= 1 || bytes <= 0)
+    if (prices->members[ORR_AXIS_OUTER] <= 1 || bytes <= 0)
         return;
-    orr_price price = orr_step_transfer(prices, ORR_AXIS_MEETING, ORR_COLL_ALL_REDUCE, bytes);
+    orr_price price = orr_step_transfer(prices, ORR_AXIS_OUTER, ORR_COLL_ALL_REDUCE, bytes);
     price.ns = (price.ns + steps - 1) / steps;
-    sum_over(l, ORR_AXIS_MEETING, (bytes + steps - 1) / steps, &price);
+    sum_over(l, ORR_AXIS_OUTER, (bytes + steps - 1) / steps, &price);
 }
 
 /* Without overlap weights are gathered at once; else when the next step wants them. */
-static void gather_late(orr_lay *l, const stage_weights *w)
+static void gather_late(orr_stage_emitter *l, const stage_weights *w)
 {
     const orr_plan *plan = l->job->plan;
     if (plan->overlap_dp == ORR_SWITCH_ON || plan->zero == 0 || plan->zero >= 3)
         return;
-    const orr_lay_elements all = {w->dense, w->expert};
-    orr_lay_wait(l, orr_lay_gather(l, &all, false));
+    const orr_parameter_elements all = {w->dense, w->expert};
+    orr_stage_emit_wait(l, orr_stage_emit_weight_gather(l, &all, false));
 }
 
-void orr_lay_tail(orr_lay *l)
+void orr_stage_emit_optimizer(orr_stage_emitter *l)
 {
     const orr_step_prices *prices = l->job->prices;
     const orr_calibration *c = prices->kernels->calibration;
     const bool trains = orr_task_trains(l->job->task);
-    const int64_t step_ns = trains ? orr_step_stretched_ns(prices, (int64_t)c->step_ns) : 0;
+    const int64_t step_ns = trains ? orr_step_jittered_ns(prices, (int64_t)c->step_ns) : 0;
     l->now = (orr_step_node){.micro_batch = ORR_NONE};
     if (trains) {
         const stage_weights w = sum_weights(l);
-        orr_lay_pay(l);
+        orr_stage_emit_exposed_transfers(l);
         reduce_late(l);
         wait_for_gradients(l);
-        orr_lay_inline(l, ORR_AXIS_TP, ORR_COLL_ALL_REDUCE,
-                       (int64_t)((double)w.sliced * orr_lay_bytes_of(l->job->plan->gradients)));
-        orr_lay_flush(l);
+        orr_stage_emit_blocking_collective(l, ORR_AXIS_TP, ORR_COLL_ALL_REDUCE,
+                       (int64_t)((double)w.sliced * orr_precision_element_bytes(l->job->plan->gradients)));
+        orr_stage_emit_flush(l);
         sum_tied(l, &w);
         sum_mirrors(l, &w);
         sum_norm(l);
@@ -233,6 +233,6 @@ void orr_lay_tail(orr_lay *l)
     }
     if (step_ns > 0 || l->waits.n > 0) {
         l->totals.part_ns[ORR_WATERFALL_OVERHEAD] += step_ns;
-        orr_lay_add_compute(l, "step", ORR_WATERFALL_OVERHEAD, step_ns, c->basis);
+        orr_stage_emit_compute_node(l, "step", ORR_WATERFALL_OVERHEAD, step_ns, c->basis);
     }
 }

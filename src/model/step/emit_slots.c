@@ -10,13 +10,13 @@
 
 uint32_t orr_step_module_at(const orr_step_job *job, uint32_t k, uint32_t place)
 {
-    const orr_stage_parts parts = {.plan = job->plan, .row = job->row, .map = job->map};
+    const orr_stage_memory_input parts = {.plan = job->plan, .row = job->row, .map = job->map};
     return orr_module_at(&parts, k, place);
 }
 
 /* A slot while it is laid. */
 typedef struct slot_modules {
-    const orr_turn *slot;
+    const orr_schedule_slot *slot;
     uint32_t first, n;       /* places of its virtual stage */
     uint32_t k;
     bool     forward;
@@ -25,23 +25,23 @@ typedef struct slot_modules {
     bool     reduces, last;  /* gradients are summed after; for the last time           */
 } slot_modules;
 
-static slot_modules slot_modules_of(const orr_lay *l, uint32_t i)
+static slot_modules slot_modules_of(const orr_stage_emitter *l, uint32_t i)
 {
     const orr_step_job *job = l->job;
-    const orr_turn *slot = &job->schedule->slots[i];
-    const uint32_t k = orr_schedule_virtual_at(&job->schedule->spec, l->stage, slot->chunk);
-    const bool gives = slot->phase == ORR_TURN_BACKWARD || slot->phase == ORR_TURN_WEIGHT;
+    const orr_schedule_slot *slot = &job->schedule->slots[i];
+    const uint32_t k = orr_schedule_virtual_stage_at(&job->schedule->spec, l->stage, slot->chunk);
+    const bool gives = slot->phase == ORR_SLOT_BACKWARD || slot->phase == ORR_SLOT_WEIGHT;
     const bool beside = job->plan->overlap_dp == ORR_SWITCH_ON;
-    const orr_lay_chunk *chunk = &l->chunks[slot->chunk];
+    const orr_chunk_slots *chunk = &l->chunks[slot->chunk];
     return (slot_modules){.slot = slot,
                      .first = job->map->first[k],
                      .n = job->map->first[k + 1] - job->map->first[k],
                      .k = k,
-                     .forward = slot->phase == ORR_TURN_FORWARD,
-                     .gathers = orr_lay_gathers_always(l),
+                     .forward = slot->phase == ORR_SLOT_FORWARD,
+                     .gathers = orr_stage_gathers_per_micro_batch(l),
                      .gathered_first = chunk->first_forward == i,
                      .last = chunk->last_gradient == i,
-                     .reduces = gives && (orr_lay_reduces_always(l) ||
+                     .reduces = gives && (orr_stage_reduces_per_micro_batch(l) ||
                                           (beside && chunk->last_gradient == i))};
 }
 
@@ -51,9 +51,9 @@ static uint32_t place_at(const slot_modules *t, uint32_t i)
     return t->forward ? t->first + i : t->first + t->n - 1 - i;
 }
 
-static void name_node(orr_lay *l, const orr_module *module, uint8_t phase)
+static void name_node(orr_stage_emitter *l, const orr_module *module, uint8_t phase)
 {
-    static const char *const phases[ORR_TURN_PHASES] = {"forward", "backward", "input gradient",
+    static const char *const phases[ORR_SLOT_PHASES] = {"forward", "backward", "input gradient",
                                                         "weight gradient"};
     if (l->job->detail == ORR_DETAIL_CHUNK)
         snprintf(l->title, sizeof l->title, "%s", phases[phase]);
@@ -61,7 +61,7 @@ static void name_node(orr_lay *l, const orr_module *module, uint8_t phase)
         snprintf(l->title, sizeof l->title, "%s %s", module->name, phases[phase]);
 }
 
-static void enter(orr_lay *l, const orr_turn *slot)
+static void enter(orr_stage_emitter *l, const orr_schedule_slot *slot)
 {
     l->now = (orr_step_node){.phase = slot->phase, .chunk = slot->chunk,
                              .micro_batch = slot->micro_batch};
@@ -69,21 +69,21 @@ static void enter(orr_lay *l, const orr_turn *slot)
 
 /* A micro-batch costs the host something beside its kernels: half forward, half backward (assumed).
  * */
-static void spend_host(orr_lay *l, uint8_t phase)
+static void spend_host(orr_stage_emitter *l, uint8_t phase)
 {
     const orr_step_prices *prices = l->job->prices;
     const orr_calibration *c = prices->kernels->calibration;
-    if (phase != ORR_TURN_WEIGHT)
-        orr_lay_spend(l, "micro-batch", ORR_WATERFALL_OVERHEAD,
-                      orr_step_stretched_ns(prices, (int64_t)(c->micro_batch_ns / 2)), c->basis);
+    if (phase != ORR_SLOT_WEIGHT)
+        orr_stage_emit_waterfall_part(l, "micro-batch", ORR_WATERFALL_OVERHEAD,
+                      orr_step_jittered_ns(prices, (int64_t)(c->micro_batch_ns / 2)), c->basis);
 }
 
-static void count_phase(orr_lay *l, const orr_phase_cost *cost)
+static void count_phase(orr_stage_emitter *l, const orr_phase_cost *cost)
 {
     l->totals.part_ns[ORR_WATERFALL_RECOMPUTE] += cost->again_ns;
     l->totals.flops += cost->flops;
     l->totals.again_flops += cost->again_flops;
-    if (orr_lay_finest(l))
+    if (orr_stage_emit_per_operator(l))
         return;
     for (int axis = 0; axis < ORR_AXES; axis++) {
         l->totals.busy_ns[axis] += cost->busy_ns[axis];
@@ -91,15 +91,15 @@ static void count_phase(orr_lay *l, const orr_phase_cost *cost)
     }
 }
 
-static void count_waits(orr_lay *l, const int64_t waited_ns[ORR_AXES])
+static void count_waits(orr_stage_emitter *l, const int64_t waited_ns[ORR_AXES])
 {
     for (int axis = 0; axis < ORR_AXES; axis++) {
         l->totals.exposed_ns[axis] += waited_ns[axis];
-        l->totals.part_ns[orr_axis_part(axis)] += waited_ns[axis];
+        l->totals.part_ns[orr_axis_waterfall(axis)] += waited_ns[axis];
     }
 }
 
-static const orr_phase_cost *cost_of(const orr_lay *l, const slot_modules *t, uint32_t place,
+static const orr_phase_cost *cost_of(const orr_stage_emitter *l, const slot_modules *t, uint32_t place,
                                      const orr_module **ret_module)
 {
     const uint32_t module = orr_step_module_at(l->job, t->k, place);
@@ -107,112 +107,112 @@ static const orr_phase_cost *cost_of(const orr_lay *l, const slot_modules *t, ui
     return &l->job->costs[module].phase[t->slot->phase];
 }
 
-static void compute_module(orr_lay *l, const slot_modules *t, uint32_t place)
+static void compute_module(orr_stage_emitter *l, const slot_modules *t, uint32_t place)
 {
     const orr_module *module;
     const orr_phase_cost *cost = cost_of(l, t, place, &module);
     count_phase(l, cost);
     name_node(l, module, t->slot->phase);
-    if (orr_lay_finest(l)) {
-        const orr_play_sequence sequence = {&cost, 1};
-        orr_lay_operators(l, &sequence, 1, &(const orr_module *const *){&module});
+    if (orr_stage_emit_per_operator(l)) {
+        const orr_phase_sequence sequence = {&cost, 1};
+        orr_stage_emit_operators(l, &sequence, 1, &(const orr_module *const *){&module});
         return;
     }
     count_waits(l, cost->transfer_ns);
-    orr_lay_compute(l, cost->span_ns, cost->basis);
+    orr_stage_emit_compute(l, cost->span_ns, cost->basis);
     if (l->job->detail == ORR_DETAIL_LAYER)
-        orr_lay_flush(l);
+        orr_stage_emit_flush(l);
 }
 
 /* What is no layer stays gathered from its forward to its backward pass, and so does all where
  * nothing is dropped after the forward pass. */
-static bool gathers_again(const orr_lay *l, const slot_modules *t, const orr_module *module)
+static bool gathers_again(const orr_stage_emitter *l, const slot_modules *t, const orr_module *module)
 {
     const bool layer = module->kind == ORR_MODULE_LAYER || module->kind == ORR_MODULE_MOE_LAYER ||
                        module->kind == ORR_MODULE_CROSS_LAYER || module->kind == ORR_MODULE_BODY;
     return t->forward || (layer && l->job->plan->reshard == ORR_SWITCH_ON);
 }
 
-static orr_lay_elements gathered_by(const orr_lay *l, const slot_modules *t, uint32_t i)
+static orr_parameter_elements gathered_by(const orr_stage_emitter *l, const slot_modules *t, uint32_t i)
 {
     const uint32_t id = l->job->row->module_of[place_at(t, i)];
     const orr_module_weights *w = &l->job->weights[id];
     if (!gathers_again(l, t, &l->job->row->modules[id]))
-        return (orr_lay_elements){0};
-    return (orr_lay_elements){w->gathered, w->expert_gathered};
+        return (orr_parameter_elements){0};
+    return (orr_parameter_elements){w->gathered, w->expert_gathered};
 }
 
 enum { AHEAD_MOST = 64 };
 
 /* Sets out the gathers of all modules up to `ahead` of the i-th; waits for that of the i-th. */
-static void gather_ahead(orr_lay *l, const slot_modules *t, uint32_t i, orr_node_id gathers[AHEAD_MOST],
+static void gather_ahead(orr_stage_emitter *l, const slot_modules *t, uint32_t i, orr_node_id gathers[AHEAD_MOST],
                          uint32_t *sent)
 {
     const orr_plan *plan = l->job->plan;
     const uint32_t asked = plan->overlap_dp == ORR_SWITCH_ON ? plan->prefetch : 0;
     const uint32_t ahead = asked < AHEAD_MOST ? asked : AHEAD_MOST - 1;
     for (; *sent < t->n && *sent <= i + ahead; (*sent)++) {
-        const orr_lay_elements weights = gathered_by(l, t, *sent);
-        gathers[*sent % AHEAD_MOST] = orr_lay_gather(l, &weights, false);
+        const orr_parameter_elements weights = gathered_by(l, t, *sent);
+        gathers[*sent % AHEAD_MOST] = orr_stage_emit_weight_gather(l, &weights, false);
     }
-    const orr_lay_elements weights = gathered_by(l, t, i);
-    orr_lay_gathered(l, &weights, gathers[i % AHEAD_MOST]);
+    const orr_parameter_elements weights = gathered_by(l, t, i);
+    orr_stage_emit_wait_for_gather(l, &weights, gathers[i % AHEAD_MOST]);
 }
 
 /* Gradients of the i-th module join a bucket; a full one sets out. */
-static void add_gradients(orr_lay *l, const slot_modules *t, uint32_t i, orr_lay_elements *bucket)
+static void add_gradients(orr_stage_emitter *l, const slot_modules *t, uint32_t i, orr_parameter_elements *bucket)
 {
     const orr_module_weights *w =
         &l->job->weights[l->job->row->module_of[place_at(t, i)]];
     bucket->dense += w->dense;
     bucket->expert += w->expert;
-    if (!orr_lay_gathers_always(l) && i + 1 < t->n && !orr_lay_fills_bucket(l, bucket))
+    if (!orr_stage_gathers_per_micro_batch(l) && i + 1 < t->n && !orr_stage_fills_bucket(l, bucket))
         return;
-    orr_lay_reduce(l, bucket, t->last);
-    *bucket = (orr_lay_elements){0};
+    orr_stage_emit_gradient_reduction(l, bucket, t->last);
+    *bucket = (orr_parameter_elements){0};
 }
 
 /* Activations go to the host after the forward pass, and come back before the backward pass: they
  * set out when the slot before that one begins. */
-static void offload(orr_lay *l, const slot_modules *t, bool before)
+static void offload(orr_stage_emitter *l, const slot_modules *t, bool before)
 {
     const orr_step_job *job = l->job;
     int64_t bytes = 0;
-    if (job->kept_bytes == NULL || before != (t->slot->phase != ORR_TURN_FORWARD) ||
-        t->slot->phase == ORR_TURN_WEIGHT)
+    if (job->kept_bytes == NULL || before != (t->slot->phase != ORR_SLOT_FORWARD) ||
+        t->slot->phase == ORR_SLOT_WEIGHT)
         return;
     for (uint32_t i = 0; i < t->n; i++)
         bytes += job->kept_bytes[orr_step_module_at(job, t->k, t->first + i)];
-    const orr_node_id last = orr_lay_flush(l);
+    const orr_node_id last = orr_stage_emit_flush(l);
     if (before)
-        orr_lay_wait(l, orr_lay_copy(l, ORR_STEP_IN, bytes, ORR_WATERFALL_OVERHEAD,
+        orr_stage_emit_wait(l, orr_stage_emit_host_copy(l, ORR_STEP_IN, bytes, ORR_WATERFALL_OVERHEAD,
                                      l->before_last_slot));
     else
-        orr_lay_copy(l, ORR_STEP_OUT, bytes, ORR_WATERFALL_OVERHEAD, last);
+        orr_stage_emit_host_copy(l, ORR_STEP_OUT, bytes, ORR_WATERFALL_OVERHEAD, last);
 }
 
 /* What a slot needs before its first module: weights that are gathered for that do not wait for it.
  * */
-static void begin(orr_lay *l, const slot_modules *t)
+static void begin(orr_stage_emitter *l, const slot_modules *t)
 {
-    orr_lay_receive(l, t->slot);
+    orr_stage_emit_receive(l, t->slot);
     offload(l, t, true);
     spend_host(l, t->slot->phase);
 }
 
-static void emit_modules(orr_lay *l, const slot_modules *t)
+static void emit_modules(orr_stage_emitter *l, const slot_modules *t)
 {
     orr_node_id gathers[AHEAD_MOST];
-    orr_lay_elements bucket = {0};
+    orr_parameter_elements bucket = {0};
     uint32_t sent = 0;
-    const bool gathers_any = t->gathers && t->slot->phase != ORR_TURN_WEIGHT;
+    const bool gathers_any = t->gathers && t->slot->phase != ORR_SLOT_WEIGHT;
     for (uint32_t i = 0; i < t->n; i++) {
         const uint32_t place = place_at(t, i);
         name_node(l, &l->job->row->modules[l->job->row->module_of[place]], t->slot->phase);
         if (gathers_any)
             gather_ahead(l, t, i, gathers, &sent);
         else if (t->gathered_first)
-            orr_lay_gathered(l, &l->heads[place], l->gather_of[place]);
+            orr_stage_emit_wait_for_gather(l, &l->heads[place], l->gather_of[place]);
         if (i == 0)
             begin(l, t);
         compute_module(l, t, place);
@@ -221,52 +221,52 @@ static void emit_modules(orr_lay *l, const slot_modules *t)
     }
 }
 
-static void emit_slot(orr_lay *l, uint32_t i)
+static void emit_slot(orr_stage_emitter *l, uint32_t i)
 {
     const slot_modules t = slot_modules_of(l, i);
     enter(l, t.slot);
-    orr_lay_pay(l);
+    orr_stage_emit_exposed_transfers(l);
     emit_modules(l, &t);
-    const orr_node_id end = orr_lay_flush(l);
-    orr_lay_send(l, t.slot);
+    const orr_node_id end = orr_stage_emit_flush(l);
+    orr_stage_emit_send(l, t.slot);
     offload(l, &t, false);
     l->before_last_slot = l->last_slot;
     l->last_slot = end;
 }
 
-static orr_play_sequence sequence_of(orr_lay *l, const slot_modules *t, const orr_module **modules,
+static orr_phase_sequence sequence_of(orr_stage_emitter *l, const slot_modules *t, const orr_module **modules,
                                      const orr_phase_cost **phases)
 {
     for (uint32_t i = 0; i < t->n; i++) {
         phases[i] = cost_of(l, t, place_at(t, i), &modules[i]);
         count_phase(l, phases[i]);
     }
-    return (orr_play_sequence){phases, t->n};
+    return (orr_phase_sequence){phases, t->n};
 }
 
 /* Gathered and reduced as a whole, before and after: nothing is said of the order in which the
  * modules of both come. */
-static void gather_before(orr_lay *l, const slot_modules *t)
+static void gather_before(orr_stage_emitter *l, const slot_modules *t)
 {
     for (uint32_t i = 0; i < t->n; i++) {
         const uint32_t place = place_at(t, i);
-        if (t->gathers && t->slot->phase != ORR_TURN_WEIGHT) {
-            const orr_lay_elements weights = gathered_by(l, t, i);
-            orr_lay_gathered(l, &weights, orr_lay_gather(l, &weights, false));
+        if (t->gathers && t->slot->phase != ORR_SLOT_WEIGHT) {
+            const orr_parameter_elements weights = gathered_by(l, t, i);
+            orr_stage_emit_wait_for_gather(l, &weights, orr_stage_emit_weight_gather(l, &weights, false));
         } else if (t->gathered_first) {
-            orr_lay_gathered(l, &l->heads[place], l->gather_of[place]);
+            orr_stage_emit_wait_for_gather(l, &l->heads[place], l->gather_of[place]);
         }
     }
 }
 
-static void reduce_after(orr_lay *l, const slot_modules *t)
+static void reduce_after(orr_stage_emitter *l, const slot_modules *t)
 {
-    orr_lay_elements bucket = {0};
+    orr_parameter_elements bucket = {0};
     for (uint32_t i = 0; i < t->n && t->reduces; i++)
         add_gradients(l, t, i, &bucket);
 }
 
-static void compute_pair(orr_lay *l, const slot_modules t[2])
+static void compute_pair(orr_stage_emitter *l, const slot_modules t[2])
 {
     const uint32_t n = t[0].n + t[1].n;
     const orr_arena_mark mark = orr_arena_get_mark(l->scratch);
@@ -276,36 +276,36 @@ static void compute_pair(orr_lay *l, const slot_modules t[2])
         l->status = orr_fail_memory(l->err);
         return;
     }
-    const orr_play_sequence both[2] = {sequence_of(l, &t[0], modules, phases),
+    const orr_phase_sequence both[2] = {sequence_of(l, &t[0], modules, phases),
                                        sequence_of(l, &t[1], modules + t[0].n, phases + t[0].n)};
     const orr_module *const *of[2] = {modules, modules + t[0].n};
-    if (orr_lay_finest(l)) {
-        orr_lay_operators(l, both, 2, of);
+    if (orr_stage_emit_per_operator(l)) {
+        orr_stage_emit_operators(l, both, 2, of);
     } else {
-        orr_played played;
-        orr_play_tasks(both, 2, l->job->prices->kernels->calibration->compute_slowdown, NULL, NULL,
+        orr_phase_simulation played;
+        orr_simulate_phases(both, 2, l->job->prices->kernels->calibration->compute_slowdown, NULL, NULL,
                        &played);
         count_waits(l, played.waited_ns);
-        orr_lay_compute(l, played.span_ns, n > 0 ? phases[0]->basis : ORR_BASIS_NONE);
+        orr_stage_emit_compute(l, played.span_ns, n > 0 ? phases[0]->basis : ORR_BASIS_NONE);
     }
     orr_arena_rewind(l->scratch, mark);
 }
 
-static void emit_slot_pair(orr_lay *l, uint32_t i)
+static void emit_slot_pair(orr_stage_emitter *l, uint32_t i)
 {
     const slot_modules t[2] = {slot_modules_of(l, i), slot_modules_of(l, i + 1)};
     enter(l, t[0].slot);
-    orr_lay_pay(l);
+    orr_stage_emit_exposed_transfers(l);
     snprintf(l->title, sizeof l->title, "forward beside backward");
     for (int k = 0; k < 2; k++)
         gather_before(l, &t[k]);
     for (int k = 0; k < 2; k++)
         begin(l, &t[k]);
     compute_pair(l, t);
-    const orr_node_id end = orr_lay_flush(l);
+    const orr_node_id end = orr_stage_emit_flush(l);
     for (int k = 0; k < 2; k++) {
         enter(l, t[k].slot);
-        orr_lay_send(l, t[k].slot);
+        orr_stage_emit_send(l, t[k].slot);
         offload(l, &t[k], false);
     }
     for (int k = 0; k < 2; k++)
@@ -314,14 +314,14 @@ static void emit_slot_pair(orr_lay *l, uint32_t i)
     l->last_slot = end;
 }
 
-void orr_lay_turns(orr_lay *l)
+void orr_stage_emit_slots(orr_stage_emitter *l)
 {
     const orr_schedule_plan *schedule = l->job->schedule;
     const uint32_t end = schedule->first[l->stage + 1];
     const bool trains = orr_task_trains(l->job->task);
-    for (uint32_t i = schedule->first[l->stage]; i < end && orr_lay_ok(l); i++) {
-        const orr_turn *slot = &schedule->slots[i];
-        if (!trains && slot->phase != ORR_TURN_FORWARD)
+    for (uint32_t i = schedule->first[l->stage]; i < end && orr_stage_emit_ok(l); i++) {
+        const orr_schedule_slot *slot = &schedule->slots[i];
+        if (!trains && slot->phase != ORR_SLOT_FORWARD)
             continue;
         if (trains && slot->paired && i + 1 < end)
             emit_slot_pair(l, i++);

@@ -18,21 +18,21 @@ static const char *const LANES[ORR_STEP_LANES] = {
     "receive backward from next", "receive backward from previous",
 };
 
-static void fail(orr_lay *l, orr_status status)
+static void fail(orr_stage_emitter *l, orr_status status)
 {
     if (l->status == ORR_OK)
         l->status = status;
 }
 
-static orr_str text(orr_lay *l, const char *name)
+static orr_str text(orr_stage_emitter *l, const char *name)
 {
     orr_str s = 0;
-    if (orr_lay_ok(l))
+    if (orr_stage_emit_ok(l))
         fail(l, orr_builder_str(l->b, name, strlen(name), &s, l->err));
     return s;
 }
 
-static orr_lane_id lane_of(orr_lay *l, orr_step_lane lane)
+static orr_lane_id lane_of(orr_stage_emitter *l, orr_step_lane lane)
 {
     if (l->lane[lane] != UINT16_MAX)
         return l->lane[lane];
@@ -41,27 +41,27 @@ static orr_lane_id lane_of(orr_lay *l, orr_step_lane lane)
                            .tid = lane + 1,
                            .process = text(l, "device"),
                            .name = text(l, LANES[lane])};
-    if (orr_lay_ok(l))
+    if (orr_stage_emit_ok(l))
         fail(l, orr_builder_lane(l->b, &made, &id, l->err));
-    if (orr_lay_ok(l))
+    if (orr_stage_emit_ok(l))
         l->lane[lane] = (uint16_t)id;
     return id;
 }
 
-void orr_lay_dep(orr_lay *l, orr_node_id node, orr_node_id on)
+void orr_stage_emit_dependency(orr_stage_emitter *l, orr_node_id node, orr_node_id on)
 {
-    if (orr_lay_ok(l) && on != ORR_NONE)
+    if (orr_stage_emit_ok(l) && on != ORR_NONE)
         fail(l, orr_builder_dep(l->b, node, on, ORR_DEP_EVENT, l->err));
 }
 
-static void follow(orr_lay *l, orr_node_id node, orr_step_lane lane)
+static void follow(orr_stage_emitter *l, orr_node_id node, orr_step_lane lane)
 {
-    if (orr_lay_ok(l) && l->last[lane] != ORR_NONE)
+    if (orr_stage_emit_ok(l) && l->last[lane] != ORR_NONE)
         fail(l, orr_builder_dep(l->b, node, l->last[lane], ORR_DEP_STREAM, l->err));
     l->last[lane] = node;
 }
 
-orr_node_id orr_lay_add(orr_lay *l, const orr_lay_node *from)
+orr_node_id orr_stage_emit_node(orr_stage_emitter *l, const orr_emitted_node *from)
 {
     const int64_t *start_ns = l->who->start_ns;
     const uint32_t at = (uint32_t)l->nodes.n;
@@ -74,40 +74,40 @@ orr_node_id orr_lay_add(orr_lay *l, const orr_lay_node *from)
     orr_node_id id = ORR_NONE;
     orr_step_node what = l->now;
     what.part = (uint8_t)from->part;
-    if (!orr_lay_ok(l))
+    if (!orr_stage_emit_ok(l))
         return ORR_NONE;
     if (!orr_array_push(&l->duration_ns, from->ns) || !orr_array_push(&l->basis, from->basis) ||
         !orr_array_push(&l->axis, ORR_AXIS_NONE) || !orr_array_push(&l->nodes, what))
         fail(l, orr_fail_memory(l->err));
     else
         fail(l, orr_builder_node(l->b, &node, &id, l->err));
-    if (orr_lay_ok(l))
+    if (orr_stage_emit_ok(l))
         follow(l, id, from->lane);
     return id;
 }
 
-void orr_lay_wait(orr_lay *l, orr_node_id node)
+void orr_stage_emit_wait(orr_stage_emitter *l, orr_node_id node)
 {
-    if (orr_lay_ok(l) && node != ORR_NONE && !orr_array_push(&l->waits, node))
+    if (orr_stage_emit_ok(l) && node != ORR_NONE && !orr_array_push(&l->waits, node))
         fail(l, orr_fail_memory(l->err));
 }
 
-orr_node_id orr_lay_add_compute(orr_lay *l, const char *name, orr_waterfall part, int64_t ns,
+orr_node_id orr_stage_emit_compute_node(orr_stage_emitter *l, const char *name, orr_waterfall part, int64_t ns,
                                 uint8_t basis)
 {
-    const orr_node_id id = orr_lay_add(l, &(orr_lay_node){.name = name,
+    const orr_node_id id = orr_stage_emit_node(l, &(orr_emitted_node){.name = name,
                                                           .kind = ORR_NODE_COMPUTE,
                                                           .lane = ORR_STEP_COMPUTE,
                                                           .part = part,
                                                           .basis = basis,
                                                           .ns = ns});
     for (size_t i = 0; i < l->waits.n; i++)
-        orr_lay_dep(l, id, l->waits.at[i]);
+        orr_stage_emit_dependency(l, id, l->waits.at[i]);
     l->waits.n = 0;
     return id;
 }
 
-void orr_lay_compute(orr_lay *l, int64_t ns, uint8_t basis)
+void orr_stage_emit_compute(orr_stage_emitter *l, int64_t ns, uint8_t basis)
 {
     if (!l->open) {
         l->open = true;
@@ -121,27 +121,27 @@ void orr_lay_compute(orr_lay *l, int64_t ns, uint8_t basis)
     }
 }
 
-void orr_lay_spend(orr_lay *l, const char *name, orr_waterfall part, int64_t ns, uint8_t basis)
+void orr_stage_emit_waterfall_part(orr_stage_emitter *l, const char *name, orr_waterfall part, int64_t ns, uint8_t basis)
 {
     if (ns <= 0)
         return;
     l->totals.part_ns[part] += ns;
-    if (orr_lay_finest(l))
-        orr_lay_add_compute(l, name, part, ns, basis);
+    if (orr_stage_emit_per_operator(l))
+        orr_stage_emit_compute_node(l, name, part, ns, basis);
     else
-        orr_lay_compute(l, ns, basis);
+        orr_stage_emit_compute(l, ns, basis);
 }
 
-orr_node_id orr_lay_flush(orr_lay *l)
+orr_node_id orr_stage_emit_flush(orr_stage_emitter *l)
 {
     if (l->open) {
-        orr_lay_add_compute(l, l->title, ORR_WATERFALL_KERNELS, l->open_ns, l->open_basis);
+        orr_stage_emit_compute_node(l, l->title, ORR_WATERFALL_KERNELS, l->open_ns, l->open_basis);
         l->open = false;
     }
     return l->last[ORR_STEP_COMPUTE];
 }
 
-orr_waterfall orr_axis_part(uint32_t grouping)
+orr_waterfall orr_axis_waterfall(uint32_t grouping)
 {
     switch (grouping) {
     case ORR_AXIS_TP:
@@ -166,15 +166,15 @@ orr_step_lane orr_axis_lane(uint32_t grouping)
     }
 }
 
-static uint32_t size_of(const orr_lay *l, uint32_t grouping)
+static uint32_t size_of(const orr_stage_emitter *l, uint32_t grouping)
 {
     if (grouping < ORR_AXES)
         return l->job->prices->members[grouping];
-    return grouping == ORR_STEP_TWIN ? 2 : orr_step_world(l->job->plan);
+    return grouping == ORR_STEP_MIRROR ? 2 : orr_step_world_size(l->job->plan);
 }
 
 /* Ranks of the group that the rank is in. */
-static const uint32_t *list_members(orr_lay *l, uint32_t grouping, uint32_t n)
+static const uint32_t *list_members(orr_stage_emitter *l, uint32_t grouping, uint32_t n)
 {
     const orr_plan *plan = l->job->plan;
     uint32_t *ranks = orr_arena_array(l->scratch, uint32_t, n);
@@ -193,14 +193,14 @@ static const uint32_t *list_members(orr_lay *l, uint32_t grouping, uint32_t n)
     return ranks;
 }
 
-static orr_group_id group_of(orr_lay *l, uint32_t grouping)
+static orr_group_id group_of(orr_stage_emitter *l, uint32_t grouping)
 {
-    if (l->group[grouping] != ORR_NONE || !orr_lay_ok(l))
+    if (l->group[grouping] != ORR_NONE || !orr_stage_emit_ok(l))
         return l->group[grouping];
     char name[16];
     orr_group group = {.size = size_of(l, grouping), .start = 0, .stride = 1};
     const char *axis = grouping < ORR_AXES          ? orr_axis_name((orr_axis)grouping)
-                       : grouping == ORR_STEP_TWIN ? "mirror"
+                       : grouping == ORR_STEP_MIRROR ? "mirror"
                                                    : "world";
     snprintf(name, sizeof name, "%s", axis);
     if (l->who->group_names != NULL)
@@ -211,12 +211,12 @@ static orr_group_id group_of(orr_lay *l, uint32_t grouping)
         group.start = l->who->rank / group.size * group.size;
     else
         group.ranks = list_members(l, grouping, group.size);
-    if (orr_lay_ok(l))
+    if (orr_stage_emit_ok(l))
         fail(l, orr_builder_group(l->b, &group, &l->group[grouping], l->err));
     return l->group[grouping];
 }
 
-static orr_node_kind kind_of(const orr_lay_transfer *t)
+static orr_node_kind kind_of(const orr_emitted_transfer *t)
 {
     return t->collective == ORR_COLL_SEND && t->peer >= 0 ? ORR_NODE_SEND
            : t->collective == ORR_COLL_RECV               ? ORR_NODE_RECV
@@ -225,16 +225,16 @@ static orr_node_kind kind_of(const orr_lay_transfer *t)
 
 /* All members of a group send to the next (keys and values that go round): no collective of NCCL's. It
  * is told as the all-gather by which each sends as many bytes. */
-static bool rotates(const orr_lay_transfer *t)
+static bool rotates(const orr_emitted_transfer *t)
 {
     return t->collective == ORR_COLL_SEND && t->peer < 0;
 }
 
-static orr_comm comm_of(orr_lay *l, const orr_lay_transfer *t, uint32_t ordinal)
+static orr_comm comm_of(orr_stage_emitter *l, const orr_emitted_transfer *t, uint32_t ordinal)
 {
     const uint32_t n = size_of(l, t->grouping);
     if (rotates(t) && n > 1) {
-        orr_lay_transfer told = *t;
+        orr_emitted_transfer told = *t;
         told.collective = ORR_COLL_ALL_GATHER;
         told.bytes = t->bytes / (n - 1) * n;
         return comm_of(l, &told, ordinal);
@@ -256,7 +256,7 @@ static orr_comm comm_of(orr_lay *l, const orr_lay_transfer *t, uint32_t ordinal)
                                                                  : t->bytes};
 }
 
-static void count(orr_lay *l, const orr_lay_transfer *t)
+static void count(orr_stage_emitter *l, const orr_emitted_transfer *t)
 {
     if (t->grouping >= ORR_AXES || t->collective == ORR_COLL_RECV)
         return; /* what is received was counted where it was sent */
@@ -269,26 +269,26 @@ static void count(orr_lay *l, const orr_lay_transfer *t)
     l->totals.summed_bytes[t->grouping] += sums ? sent : 0;
 }
 
-orr_node_id orr_lay_move(orr_lay *l, const orr_lay_transfer *t, orr_node_id after)
+orr_node_id orr_stage_emit_transfer(orr_stage_emitter *l, const orr_emitted_transfer *t, orr_node_id after)
 {
     const uint32_t ordinal =
         t->ordinal != ORR_NONE ? t->ordinal : l->ordinal[t->grouping]++;
     const orr_node_id id =
-        orr_lay_add(l, &(orr_lay_node){.name = rotates(t) ? "rotate"
+        orr_stage_emit_node(l, &(orr_emitted_node){.name = rotates(t) ? "rotate"
                                                           : orr_collective_name(t->collective),
                                        .kind = kind_of(t),
                                        .lane = t->lane,
-                                       .part = orr_axis_part(t->grouping),
+                                       .part = orr_axis_waterfall(t->grouping),
                                        .basis = t->price.basis,
                                        .ns = t->price.ns});
     const orr_comm comm = comm_of(l, t, ordinal);
-    orr_lay_dep(l, id, after);
-    if (orr_lay_ok(l))
+    orr_stage_emit_dependency(l, id, after);
+    if (orr_stage_emit_ok(l))
         fail(l, orr_builder_comm(l->b, id, &comm, l->err));
-    if (orr_lay_ok(l) &&
+    if (orr_stage_emit_ok(l) &&
         !orr_array_push(&l->rendezvous, ((orr_rendezvous_id){t->grouping, ordinal})))
         fail(l, orr_fail_memory(l->err));
-    if (!orr_lay_ok(l))
+    if (!orr_stage_emit_ok(l))
         return ORR_NONE;
     if (t->grouping < ORR_AXES)
         l->axis.at[id] = (uint8_t)t->grouping;
@@ -296,33 +296,33 @@ orr_node_id orr_lay_move(orr_lay *l, const orr_lay_transfer *t, orr_node_id afte
     return id;
 }
 
-orr_node_id orr_lay_move_now(orr_lay *l, const orr_lay_transfer *t)
+orr_node_id orr_stage_emit_transfer_in_order(orr_stage_emitter *l, const orr_emitted_transfer *t)
 {
-    const orr_node_id computed = orr_lay_flush(l);
-    const orr_node_id id = orr_lay_move(l, t, computed);
+    const orr_node_id computed = orr_stage_emit_flush(l);
+    const orr_node_id id = orr_stage_emit_transfer(l, t, computed);
     for (size_t i = 0; i < l->waits.n; i++)
-        orr_lay_dep(l, id, l->waits.at[i]);
+        orr_stage_emit_dependency(l, id, l->waits.at[i]);
     return id;
 }
 
-void orr_lay_inline(orr_lay *l, orr_axis axis, orr_collective collective, int64_t bytes)
+void orr_stage_emit_blocking_collective(orr_stage_emitter *l, orr_axis axis, orr_collective collective, int64_t bytes)
 {
     const orr_step_prices *prices = l->job->prices;
     if (prices->members[axis] <= 1 || bytes <= 0)
         return;
     const orr_price price = orr_step_transfer(prices, axis, collective, bytes);
-    const orr_lay_transfer transfer = {.grouping = axis,
+    const orr_emitted_transfer transfer = {.grouping = axis,
                                        .collective = collective,
                                        .lane = orr_axis_lane(axis),
                                        .bytes = bytes,
                                        .price = price,
                                        .peer = -1,
                                        .ordinal = ORR_NONE};
-    if (orr_lay_finest(l)) {
-        orr_lay_wait(l, orr_lay_move_now(l, &transfer));
+    if (orr_stage_emit_per_operator(l)) {
+        orr_stage_emit_wait(l, orr_stage_emit_transfer_in_order(l, &transfer));
         return;
     }
     count(l, &transfer);
     l->totals.exposed_ns[axis] += price.ns;
-    orr_lay_spend(l, orr_collective_name(collective), orr_axis_part(axis), price.ns, price.basis);
+    orr_stage_emit_waterfall_part(l, orr_collective_name(collective), orr_axis_waterfall(axis), price.ns, price.basis);
 }

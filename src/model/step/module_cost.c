@@ -27,15 +27,15 @@ static bool is_product(uint8_t op)
 }
 
 /* Does the call of the tape belong to the phase? Recomputation goes with input gradients. */
-static bool belongs(uint8_t pass, orr_turn_phase phase)
+static bool belongs(uint8_t pass, orr_slot_phase phase)
 {
     switch (phase) {
-    case ORR_TURN_FORWARD:  return pass == ORR_PASS_FORWARD;
-    case ORR_TURN_BACKWARD: return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT ||
+    case ORR_SLOT_FORWARD:  return pass == ORR_PASS_FORWARD;
+    case ORR_SLOT_BACKWARD: return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT ||
                                    pass == ORR_PASS_WEIGHT;
-    case ORR_TURN_INPUT:    return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT;
-    case ORR_TURN_WEIGHT:   return pass == ORR_PASS_WEIGHT;
-    case ORR_TURN_PHASES:   break;
+    case ORR_SLOT_INPUT:    return pass == ORR_PASS_RECOMPUTE || pass == ORR_PASS_INPUT;
+    case ORR_SLOT_WEIGHT:   return pass == ORR_PASS_WEIGHT;
+    case ORR_SLOT_PHASES:   break;
     }
     return false;
 }
@@ -51,7 +51,7 @@ static int64_t bytes_of(const orr_tape *tape, const orr_tape_call *call)
     return call->op == ORR_OP_ALL_GATHER ? out : in;
 }
 
-int64_t orr_step_stretched_ns(const orr_step_prices *prices, int64_t ns)
+int64_t orr_step_jittered_ns(const orr_step_prices *prices, int64_t ns)
 {
     return prices->stretch > 1 ? (int64_t)((double)ns * prices->stretch + 0.5) : ns;
 }
@@ -61,14 +61,14 @@ orr_price orr_step_transfer(const orr_step_prices *prices, orr_axis axis, orr_co
 {
     orr_price price = orr_job_rates_collective(orr_step_rates(prices, axis, collective),
                                            &prices->span[axis], collective, bytes);
-    price.ns = orr_step_stretched_ns(prices, price.ns);
+    price.ns = orr_step_jittered_ns(prices, price.ns);
     return price;
 }
 
 orr_price orr_step_kernel(const orr_step_prices *prices, const orr_work *work)
 {
     orr_price price = orr_job_rates_kernel(prices->kernels, work, prices->eager);
-    price.ns = orr_step_stretched_ns(prices, price.ns);
+    price.ns = orr_step_jittered_ns(prices, price.ns);
     return price;
 }
 
@@ -117,7 +117,7 @@ typedef struct pricer {
     const orr_step_prices *prices;
 } pricer;
 
-static void price_transfer(const pricer *p, const orr_tape_call *call, orr_task_cost *task)
+static void price_transfer(const pricer *p, const orr_tape_call *call, orr_call_cost *task)
 {
     task->axis = call->args.axis;
     task->collective = (uint8_t)collective_of(call->op);
@@ -130,10 +130,10 @@ static void price_transfer(const pricer *p, const orr_tape_call *call, orr_task_
 }
 
 /* False: it takes no time, and is no task. */
-static bool price_call(const pricer *p, uint32_t at, orr_task_cost *ret)
+static bool price_call(const pricer *p, uint32_t at, orr_call_cost *ret)
 {
     const orr_tape_call *call = &p->tape->calls[at];
-    *ret = (orr_task_cost){.axis = ORR_AXIS_NONE,
+    *ret = (orr_call_cost){.axis = ORR_AXIS_NONE,
                            .call = at,
                            .joins = ORR_NONE,
                            .again = call->pass == ORR_PASS_RECOMPUTE};
@@ -169,7 +169,7 @@ static bool reads(const orr_tape *tape, const orr_tape_call *call, orr_value val
 }
 
 /* The first task that uses what a transfer brings. A call that is no task may stand in between. */
-static uint32_t joined_by(const orr_tape *tape, const orr_task_cost *tasks, uint32_t n, uint32_t i)
+static uint32_t joined_by(const orr_tape *tape, const orr_call_cost *tasks, uint32_t n, uint32_t i)
 {
     const orr_tape_call *transfer = &tape->calls[tasks[i].call];
     for (uint32_t k = i + 1; k < n && transfer->n_out > 0; k++)
@@ -182,7 +182,7 @@ static uint32_t joined_by(const orr_tape *tape, const orr_task_cost *tasks, uint
  * of t pieces, and no longer than that product takes (Wang et al., "Overlap communication with
  * dependent computation via decomposition in large deep learning models", ASPLOS 2023). The product
  * takes longer by what computation beside communication loses. */
-static void hide(const pricer *p, orr_task_cost *transfer, orr_task_cost *product)
+static void hide(const pricer *p, orr_call_cost *transfer, orr_call_cost *product)
 {
     const uint32_t t = p->prices->members[ORR_AXIS_TP];
     const double slowdown = p->prices->kernels->calibration->compute_slowdown;
@@ -193,11 +193,11 @@ static void hide(const pricer *p, orr_task_cost *transfer, orr_task_cost *produc
         product->ns += (int64_t)((slowdown - 1) * (double)transfer->hidden_ns + 0.5);
 }
 
-static void hide_all(const pricer *p, orr_task_cost *tasks, uint32_t n)
+static void hide_all(const pricer *p, orr_call_cost *tasks, uint32_t n)
 {
     uint32_t taken = ORR_NONE; /* a product hides one transfer */
     for (uint32_t i = 0; i < n; i++) {
-        orr_task_cost *task = &tasks[i];
+        orr_call_cost *task = &tasks[i];
         const bool gather = task->collective == ORR_COLL_ALL_GATHER;
         if (task->axis != ORR_AXIS_TP || (task->beside && task->joins != i + 1) ||
             (!gather && task->collective != ORR_COLL_REDUCE_SCATTER))
@@ -216,7 +216,7 @@ static void sum_up(const pricer *p, orr_phase_cost *cost)
 {
     int64_t by_basis[ORR_BASES] = {0};
     for (uint32_t i = 0; i < cost->n; i++) {
-        const orr_task_cost *task = &cost->tasks[i];
+        const orr_call_cost *task = &cost->tasks[i];
         by_basis[task->basis] += task->ns;
         cost->flops += task->flops;
         if (task->axis == ORR_AXIS_NONE) {
@@ -233,16 +233,16 @@ static void sum_up(const pricer *p, orr_phase_cost *cost)
         if (by_basis[b] > by_basis[cost->basis])
             cost->basis = (uint8_t)b;
     const orr_phase_cost *const alone[] = {cost};
-    const orr_play_sequence sequence = {alone, 1};
-    orr_played played;
-    orr_play_tasks(&sequence, 1, p->prices->kernels->calibration->compute_slowdown, NULL, NULL,
+    const orr_phase_sequence sequence = {alone, 1};
+    orr_phase_simulation played;
+    orr_simulate_phases(&sequence, 1, p->prices->kernels->calibration->compute_slowdown, NULL, NULL,
                    &played);
     cost->span_ns = played.span_ns;
     memcpy(cost->transfer_ns, played.waited_ns, sizeof cost->transfer_ns);
 }
 
 /* A device that is done sooner than its host can launch waits for it. */
-static void wait_for_host(const pricer *p, orr_task_cost *tasks, uint32_t n)
+static void wait_for_host(const pricer *p, orr_call_cost *tasks, uint32_t n)
 {
     int64_t device_ns = 0, compute_ns = 0;
     if (p->prices->graphs)
@@ -257,7 +257,7 @@ static void wait_for_host(const pricer *p, orr_task_cost *tasks, uint32_t n)
             tasks[i].ns = (int64_t)((double)tasks[i].ns * factor + 0.5);
 }
 
-static orr_status price_phase(const pricer *p, orr_turn_phase phase, orr_task_cost *scratch,
+static orr_status price_phase(const pricer *p, orr_slot_phase phase, orr_call_cost *scratch,
                               orr_arena *arena, orr_phase_cost *ret, orr_error *err)
 {
     orr_phase_cost cost = {0};
@@ -270,7 +270,7 @@ static orr_status price_phase(const pricer *p, orr_turn_phase phase, orr_task_co
     if (p->plan->overlap_tp == ORR_SWITCH_ON)
         hide_all(p, scratch, cost.n);
     wait_for_host(p, scratch, cost.n);
-    orr_task_cost *tasks = orr_arena_array(arena, orr_task_cost, cost.n);
+    orr_call_cost *tasks = orr_arena_array(arena, orr_call_cost, cost.n);
     if (tasks == NULL)
         return orr_fail_memory(err);
     memcpy(tasks, scratch, cost.n * sizeof *tasks);
@@ -285,13 +285,13 @@ orr_status orr_module_cost_at(const orr_module *module, const orr_plan *plan,
                               orr_module_cost *ret, orr_error *err)
 {
     const pricer p = {module, module->tape, plan, prices};
-    orr_task_cost *scratch =
-        orr_arena_array(arena, orr_task_cost, (size_t)module->tape->n_calls + 1);
+    orr_call_cost *scratch =
+        orr_arena_array(arena, orr_call_cost, (size_t)module->tape->n_calls + 1);
     orr_module_cost cost;
     if (scratch == NULL)
         return orr_fail_memory(err);
-    for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
-        ORR_TRY(price_phase(&p, (orr_turn_phase)phase, scratch, arena, &cost.phase[phase], err));
+    for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
+        ORR_TRY(price_phase(&p, (orr_slot_phase)phase, scratch, arena, &cost.phase[phase], err));
     *ret = cost;
     return ORR_OK;
 }

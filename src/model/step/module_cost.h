@@ -41,14 +41,14 @@ static inline const orr_job_rates *orr_step_rates(const orr_step_prices *prices,
 orr_price orr_step_transfer(const orr_step_prices *prices, orr_axis axis, orr_collective collective,
                             int64_t bytes);
 orr_price orr_step_kernel(const orr_step_prices *prices, const orr_work *work);
-int64_t   orr_step_stretched_ns(const orr_step_prices *prices, int64_t ns);
+int64_t   orr_step_jittered_ns(const orr_step_prices *prices, int64_t ns);
 /* Of a collective among n members, what one of them sends: with the ring's bytes, whatever the
  * algorithm (Thakur, Rabenseifner, Gropp, IJHPCA 19, 2005). */
 double orr_step_sent_bytes(orr_collective collective, uint32_t members, int64_t bytes);
 
 /* What one module does in one phase of one micro-batch, in order, priced. Views are left out, and
  * transfers among one. */
-typedef struct orr_task_cost {
+typedef struct orr_call_cost {
     uint8_t  axis;       /* ORR_AXIS_NONE: computation; else a collective along it              */
     uint8_t  collective; /* orr_collective                                                      */
     bool     beside;     /* a collective that runs beside what follows until `joins`            */
@@ -59,9 +59,9 @@ typedef struct orr_task_cost {
     int64_t  ns, bytes;
     int64_t  hidden_ns;  /* of a transfer in pieces: what goes beside its product, not in ns    */
     double   flops;
-} orr_task_cost;
+} orr_call_cost;
 typedef struct orr_phase_cost {
-    const orr_task_cost *tasks;  /* shape (n) */
+    const orr_call_cost *tasks;  /* shape (n) */
     uint32_t n;
     int64_t  span_ns;                /* from its beginning to its end                           */
     int64_t  compute_ns, again_ns;   /* of them alone; again: computed again, also in compute_ns */
@@ -74,7 +74,7 @@ typedef struct orr_phase_cost {
 /* FORWARD; BACKWARD: recomputation, input and weight gradients as recorded; INPUT: recomputation
  * and input gradients; WEIGHT. */
 typedef struct orr_module_cost {
-    orr_phase_cost phase[ORR_TURN_PHASES];
+    orr_phase_cost phase[ORR_SLOT_PHASES];
 } orr_module_cost;
 orr_status orr_module_cost_of(const orr_module *module, const orr_plan *plan,
                               const orr_job_rates *rates, orr_arena *arena,
@@ -86,18 +86,18 @@ orr_status orr_module_cost_at(const orr_module *module, const orr_plan *plan,
 /* Tasks in time. One phase runs alone; two at once (DualPipe's pairs) share the device, and the
  * transfers of one go beside the computation of the other. Tells where each task begins, in an
  * order in which each comes after what it waits for. */
-typedef struct orr_played {
+typedef struct orr_phase_simulation {
     int64_t span_ns;
     int64_t waited_ns[ORR_AXES]; /* nothing was computed, and something travelled along the axis */
-} orr_played;
-typedef struct orr_play_sequence { /* phases one after the other */
+} orr_phase_simulation;
+typedef struct orr_phase_sequence { /* phases one after the other */
     const orr_phase_cost *const *phases; /* shape (n) */
     uint32_t n;
-} orr_play_sequence;
-typedef void orr_play_task(void *ctx, uint32_t sequence, uint32_t phase, uint32_t task);
+} orr_phase_sequence;
+typedef void orr_phase_call_visit(void *ctx, uint32_t sequence, uint32_t phase, uint32_t task);
 /* `visit` may be NULL. `n`: 1 or 2. `compute_slowdown`: times as long, while something travels. */
-void orr_play_tasks(const orr_play_sequence *sequences, uint32_t n, double compute_slowdown,
-                    orr_play_task *visit, void *ctx, orr_played *ret);
+void orr_simulate_phases(const orr_phase_sequence *sequences, uint32_t n, double compute_slowdown,
+                    orr_phase_call_visit *visit, void *ctx, orr_phase_simulation *ret);
 
 /* Parameters of a module on one rank, in elements, by who else has them. */
 typedef struct orr_module_weights {

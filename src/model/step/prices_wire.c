@@ -14,7 +14,7 @@ static traffic traffic_of(orr_axis axis)
     case ORR_AXIS_SHARD:
     case ORR_AXIS_REPLICA:
     case ORR_AXIS_TIED:
-    case ORR_AXIS_MEETING:
+    case ORR_AXIS_OUTER:
         return GRADIENTS;
     case ORR_AXIS_PP:
         return STAGES;
@@ -109,7 +109,7 @@ static orr_status compress_gradients(const orr_plan *plan, orr_arena *arena,
     compress(meets, compressed_frac(plan, 4));
     for (int axis = 0; axis < ORR_AXES; axis++)
         if (traffic_of((orr_axis)axis) == GRADIENTS)
-            prices->sums[axis] = axis == ORR_AXIS_MEETING ? meets : sums;
+            prices->sums[axis] = axis == ORR_AXIS_OUTER ? meets : sums;
     return ORR_OK;
 }
 

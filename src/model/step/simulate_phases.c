@@ -15,7 +15,7 @@ typedef struct pending { /* a transfer that runs beside */
 } pending;
 
 typedef struct sequence_state {
-    const orr_play_sequence *sequence;
+    const orr_phase_sequence *sequence;
     uint32_t phase, task;
     int64_t  ready_ns; /* its last task has ended                */
     uint8_t  waits_on; /* axis of that task; ORR_AXIS_NONE: none */
@@ -28,7 +28,7 @@ typedef struct phase_run {
     uint32_t n;
     int64_t  device_ns, stream_ns[ORR_AXES]; /* free from then on */
     uint32_t slow_ppm; /* of what computes while something travels: millionths of its time */
-    orr_played played;
+    orr_phase_simulation played;
 } phase_run;
 
 static const orr_phase_cost *phase_of(const sequence_state *r)
@@ -65,7 +65,7 @@ static void skip_ended_phases(sequence_state *r)
     }
 }
 
-static int64_t free_at(const phase_run *p, const orr_task_cost *task)
+static int64_t free_at(const phase_run *p, const orr_call_cost *task)
 {
     return task->axis == ORR_AXIS_NONE ? p->device_ns : p->stream_ns[task->axis];
 }
@@ -86,7 +86,7 @@ static int64_t computed_ns(const phase_run *p, int64_t ns, int64_t start_ns)
     return busy_ns + (int64_t)((work - beside + p->slow_ppm - 1) / p->slow_ppm);
 }
 
-static void run_compute(phase_run *p, sequence_state *r, const orr_task_cost *task, int64_t start_ns)
+static void run_compute(phase_run *p, sequence_state *r, const orr_call_cost *task, int64_t start_ns)
 {
     if (r->waits_on != ORR_AXIS_NONE && start_ns > p->device_ns)
         p->played.waited_ns[r->waits_on] += start_ns - p->device_ns;
@@ -95,7 +95,7 @@ static void run_compute(phase_run *p, sequence_state *r, const orr_task_cost *ta
     r->waits_on = ORR_AXIS_NONE;
 }
 
-static void run_transfer(phase_run *p, sequence_state *r, const orr_task_cost *task, int64_t start_ns)
+static void run_transfer(phase_run *p, sequence_state *r, const orr_call_cost *task, int64_t start_ns)
 {
     const int64_t end_ns = start_ns + task->ns;
     p->stream_ns[task->axis] = end_ns;
@@ -120,8 +120,8 @@ static void finish(phase_run *p)
         p->played.waited_ns[last->waits_on] += last->ready_ns - p->device_ns;
 }
 
-void orr_play_tasks(const orr_play_sequence *sequences, uint32_t n, double compute_slowdown,
-                    orr_play_task *visit, void *ctx, orr_played *ret)
+void orr_simulate_phases(const orr_phase_sequence *sequences, uint32_t n, double compute_slowdown,
+                    orr_phase_call_visit *visit, void *ctx, orr_phase_simulation *ret)
 {
     phase_run p = {.n = n < SEQUENCES ? n : SEQUENCES, .slow_ppm = MILLION};
     if (compute_slowdown > 1)
@@ -147,7 +147,7 @@ void orr_play_tasks(const orr_play_sequence *sequences, uint32_t n, double compu
         }
         if (next == NULL)
             break;
-        const orr_task_cost *task = &phase_of(next)->tasks[next->task];
+        const orr_call_cost *task = &phase_of(next)->tasks[next->task];
         if (visit != NULL)
             visit(ctx, (uint32_t)(next - p.states), next->phase, next->task);
         if (task->axis == ORR_AXIS_NONE)

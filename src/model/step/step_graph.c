@@ -17,7 +17,7 @@ const char *orr_waterfall_name(orr_waterfall part)
     return (unsigned)part < ORR_WATERFALLS ? names[part] : "";
 }
 
-static orr_status open_emitter(orr_lay *l, orr_error *err)
+static orr_status open_emitter(orr_stage_emitter *l, orr_error *err)
 {
     l->scratch = orr_arena_new(0, 0);
     l->b = orr_graph_builder_new();
@@ -30,7 +30,7 @@ static orr_status open_emitter(orr_lay *l, orr_error *err)
     return ORR_OK;
 }
 
-static void close_emitter(orr_lay *l)
+static void close_emitter(orr_stage_emitter *l)
 {
     orr_graph_builder_free(l->b);
     orr_arena_free(l->scratch);
@@ -42,25 +42,25 @@ static void close_emitter(orr_lay *l)
     orr_array_done(&l->rendezvous);
 }
 
-static orr_status find_chunks(orr_lay *l, orr_error *err)
+static orr_status find_chunks(orr_stage_emitter *l, orr_error *err)
 {
     const orr_schedule_plan *schedule = l->job->schedule;
-    l->chunks = orr_arena_array(l->scratch, orr_lay_chunk, schedule->spec.chunks);
+    l->chunks = orr_arena_array(l->scratch, orr_chunk_slots, schedule->spec.chunks);
     if (l->chunks == NULL)
         return orr_fail_memory(err);
     memset(l->chunks, 0xff, schedule->spec.chunks * sizeof *l->chunks);
     for (uint32_t i = schedule->first[l->stage]; i < schedule->first[l->stage + 1]; i++) {
-        orr_lay_chunk *chunk = &l->chunks[schedule->slots[i].chunk];
+        orr_chunk_slots *chunk = &l->chunks[schedule->slots[i].chunk];
         const uint8_t phase = schedule->slots[i].phase;
-        if (phase == ORR_TURN_FORWARD && chunk->first_forward == ORR_NONE)
+        if (phase == ORR_SLOT_FORWARD && chunk->first_forward == ORR_NONE)
             chunk->first_forward = i;
-        if (phase == ORR_TURN_BACKWARD || phase == ORR_TURN_WEIGHT)
+        if (phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT)
             chunk->last_gradient = i;
     }
     return ORR_OK;
 }
 
-static orr_status set_recording(orr_lay *l, orr_error *err)
+static orr_status set_recording(orr_stage_emitter *l, orr_error *err)
 {
     static const char source[] = "orrery simulate";
     const orr_device *device = l->job->prices->kernels->device;
@@ -81,7 +81,7 @@ static void *kept(orr_arena *arena, const void *at, size_t n, size_t bytes)
 }
 #define KEPT(arena, array) kept((arena), (array).at, (array).n, sizeof *(array).at)
 
-static orr_status freeze(orr_lay *l, orr_arena *arena, orr_step_graph *ret, orr_error *err)
+static orr_status freeze(orr_stage_emitter *l, orr_arena *arena, orr_step_graph *ret, orr_error *err)
 {
     orr_step_graph made = {.rendezvous = KEPT(arena, l->rendezvous),
                            .duration_ns = KEPT(arena, l->duration_ns),
@@ -96,21 +96,21 @@ static orr_status freeze(orr_lay *l, orr_arena *arena, orr_step_graph *ret, orr_
     return ORR_OK;
 }
 
-orr_status orr_step_lay_stage(const orr_step_job *job, const orr_step_who *who, orr_arena *arena,
+orr_status orr_step_layout_stage(const orr_step_job *job, const orr_step_target *who, orr_arena *arena,
                               orr_step_graph *ret, orr_error *err)
 {
-    orr_lay l = {.job = job, .who = who, .stage = who->stage, .err = err};
+    orr_stage_emitter l = {.job = job, .who = who, .stage = who->stage, .err = err};
     orr_status status;
     ORR_TRY_OUT(status, open_emitter(&l, err));
     ORR_TRY_OUT(status, set_recording(&l, err));
     ORR_TRY_OUT(status, find_chunks(&l, err));
-    orr_lay_receives(&l);
-    if (orr_lay_ok(&l))
-        orr_lay_first_gathers(&l);
-    if (orr_lay_ok(&l))
-        orr_lay_turns(&l);
-    if (orr_lay_ok(&l))
-        orr_lay_tail(&l);
+    orr_stage_emit_posted_receives(&l);
+    if (orr_stage_emit_ok(&l))
+        orr_stage_emit_initial_gathers(&l);
+    if (orr_stage_emit_ok(&l))
+        orr_stage_emit_slots(&l);
+    if (orr_stage_emit_ok(&l))
+        orr_stage_emit_optimizer(&l);
     ORR_TRY_OUT(status, l.status);
     status = freeze(&l, arena, ret, err);
 out:

@@ -12,18 +12,18 @@
 
 /* Who meets whom beside the groups of an axis. */
 enum {
-    ORR_STEP_TWIN = ORR_AXES, /* DualPipe: two stages that hold the same two parts of the model */
+    ORR_STEP_MIRROR = ORR_AXES, /* DualPipe: two stages that hold the same two parts of the model */
     ORR_STEP_WORLD,           /* all ranks */
     ORR_STEP_GROUPINGS
 };
 /* Ranks that meet as ORR_STEP_WORLD: all; with local steps those of an outer part of dp. */
-static inline uint32_t orr_step_world(const orr_plan *plan)
+static inline uint32_t orr_step_world_size(const orr_plan *plan)
 {
     const uint32_t parts = plan->local_steps > 1 && plan->dp_outer > 1 ? plan->dp_outer : 1;
     return (uint32_t)orr_plan_ranks(plan) / parts;
 }
 /* Which part of the waterfall transfers among them belong to. */
-orr_waterfall orr_axis_part(uint32_t grouping);
+orr_waterfall orr_axis_waterfall(uint32_t grouping);
 
 /* Where a micro-batch goes from stage to stage. `boundary`: of virtual stages k and k + 1. */
 typedef struct orr_stage_transfer {
@@ -32,16 +32,16 @@ typedef struct orr_stage_transfer {
     bool     back;           /* a gradient */
 } orr_stage_transfer;
 /* All of them by receiving stage; those of one sender and direction in its order. */
-typedef struct orr_passes {
+typedef struct orr_stage_transfers {
     const uint32_t    *first; /* shape (stages + 1) */
     const orr_stage_transfer *at;
-} orr_passes;
+} orr_stage_transfers;
 
 /* All that the stages of a job have in common. */
 typedef struct orr_step_job {
     const orr_plan          *plan; /* complete */
     uint8_t                  task, detail;
-    const orr_module_row    *row;
+    const orr_module_sequence    *row;
     const orr_stage_map     *map;  /* by virtual stage of the schedule */
     const orr_schedule_plan *schedule;
     const orr_module_cost    *costs;   /* shape (row->n_modules) */
@@ -53,7 +53,7 @@ typedef struct orr_step_job {
     orr_price                 world;   /* of the gradients' norm, over all ranks */
     orr_span                  mirror;
     double                    copy_bytes_per_s; /* to the host and back */
-    orr_passes                passes;
+    orr_stage_transfers                passes;
 } orr_step_job;
 
 /* What a stage does that its graph alone does not tell. */
@@ -69,7 +69,7 @@ typedef struct orr_step_totals {
 /* The graph of a kind of rank. Shapes: N nodes, C communications. */
 typedef struct orr_step_graph {
     const orr_graph     *graph;       /* orr_graph_free() */
-    orr_rendezvous_id         *rendezvous;    /* shape (C); grouping: orr_axis, or ORR_STEP_TWIN, ... */
+    orr_rendezvous_id         *rendezvous;    /* shape (C); grouping: orr_axis, or ORR_STEP_MIRROR, ... */
     const int64_t       *duration_ns; /* shape (N) */
     const uint8_t       *basis;       /* shape (N) */
     const orr_step_node *nodes;       /* shape (N) */
@@ -78,17 +78,17 @@ typedef struct orr_step_graph {
 } orr_step_graph;
 
 /* Whose graph it shall be. */
-typedef struct orr_step_who {
+typedef struct orr_step_target {
     uint32_t       stage;
     uint32_t       rank;         /* one of the stage: its groups are listed              */
     const int64_t *start_ns, *duration_ns; /* shape (N): when it ran; NULL: not known     */
     const uint32_t *group_names; /* shape (ORR_STEP_GROUPINGS): numbers; NULL: by axis     */
-} orr_step_who;
+} orr_step_target;
 /* In the arena but for the graph itself. Errors: NO_MEMORY; LIMIT. */
-orr_status orr_step_lay_stage(const orr_step_job *job, const orr_step_who *who, orr_arena *arena,
+orr_status orr_step_layout_stage(const orr_step_job *job, const orr_step_target *who, orr_arena *arena,
                               orr_step_graph *ret, orr_error *err) ORR_MUST_CHECK;
 /* Of forward slots alone, where nothing is trained. */
-orr_status orr_step_passes(const orr_schedule_plan *schedule, bool trains, orr_arena *arena,
-                           orr_passes *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_step_stage_transfers(const orr_schedule_plan *schedule, bool trains, orr_arena *arena,
+                           orr_stage_transfers *ret, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_MODEL_STEP_LAY_H */

@@ -39,7 +39,7 @@ static orr_status list_one(const orr_model *model, orr_arena *arena, list_row *r
 {
     orr_model_size size = {0};
     if (!model->incomplete)
-        ORR_TRY(orr_model_measure(model, arena, &size, err));
+        ORR_TRY(orr_model_count_parameters(model, arena, &size, err));
     *ret = (list_row){.name = model->name,
                       .family = model->family,
                       .kind = KINDS[model->kind],
@@ -139,7 +139,7 @@ static orr_status memory_table(const orr_model *model, const orr_model_size *siz
     if (rows == NULL)
         return orr_fail_memory(err);
     for (int i = 0; i < N && size->n > 0; i++) {
-        const double token = orr_model_cache_bytes(model, dtypes[i]);
+        const double token = orr_model_kv_cache_bytes(model, dtypes[i]);
         rows[i] = (memory_row){
             .precision = orr_dtype_name(dtypes[i]),
             .weights_bytes = (int64_t)((double)size->total * orr_dtype_bytes(dtypes[i])),
@@ -165,7 +165,7 @@ orr_status orr_model_tables(const orr_model *model, orr_arena *arena,
     const orr_model_note *lines;
     uint32_t n;
     if (!model->incomplete)
-        ORR_TRY(orr_model_measure(model, arena, &size, err));
+        ORR_TRY(orr_model_count_parameters(model, arena, &size, err));
     ORR_TRY(orr_model_card(model, &size, arena, &lines, &n, err));
     ret[0] = (orr_named_table){
         "card", ORR_TABLE_("orrery.model_card/1", model->title, card_columns, lines, n)};

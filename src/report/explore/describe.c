@@ -12,21 +12,21 @@
 /* Is a plan the same without what `without` lacks of it? */
 static bool says_the_same(const orr_plan *without, const orr_plan *completed)
 {
-    const orr_plan again = orr_plan_completed(without);
-    return orr_plan_same(&again, completed);
+    const orr_plan again = orr_plan_with_defaults(without);
+    return orr_plan_equal(&again, completed);
 }
 
 /* The batch stays: it is what is asked, and not how. */
 static orr_plan brief_of(const orr_plan *plan)
 {
-    const orr_plan completed = orr_plan_completed(plan);
+    const orr_plan completed = orr_plan_with_defaults(plan);
     orr_plan brief = completed;
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES + 1; i++) {
         orr_plan without = brief;
         if (i < ORR_PLAN_NUMBERS)
             *orr_plan_field(&without, i) = 0;
         else if (i < ORR_PLAN_NUMBERS + ORR_PLAN_CHOICES)
-            *orr_plan_chosen(&without, i - ORR_PLAN_NUMBERS) = 0;
+            *orr_plan_choice_field(&without, i - ORR_PLAN_NUMBERS) = 0;
         else
             memset(without.order, 0, sizeof without.order);
         if (says_the_same(&without, &completed) && without.batch == completed.batch)
@@ -59,7 +59,7 @@ static void add(list *l, const char *between, const char *item)
 /* Fields that are no numbers and no choices: text of both plans with nothing else in them. */
 static void add_rest(list *l, const orr_plan *from, const orr_plan *to)
 {
-    if (orr_plan_same(from, to))
+    if (orr_plan_equal(from, to))
         return;
     const char *a = orr_plan_text(from, l->arena), *b = orr_plan_text(to, l->arena);
     if (a == NULL || b == NULL)
@@ -90,7 +90,7 @@ static void add_parts(list *l, const orr_plan *from, const orr_plan *to)
 /* Fields that follow from others are left out; of the others what they come to is told. */
 const char *orr_plan_differences(const orr_plan *from, const orr_plan *to, orr_arena *arena)
 {
-    orr_plan a = orr_plan_completed(from), b = orr_plan_completed(to);
+    orr_plan a = orr_plan_with_defaults(from), b = orr_plan_with_defaults(to);
     orr_plan brief_a = brief_of(from), brief_b = brief_of(to);
     list l = {arena, ""};
     for (uint32_t i = 0; i < ORR_PLAN_NUMBERS; i++)
@@ -100,8 +100,8 @@ const char *orr_plan_differences(const orr_plan *from, const orr_plan *to, orr_a
                                  *orr_plan_field(&a, i), *orr_plan_field(&b, i)));
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++) {
         const orr_plan_choice *c = orr_plan_choice_at(i);
-        const uint8_t x = *orr_plan_chosen(&a, i), y = *orr_plan_chosen(&b, i);
-        if (*orr_plan_chosen(&brief_a, i) != *orr_plan_chosen(&brief_b, i))
+        const uint8_t x = *orr_plan_choice_field(&a, i), y = *orr_plan_choice_field(&b, i);
+        if (*orr_plan_choice_field(&brief_a, i) != *orr_plan_choice_field(&brief_b, i))
             add(&l, ", ",
                 orr_arena_printf(arena, "%s %s -> %s", c->name, x ? c->words[x] : "usual",
                                  y ? c->words[y] : "usual"));

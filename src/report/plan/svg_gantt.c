@@ -81,9 +81,9 @@ static const char *class_of(const orr_step_node *node)
     if (node->micro_batch == ORR_NONE)
         return "overhead";
     switch (node->phase) {
-    case ORR_TURN_FORWARD:
+    case ORR_SLOT_FORWARD:
         return "compute";
-    case ORR_TURN_WEIGHT:
+    case ORR_SLOT_WEIGHT:
         return "runtime";
     default:
         return "memory";

@@ -183,7 +183,7 @@ static int32_t micro_batch_source(const orr_composer *c, uint32_t m)
     return recorded > 1 ? (int32_t)(m % (recorded - 1)) : 0;
 }
 
-static orr_status put_slot(orr_composer *c, orr_turn turn)
+static orr_status put_slot(orr_composer *c, orr_schedule_slot turn)
 {
     const uint32_t n = c->to.layers / c->to.pp + 2;
     const int32_t source = micro_batch_source(c, turn.micro_batch);
@@ -191,7 +191,7 @@ static orr_status put_slot(orr_composer *c, orr_turn turn)
     const bool last = turn.micro_batch + 1 == c->to.micro_batches;
     const bool reduces = last || source + 1 < (int32_t)c->from.micro_batches;
     char name[64];
-    const bool back = turn.phase == ORR_TURN_BACKWARD;
+    const bool back = turn.phase == ORR_SLOT_BACKWARD;
     if (back && !c->s->steps[0].trains)
         return ORR_OK;
     snprintf(name, sizeof name, "%s micro_batch %u", back ? "backward" : "forward",
@@ -300,11 +300,11 @@ orr_status orr_compose_stage(orr_composer *c, uint32_t stage, const orr_graph **
 {
     const uint32_t n = 2 * c->to.micro_batches;
     orr_status status;
-    orr_turn *turns = orr_malloc(n * sizeof *turns);
+    orr_schedule_slot *turns = orr_malloc(n * sizeof *turns);
     if (turns == NULL)
         return orr_fail_memory(c->err);
     ORR_TRY_OUT(status, open_stage(c, stage));
-    orr_schedule_turns((orr_schedule)c->to.schedule, stage, c->to.pp, c->to.micro_batches, turns);
+    orr_schedule_stage_slots((orr_schedule)c->to.schedule, stage, c->to.pp, c->to.micro_batches, turns);
     orr_emit_begin(&c->e, ORR_NODE_ANNOTATION, "ProfilerStep#0");
     ORR_TRY_OUT(status, put_rest(c, false));
     for (uint32_t i = 0; i < n; i++)

@@ -76,7 +76,7 @@ static orr_status price_transfer(orr_composer *c, const orr_graph *made, orr_nod
 {
     uint32_t pair[2], old_pair[2];
     const orr_comm *comm = orr_graph_comm(made, v);
-    const uint32_t rank = orr_rank_at(&c->to, (orr_recorded_position){.stage = c->stage});
+    const uint32_t rank = orr_recorded_rank_at(&c->to, (orr_recorded_position){.stage = c->stage});
     const uint32_t grouping = c->rendezvous.at[made->detail[v]].grouping;
     const orr_members members = orr_plan_members(&c->to, grouping, rank, made, v, pair);
     if (from->graph != ORR_NONE) {

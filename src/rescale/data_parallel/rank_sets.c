@@ -175,7 +175,7 @@ static uint32_t model_of(const orr_spreading *s, uint32_t rank)
 {
     orr_recorded_position at = orr_recorded_position_of(&s->to, rank);
     at.replica %= s->from.dp;
-    return orr_rank_at(&s->from, at);
+    return orr_recorded_rank_at(&s->from, at);
 }
 
 static orr_status finish_grouping(orr_spreading *s, const packed *p, orr_grouping *ret,

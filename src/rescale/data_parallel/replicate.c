@@ -27,7 +27,7 @@ static uint32_t recorded_rank_for(const orr_spreading *s, orr_recorded_position 
 {
     for (uint32_t i = 0; i < s->from.dp; i++) {
         const orr_recorded_position other = {at.stage, (at.replica + i) % s->from.dp, at.slice};
-        const uint32_t rank = orr_rank_at(&s->from, other);
+        const uint32_t rank = orr_recorded_rank_at(&s->from, other);
         if (s->job->graph_of_rank[rank] != ORR_NONE)
             return rank;
     }
@@ -47,7 +47,7 @@ static orr_status new_ensemble(orr_spreading *s, orr_error *err)
         /* Looked up once for each recorded place: replicas repeat. */
         const bool again = at.replica >= s->from.dp;
         s->source[r] =
-            again ? s->source[orr_rank_at(
+            again ? s->source[orr_recorded_rank_at(
                         &s->to, (orr_recorded_position){at.stage, at.replica - s->from.dp, at.slice})]
                   : recorded_rank_for(s, at);
         const uint32_t source = s->source[r];

@@ -34,7 +34,7 @@ static orr_status check_asked(const orr_plan *plan, orr_error *err)
             return refuse(orr_plan_field_name(i), orr_plan_field_about(i), err);
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++) {
         const orr_plan_choice *choice = orr_plan_choice_at(i);
-        if (choice->offset != offsetof(orr_plan, schedule) && *orr_plan_chosen(&p, i) != 0)
+        if (choice->offset != offsetof(orr_plan, schedule) && *orr_plan_choice_field(&p, i) != 0)
             return refuse(choice->name, choice->about, err);
     }
     if (orr_plan_has_order(plan))

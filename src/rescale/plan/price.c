@@ -40,7 +40,7 @@ out:
 orr_members orr_plan_members(const orr_plan *plan, uint32_t grouping, uint32_t rank,
                              const orr_graph *graph, orr_node_id node, uint32_t pair[2])
 {
-    const orr_stride s = orr_plan_group(plan, grouping, rank);
+    const orr_strided_group s = orr_plan_group(plan, grouping, rank);
     if (graph->kind[node] == ORR_NODE_COLLECTIVE)
         return (orr_members){.first = s.first, .stride = s.stride, .n = s.size};
     const int32_t number = orr_graph_comm(graph, node)->peer;

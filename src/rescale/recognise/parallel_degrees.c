@@ -159,7 +159,7 @@ static orr_status complete_degrees(orr_survey *s, orr_error *err)
     return ORR_OK;
 }
 
-static bool same_ranks(const orr_group *group, orr_stride ranks)
+static bool same_ranks(const orr_group *group, orr_strided_group ranks)
 {
     if (group->size != ranks.size)
         return false;

@@ -57,7 +57,7 @@ static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_gr
                               const orr_fabric_prices *wire, orr_arena *arena, int64_t *duration_ns,
                               uint8_t *basis, orr_error *err)
 {
-    const uint32_t rank = orr_rank_at(plan, (orr_recorded_position){.stage = stage});
+    const uint32_t rank = orr_recorded_rank_at(plan, (orr_recorded_position){.stage = stage});
     for (orr_node_id v = 0; v < g->n_nodes; v++) {
         orr_price price = {.ns = g->duration_ns[v], .basis = ORR_BASIS_ASSUMED};
         if (orr_is_communication(g, v)) {

@@ -140,14 +140,14 @@ static void finish(orr_synthesis *y, const parts *p)
                         orr_emit_stream_of(&y->e, y->e.compute_stream));
 }
 
-static void step(orr_synthesis *y, int64_t *first, orr_turn *turns)
+static void step(orr_synthesis *y, int64_t *first, orr_schedule_slot *turns)
 {
     const parts p = parts_of(y);
-    orr_schedule_turns((orr_schedule)y->plan.schedule, y->stage, y->plan.pp,
+    orr_schedule_stage_slots((orr_schedule)y->plan.schedule, y->stage, y->plan.pp,
                        y->plan.micro_batches, turns);
     orr_emit_begin(&y->e, ORR_NODE_ANNOTATION, "ProfilerStep#0");
     for (uint32_t i = 0; i < 2 * y->plan.micro_batches; i++)
-        (turns[i].phase == ORR_TURN_BACKWARD ? backward(y, &p, turns[i].micro_batch, first)
+        (turns[i].phase == ORR_SLOT_BACKWARD ? backward(y, &p, turns[i].micro_batch, first)
                            : forward(y, &p, turns[i].micro_batch, first));
     finish(y, &p);
     orr_emit_end(&y->e);
@@ -163,7 +163,7 @@ static const char *const group_texts[ORR_PLAN_GROUPINGS][2] = {
 static orr_status add_groups(orr_synthesis *y, orr_error *err)
 {
     for (uint32_t i = 0; i < ORR_PLAN_GROUPINGS; i++) {
-        const orr_stride ranks =
+        const orr_strided_group ranks =
             orr_plan_group(&y->plan, i, y->rank == ORR_NONE ? 0 : y->rank);
         char name[32];
         y->groups[i] = ORR_NONE;
@@ -211,7 +211,7 @@ orr_status orr_synthesis_build(const orr_synthetic *spec, const orr_plan *plan, 
     open_synthesis(&y, spec, plan, stage, rank);
     const size_t n_first = (size_t)plan->micro_batches * (plan->layers / plan->pp + 2);
     int64_t *first = orr_malloc(n_first * sizeof *first);
-    orr_turn *turns = orr_malloc(2 * (size_t)plan->micro_batches * sizeof *turns);
+    orr_schedule_slot *turns = orr_malloc(2 * (size_t)plan->micro_batches * sizeof *turns);
     orr_status status = ORR_OK;
     if (!orr_emit_open(&y.e, spec->host, err) || first == NULL || turns == NULL) {
         status = orr_fail_memory(err);

@@ -5,10 +5,10 @@
 #include "model/module/local_shard.h"
 #include "../naive/run.h"
 
-/* Where the elements of a rank's value stand in that of one device, by orr_module_ownership().
+/* Where the elements of a rank's value stand in that of one device, by orr_module_local_shard().
  * Samples of replicas stand behind one another. */
 typedef struct owned {
-    orr_ownership o;
+    orr_local_shard o;
     orr_type own, whole;
     int64_t sample; /* the replica's first */
 } owned;
@@ -19,7 +19,7 @@ static owned owned_of(const orr_module *module, const orr_plan *plan, uint32_t r
     const orr_tape_value *v = &module->tape->values[value];
     owned s = {.own = v->type, .whole = *whole};
     orr_error err = {0};
-    if (orr_module_ownership(module, plan, rank, value, &s.o, &err) != ORR_OK)
+    if (orr_module_local_shard(module, plan, rank, value, &s.o, &err) != ORR_OK)
         fail_msg("%s: %s", v->name, err.text);
     const bool borrowed = v->role == ORR_VALUE_INPUT &&
                           (strcmp(v->name, "embedding") == 0 || strcmp(v->name, "head") == 0);

@@ -42,9 +42,9 @@ static inline void small_read(small_training *t, const char *model, const char *
     assert_non_null(t->arena);
     if (orr_model_load(model, t->arena, &t->model, &t->err) != ORR_OK ||
         orr_plan_parse(plan, &asked, &t->err) != ORR_OK ||
-        orr_model_changed(t->model, &asked, t->arena, &t->model, &t->err) != ORR_OK)
+        orr_model_override(t->model, &asked, t->arena, &t->model, &t->err) != ORR_OK)
         fail_msg("%s, %s: %s", model, plan, t->err.text);
-    t->plan = orr_plan_completed(&asked);
+    t->plan = orr_plan_with_defaults(&asked);
     if (orr_plan_check(&t->plan, &t->err) != ORR_OK)
         fail_msg("%s: %s", plan, t->err.text);
     t->workload = (orr_workload){.task = ORR_TASK_PRETRAIN};

@@ -179,7 +179,7 @@ static void compare_plan(const char *model, const char *plan, uint32_t halves)
     orr_plan read;
     orr_error err;
     assert_int_equal(orr_plan_parse(plan, &read, &err), ORR_OK);
-    const orr_plan whole = orr_plan_completed(&read);
+    const orr_plan whole = orr_plan_with_defaults(&read);
     if (orr_ranks_run((uint32_t)orr_plan_ranks(&whole), ORR_RANKS_SHM, INT64_C(60000000000),
                       one_rank, &p, &err) != ORR_OK)
         fail_msg("%s, %s: %s", model, plan, err.text);

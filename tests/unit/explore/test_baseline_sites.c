@@ -142,7 +142,7 @@ static void test_examples(void **state)
     snprintf(cluster, sizeof cluster, "%s/examples/clusters/two_buildings.yaml", source);
     world_open(&w);
     const orr_model *moe = world_model(&w, model);
-    world_must(&w, orr_model_measure(moe, w.arena, &size, &w.err), "sizes");
+    world_must(&w, orr_model_count_parameters(moe, w.arena, &size, &w.err), "sizes");
     assert_near(size.total, 2e12, 0.02e12);
     assert_near(size.active, 288e9, 2e9);
     const orr_explore_options o = asked("batch=1536,seq=8k");

@@ -123,7 +123,7 @@ static void what_is_said_is_kept_to(void **state)
         explored(&w, world_model(&w, "llama3.1-8b"), part_of(&w, "h100_24k", 64), &o);
     assert_true(x.n > 1);
     for (uint32_t i = 0; i < x.n; i++) {
-        const orr_plan p = orr_plan_completed(&x.best[i].plan);
+        const orr_plan p = orr_plan_with_defaults(&x.best[i].plan);
         assert_true(p.tp == 2 && p.pp >= 2 && p.pp <= 4 && p.vp <= 2 && p.micro_batch == 1 &&
                     p.zero != 3);
         assert_true(p.schedule != ORR_SCHEDULE_ZB_V && p.schedule != ORR_SCHEDULE_DUALPIPE);

@@ -86,7 +86,7 @@ static bool same_number(double a, double b)
 
 static bool same(const orr_explored *a, const orr_explored *b)
 {
-    bool is = orr_plan_same(&a->plan, &b->plan) && a->n_devices == b->n_devices &&
+    bool is = orr_plan_equal(&a->plan, &b->plan) && a->n_devices == b->n_devices &&
               a->bound_ns == b->bound_ns && a->estimate_ns == b->estimate_ns &&
               a->step_ns == b->step_ns && a->peak_bytes == b->peak_bytes &&
               a->usable_bytes == b->usable_bytes && a->other_numerics == b->other_numerics &&

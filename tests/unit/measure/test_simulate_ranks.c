@@ -40,7 +40,7 @@ static void write_rank(rank *r, orr_arena *arena, const int64_t ns[4], bool over
 static int64_t play(const int64_t first[4], const int64_t second[4], bool overlap, bool shared)
 {
     static const orr_plan asked = {.dp = 2};
-    const orr_plan plan = orr_plan_completed(&asked);
+    const orr_plan plan = orr_plan_with_defaults(&asked);
     orr_arena *arena = orr_arena_new(0, 0);
     rank ranks[2];
     orr_played_rank played[2];

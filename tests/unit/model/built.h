@@ -16,7 +16,7 @@ typedef struct built {
     orr_arena *arena;
     const orr_model *model;
     orr_plan plan;
-    orr_module_row row;
+    orr_module_sequence row;
     orr_status status;
     orr_error err;
 } built;
@@ -29,9 +29,9 @@ static inline built build_workload(const char *name, const char *plan, const orr
     assert_non_null(b.arena);
     if (orr_model_load(name, b.arena, &model, &b.err) != ORR_OK ||
         orr_plan_parse(plan, &asked, &b.err) != ORR_OK ||
-        orr_model_changed(model, &asked, b.arena, &b.model, &b.err) != ORR_OK)
+        orr_model_override(model, &asked, b.arena, &b.model, &b.err) != ORR_OK)
         fail_msg("%s, %s: %s", name, plan, b.err.text);
-    b.plan = orr_plan_completed(&asked);
+    b.plan = orr_plan_with_defaults(&asked);
     b.status = orr_modules_build(b.model, &b.plan, workload, b.arena, &b.row, &b.err);
     return b;
 }

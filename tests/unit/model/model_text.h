@@ -34,14 +34,14 @@ static int free_arena(void **state)
 /* The last model of the text. */
 static inline orr_status read_models(const char *text, const orr_model **ret, orr_error *err)
 {
-    orr_model_shelf registry = {.arena = arena};
+    orr_model_registry registry = {.arena = arena};
     const orr_yaml *file;
     orr_status status = orr_yaml_parse(text, strlen(text), "t.yaml", arena, &file, err);
     if (status == ORR_OK)
         status = orr_spec_read_file(file, NULL, &registry, err);
     if (status == ORR_OK && registry.models.n > 0)
         *ret = registry.models.at[registry.models.n - 1];
-    orr_model_shelf_done(&registry);
+    orr_model_registry_done(&registry);
     return status;
 }
 
@@ -77,7 +77,7 @@ static inline orr_model_size size_of(const orr_model *model)
 {
     orr_model_size size = {0};
     orr_error err = {0};
-    if (orr_model_measure(model, arena, &size, &err) != ORR_OK)
+    if (orr_model_count_parameters(model, arena, &size, &err) != ORR_OK)
         fail_msg("%s", err.text);
     return size;
 }

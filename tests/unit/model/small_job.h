@@ -20,12 +20,12 @@ typedef struct small_job {
     orr_workload workload;
     orr_plan plan;
     orr_device device;
-    orr_module_row row;
+    orr_module_sequence row;
     orr_stage_map map;
     orr_schedule_plan schedule;
     orr_arena *arena;
-    orr_stage_parts stage;
-    orr_memory_job job;
+    orr_stage_memory_input stage;
+    orr_memory_plan_input job;
 } small_job;
 
 static inline void small_job_make(small_job *j, orr_plan plan, orr_task task)
@@ -33,7 +33,7 @@ static inline void small_job_make(small_job *j, orr_plan plan, orr_task task)
     static const uint8_t kinds[] = {ORR_MODULE_EMBEDDING, ORR_MODULE_LAYER, ORR_MODULE_HEAD};
     memset(j, 0, sizeof *j);
     j->arena = orr_arena_new(0, 0);
-    j->plan = orr_plan_completed(&plan);
+    j->plan = orr_plan_with_defaults(&plan);
     j->workload.task = (uint8_t)task;
     j->model = (orr_model){.name = "small",
                            .layers = SMALL_LAYERS,
@@ -51,7 +51,7 @@ static inline void small_job_make(small_job *j, orr_plan plan, orr_task task)
     memset(j->module_of, 1, sizeof j->module_of);
     j->module_of[0] = 0;
     j->module_of[SMALL_PLACES - 1] = 2;
-    j->row = (orr_module_row){.modules = j->modules,
+    j->row = (orr_module_sequence){.modules = j->modules,
                               .n_modules = 3,
                               .n = SMALL_PLACES,
                               .module_of = j->module_of,
@@ -62,13 +62,13 @@ static inline void small_job_make(small_job *j, orr_plan plan, orr_task task)
     for (uint32_t k = 0; k <= n; k++)
         j->first[k] = k == 0 ? 0 : k == n ? SMALL_PLACES : 1 + k * SMALL_LAYERS / n;
     j->map = (orr_stage_map){.stages = n, .chunks = 1, .first = j->first};
-    j->stage = (orr_stage_parts){.plan = &j->plan,
+    j->stage = (orr_stage_memory_input){.plan = &j->plan,
                                  .task = (uint8_t)task,
                                  .row = &j->row,
                                  .memory = j->memory,
                                  .map = &j->map,
                                  .schedule = &j->schedule};
-    j->job = (orr_memory_job){.model = &j->model,
+    j->job = (orr_memory_plan_input){.model = &j->model,
                               .plan = &j->plan,
                               .workload = &j->workload,
                               .row = &j->row,

@@ -14,12 +14,12 @@ typedef struct row {
     orr_module_memory memory[2];
     uint8_t module_of[PLACES], again_of[PLACES];
     uint32_t first[PLACES + 1];
-    orr_module_row row;
+    orr_module_sequence row;
     orr_stage_map map;
     orr_schedule_plan schedule;
     orr_plan plan;
     orr_arena *arena;
-    orr_stage_parts parts;
+    orr_stage_memory_input parts;
 } row;
 
 static void make(row *r, orr_plan plan)
@@ -33,19 +33,19 @@ static void make(row *r, orr_plan plan)
     r->memory[1].kept_bytes = SMALL_X;
     r->memory[1].backward_peak_bytes += SMALL_Y;
     memset(r->again_of, 1, sizeof r->again_of);
-    r->row = (orr_module_row){.modules = r->modules,
+    r->row = (orr_module_sequence){.modules = r->modules,
                               .n_modules = 2,
                               .n = PLACES,
                               .module_of = r->module_of,
                               .again_of = r->again_of};
-    r->plan = orr_plan_completed(&plan);
+    r->plan = orr_plan_with_defaults(&plan);
     const orr_schedule_spec spec = orr_plan_schedule(&r->plan);
     assert_int_equal(orr_schedule_make(&spec, r->arena, &r->schedule, NULL), ORR_OK);
     const uint32_t n = orr_schedule_virtual_stages(&spec);
     for (uint32_t k = 0; k <= n; k++)
         r->first[k] = k * PLACES / n;
     r->map = (orr_stage_map){.stages = n, .chunks = 1, .first = r->first};
-    r->parts = (orr_stage_parts){.plan = &r->plan,
+    r->parts = (orr_stage_memory_input){.plan = &r->plan,
                                  .task = ORR_TASK_PRETRAIN,
                                  .row = &r->row,
                                  .memory = r->memory,
@@ -57,7 +57,7 @@ static orr_stage_memory slots(row *r, uint32_t stage)
 {
     orr_stage_memory s = {0};
     r->parts.stage = stage;
-    assert_int_equal(orr_stage_turns(&r->parts, r->arena, &s, NULL), ORR_OK);
+    assert_int_equal(orr_stage_activations(&r->parts, r->arena, &s, NULL), ORR_OK);
     return s;
 }
 
@@ -111,20 +111,20 @@ static void weight_gradients_that_wait_keep_what_they_read(void **state)
     row r;
     make(&r, (orr_plan){.pp = 3, .micro_batches = 8, .schedule = ORR_SCHEDULE_ZB_H1});
     const orr_stage_memory s = slots(&r, 2);
-    const orr_turn *t = &r.schedule.slots[r.schedule.first[2]];
+    const orr_schedule_slot *t = &r.schedule.slots[r.schedule.first[2]];
     int64_t kept = 0;
     bool waited = false;
     for (uint32_t i = 0; i < s.n_slots; i++) {
-        if (t[i].phase == ORR_TURN_FORWARD)
+        if (t[i].phase == ORR_SLOT_FORWARD)
             kept += 2 * KEPT;
         assert_int_equal(s.activations[i], kept);
-        if (t[i].phase == ORR_TURN_BACKWARD)
+        if (t[i].phase == ORR_SLOT_BACKWARD)
             kept -= 2 * KEPT;
-        if (t[i].phase == ORR_TURN_INPUT) {
+        if (t[i].phase == ORR_SLOT_INPUT) {
             kept += 2 * (SMALL_X + SMALL_DY) - 2 * KEPT;
             waited = true;
         }
-        if (t[i].phase == ORR_TURN_WEIGHT)
+        if (t[i].phase == ORR_SLOT_WEIGHT)
             kept -= 2 * (SMALL_X + SMALL_DY);
     }
     assert_true(waited);
@@ -198,7 +198,7 @@ static void failing_allocations_are_told(void **state)
     for (uint64_t i = 1; i <= 2; i++) {
         orr_stage_memory s = {0};
         orr_alloc_fail_from(i);
-        const orr_status status = orr_stage_turns(&r.parts, r.arena, &s, NULL);
+        const orr_status status = orr_stage_activations(&r.parts, r.arena, &s, NULL);
         orr_alloc_fail_from(0);
         assert_int_equal(status, ORR_NO_MEMORY);
         assert_null(s.activations);

@@ -163,8 +163,8 @@ static orr_status load_into(const char *path, orr_arena *a, orr_error *err)
     const orr_model *model, *changed;
     orr_model_size size;
     ORR_TRY(orr_model_load(path, a, &model, err));
-    ORR_TRY(orr_model_changed(model, &(orr_plan){.layers = 4}, a, &changed, err));
-    return orr_model_measure(changed, a, &size, err);
+    ORR_TRY(orr_model_override(model, &(orr_plan){.layers = 4}, a, &changed, err));
+    return orr_model_count_parameters(changed, a, &size, err);
 }
 
 static orr_status read_experts_into(const char *path, orr_arena *a, orr_error *err)
@@ -176,12 +176,12 @@ static orr_status read_experts_into(const char *path, orr_arena *a, orr_error *e
 static orr_status parse_into(const char *text, orr_arena *a, orr_error *err)
 {
     const orr_yaml *root;
-    orr_model_shelf registry = {.arena = a};
+    orr_model_registry registry = {.arena = a};
     orr_status status;
     ORR_TRY_OUT(status, orr_yaml_parse(text, strlen(text), "t.yaml", a, &root, err));
     status = orr_spec_read_file(root, "a test", &registry, err);
 out:
-    orr_model_shelf_done(&registry);
+    orr_model_registry_done(&registry);
     return status;
 }
 

@@ -158,7 +158,7 @@ static void spans_on_sites(void **state)
     const orr_cluster cluster = {.name = "toy", .levels = levels, .n_levels = 3, .n_devices = 28,
                                  .n_sites = 2, .site_level = 1, .sites = sites, .n_cuts = 1,
                                  .cuts = &cut};
-    const orr_plan plan = orr_plan_completed(
+    const orr_plan plan = orr_plan_with_defaults(
         &(orr_plan){.tp = 4, .dp = 7, .sites = {5, 2}, .zero = 1, .shards = 1});
     orr_span span;
     assert_int_equal(orr_plan_span(&plan, ORR_AXIS_GRADIENT, &cluster, &span, NULL), ORR_OK);
@@ -175,7 +175,7 @@ static void spans_on_sites(void **state)
     assert_int_equal(span.width[1], 5);
     assert_int_equal(span.width[2], 2);
     /* Stages 0 to 4 in the first building: only the fifth hop leaves it. */
-    const orr_plan stages = orr_plan_completed(
+    const orr_plan stages = orr_plan_with_defaults(
         &(orr_plan){.tp = 4, .pp = 7, .sites = {5, 2}, .cross = ORR_CROSS_PP, .micro_batches = 7});
     for (uint32_t s = 0; s < 7; s++) {
         assert_int_equal(orr_plan_stage_span(&stages, s, &cluster, &span, NULL), ORR_OK);
@@ -205,46 +205,46 @@ static void plans_lie_on_sites(void **state)
                                       .n_devices = 4};
     orr_arena *arena = orr_arena_new(0, 0);
     orr_error err = {0};
-    orr_plan plan = orr_plan_completed(&(orr_plan){.tp = 2, .dp = 6, .sites = {4, 0, 2}});
+    orr_plan plan = orr_plan_with_defaults(&(orr_plan){.tp = 2, .dp = 6, .sites = {4, 0, 2}});
     assert_int_equal(orr_plan_cluster(&plan, &cluster, arena, &lies, &err), ORR_OK);
     assert_int_equal(lies->n_devices, 12);
     assert_int_equal(lies->n_sites, 2);
     assert_string_equal(lies->sites[1].name, "south");
     assert_int_equal(orr_cluster_site(lies, 7), 0);
     assert_int_equal(orr_cluster_site(lies, 8), 1);
-    plan = orr_plan_completed(&(orr_plan){.tp = 2, .dp = 2, .dp_outer = 2, .pp = 3,
+    plan = orr_plan_with_defaults(&(orr_plan){.tp = 2, .dp = 2, .dp_outer = 2, .pp = 3,
                                           .sites = {2, 1, 3}, .cross = ORR_CROSS_PP,
                                           .micro_batches = 3});
     assert_int_equal(orr_plan_cluster(&plan, &cluster, arena, &lies, &err), ORR_OK);
     assert_int_equal(lies->sites[0].devices, 4);
     assert_int_equal(lies->sites[2].devices, 6);
-    plan = orr_plan_completed(&(orr_plan){.tp = 4, .dp = 6, .sites = {3, 3}});
+    plan = orr_plan_with_defaults(&(orr_plan){.tp = 4, .dp = 6, .sites = {3, 3}});
     assert_int_equal(orr_plan_cluster(&plan, &cluster, arena, &lies, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "3 replicas of 4 ranks each on site 2, middle: it has 8"));
-    plan = orr_plan_completed(&(orr_plan){.dp = 2, .sites = {1, 0, 0, 1}});
+    plan = orr_plan_with_defaults(&(orr_plan){.dp = 2, .sites = {1, 0, 0, 1}});
     assert_int_equal(orr_plan_cluster(&plan, &cluster, arena, &lies, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "a plan over 4 sites: cluster 'toy' has 3"));
-    plan = orr_plan_completed(&(orr_plan){.dp = 2, .sites = {2}});
+    plan = orr_plan_with_defaults(&(orr_plan){.dp = 2, .sites = {2}});
     assert_int_equal(orr_plan_cluster(&plan, &plain, arena, &lies, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "cluster 'plain' has none"));
     /* What is not said follows from where the ranks lie. */
-    plan = orr_plan_completed(&(orr_plan){.tp = 4, .dp = 9, .order = {1, 2, 4, 3}});
+    plan = orr_plan_with_defaults(&(orr_plan){.tp = 4, .dp = 9, .order = {1, 2, 4, 3}});
     plan = orr_plan_on_sites(&plan, &cluster);
     assert_int_equal(plan.cross, ORR_CROSS_DP);
     assert_int_equal(plan.sites[0], 4);
     assert_int_equal(plan.sites[1], 2);
     assert_int_equal(plan.sites[2], 3);
     assert_int_equal(orr_plan_check(&plan, NULL), ORR_OK);
-    plan = orr_plan_completed(&(orr_plan){.tp = 2, .dp = 2, .pp = 10, .micro_batches = 10});
+    plan = orr_plan_with_defaults(&(orr_plan){.tp = 2, .dp = 2, .pp = 10, .micro_batches = 10});
     plan = orr_plan_on_sites(&plan, &cluster);
     assert_int_equal(plan.cross, ORR_CROSS_PP);
     assert_int_equal(plan.sites[0], 4);
     assert_int_equal(plan.sites[2], 4);
-    plan = orr_plan_completed(&(orr_plan){.tp = 3, .dp = 9, .order = {1, 2, 4, 3}});
+    plan = orr_plan_with_defaults(&(orr_plan){.tp = 3, .dp = 9, .order = {1, 2, 4, 3}});
     plan = orr_plan_on_sites(&plan, &cluster);
     assert_int_equal(plan.cross, ORR_CROSS_UNKNOWN);
     assert_int_equal(plan.sites[0], 0);
-    plan = orr_plan_completed(&(orr_plan){.dp = 3});
+    plan = orr_plan_with_defaults(&(orr_plan){.dp = 3});
     assert_int_equal(orr_plan_cluster(&plan, &plain, arena, &lies, &err), ORR_OK);
     assert_int_equal(lies->n_devices, 3);
     orr_arena_free(arena);

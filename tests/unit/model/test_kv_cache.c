@@ -4,8 +4,8 @@
 static double cache(const orr_model *model, orr_plan plan, uint32_t layer, uint64_t tokens,
                     uint64_t samples)
 {
-    const orr_plan completed = orr_plan_completed(&plan);
-    return orr_cache_bytes(model, &completed, layer, tokens, samples);
+    const orr_plan completed = orr_plan_with_defaults(&plan);
+    return orr_kv_cache_bytes(model, &completed, layer, tokens, samples);
 }
 
 static void assert_cache(double bytes, int64_t expected)

@@ -13,11 +13,11 @@ static orr_value value_of(const orr_module *module, const char *name, uint32_t n
     return ORR_NONE;
 }
 
-static orr_ownership owned(const built *b, const orr_module *module, uint32_t rank, orr_value value)
+static orr_local_shard owned(const built *b, const orr_module *module, uint32_t rank, orr_value value)
 {
-    orr_ownership o;
+    orr_local_shard o;
     orr_error err = {0};
-    if (orr_module_ownership(module, &b->plan, rank, value, &o, &err) != ORR_OK)
+    if (orr_module_local_shard(module, &b->plan, rank, value, &o, &err) != ORR_OK)
         fail_msg("%s", err.text);
     return o;
 }
@@ -46,7 +46,7 @@ static void gates_and_ups_are_sliced_each(void **state)
     (void)state;
     built b = build_real("llama3-8b", "tp=4,seq=64");
     const orr_module *layer = module_of(&b, ORR_MODULE_LAYER);
-    const orr_ownership o = owned(&b, layer, 3, value_of(layer, "gate_up", 0));
+    const orr_local_shard o = owned(&b, layer, 3, value_of(layer, "gate_up", 0));
     assert_int_equal(o.whole.dim[0], 4096);
     assert_int_equal(o.whole.dim[1], 2 * 14336);
     assert_int_equal(o.slices, orr_axis_bit(ORR_AXIS_TP));
@@ -54,7 +54,7 @@ static void gates_and_ups_are_sliced_each(void **state)
     assert_int_equal(o.by[1].n, 2);
     is_piece(&o.by[1], 0, 3 * 3584, 0, 3584, 1);
     is_piece(&o.by[1], 1, 14336 + 3 * 3584, 3584, 3584, 1);
-    const orr_ownership down = owned(&b, layer, 3, value_of(layer, "down", 0));
+    const orr_local_shard down = owned(&b, layer, 3, value_of(layer, "down", 0));
     is_piece(&down.by[0], 0, 3 * 3584, 0, 3584, 1);
     done(&b);
 }
@@ -65,7 +65,7 @@ static void keys_and_values_are_copied(void **state)
     (void)state;
     built b = build_real("llama3-8b", "tp=16,seq=64");
     const orr_module *layer = module_of(&b, ORR_MODULE_LAYER);
-    const orr_ownership o = owned(&b, layer, 5, value_of(layer, "qkv", 0));
+    const orr_local_shard o = owned(&b, layer, 5, value_of(layer, "qkv", 0));
     assert_true(o.copied);
     assert_int_equal(o.whole.dim[1], (32 + 2 * 8) * 128);
     assert_int_equal(o.by[1].n, 2);
@@ -75,7 +75,7 @@ static void keys_and_values_are_copied(void **state)
     done(&b);
     b = build_real("llama3-8b", "tp=8,seq=64");
     layer = module_of(&b, ORR_MODULE_LAYER);
-    const orr_ownership plain = owned(&b, layer, 5, value_of(layer, "qkv", 0));
+    const orr_local_shard plain = owned(&b, layer, 5, value_of(layer, "qkv", 0));
     assert_false(plain.copied);
     is_piece(&plain.by[1], 0, 5 * 6 * 128, 0, 6 * 128, 1);
     done(&b);
@@ -88,7 +88,7 @@ static void a_vocabulary_is_padded(void **state)
     built b = build_real("gpt3-small", "tp=4,seq=64,vocab=50257");
     const orr_module *embedding = module_of(&b, ORR_MODULE_EMBEDDING);
     const orr_value table = value_of(embedding, "embedding", 0);
-    const orr_ownership first = owned(&b, embedding, 0, table),
+    const orr_local_shard first = owned(&b, embedding, 0, table),
                         last = owned(&b, embedding, 3, table);
     assert_int_equal(embedding->tape->values[table].type.dim[0], 12565);
     assert_int_equal(last.whole.dim[0], 50257);
@@ -102,14 +102,14 @@ static void what_no_one_slices_is_whole(void **state)
     (void)state;
     built b = build_real("llama3-8b", "tp=2,cp=2,seq=64");
     const orr_module *layer = module_of(&b, ORR_MODULE_LAYER);
-    const orr_ownership norm = owned(&b, layer, 3, value_of(layer, "attention_norm", 0));
+    const orr_local_shard norm = owned(&b, layer, 3, value_of(layer, "attention_norm", 0));
     assert_int_equal(norm.slices, 0);
     is_piece(&norm.by[0], 0, 0, 0, 4096, 1);
     /* The stream: slices of the context, and of these those of the sequence. */
-    const orr_ownership in = owned(&b, layer, 3, layer->in);
+    const orr_local_shard in = owned(&b, layer, 3, layer->in);
     assert_int_equal(in.whole.dim[1], 64);
     is_piece(&in.by[1], 0, 48, 0, 16, 1);
-    const orr_ownership grad = owned(&b, layer, 2, layer->grad_in);
+    const orr_local_shard grad = owned(&b, layer, 2, layer->grad_in);
     is_piece(&grad.by[1], 0, 32, 0, 16, 1);
     done(&b);
 }
@@ -119,7 +119,7 @@ static void experts_are_where_they_are(void **state)
     (void)state;
     built b = build_real("mixtral-8x7b", "tp=2,dp=4,ep=4,etp=2,seq=64");
     const orr_module *layer = module_of(&b, ORR_MODULE_MOE_LAYER);
-    const orr_ownership o = owned(&b, layer, 5, value_of(layer, "expert_gate_up", 0));
+    const orr_local_shard o = owned(&b, layer, 5, value_of(layer, "expert_gate_up", 0));
     is_piece(&o.by[0], 0, 4, 0, 2, 1);
     is_piece(&o.by[2], 0, 7168, 0, 7168, 1);
     is_piece(&o.by[2], 1, 14336 + 7168, 7168, 7168, 1);
@@ -139,7 +139,7 @@ static orr_module own(built *b, orr_module_kind kind, uint32_t rank)
 {
     orr_module module;
     orr_error err = {0};
-    assert_int_equal(orr_module_own(module_of(b, kind), &b->plan, rank, b->arena, &module, &err),
+    assert_int_equal(orr_module_specialize(module_of(b, kind), &b->plan, rank, b->arena, &module, &err),
                      ORR_OK);
     return module;
 }
@@ -187,12 +187,12 @@ static void what_is_not_held_is_not_known(void **state)
     (void)state;
     built b = build_real("llama3-8b", "tp=2,seq=64");
     const orr_module *layer = module_of(&b, ORR_MODULE_LAYER);
-    orr_ownership o;
+    orr_local_shard o;
     orr_error err = {0};
     const orr_value inside = layer->tape->calls[0].out[0];
-    assert_int_equal(orr_module_ownership(layer, &b.plan, 0, inside, &o, &err), ORR_INVALID);
+    assert_int_equal(orr_module_local_shard(layer, &b.plan, 0, inside, &o, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "how value"));
-    assert_int_equal(orr_module_ownership(layer, &b.plan, 0, layer->tape->n_values, &o, &err),
+    assert_int_equal(orr_module_local_shard(layer, &b.plan, 0, layer->tape->n_values, &o, &err),
                      ORR_INVALID);
     done(&b);
 }

@@ -16,7 +16,7 @@ static orr_error err;
 
 static void make(fixture *f, const char *model, orr_plan plan, double gib)
 {
-    *f = (fixture){.arena = orr_arena_new(0, 0), .plan = orr_plan_completed(&plan)};
+    *f = (fixture){.arena = orr_arena_new(0, 0), .plan = orr_plan_with_defaults(&plan)};
     f->device.memory_bytes = (orr_fact){.value = gib * (1 << 30), .basis = ORR_FACT_PUBLISHED};
     assert_int_equal(orr_model_load(model, f->arena, &f->model, &err), ORR_OK);
     if (orr_plan_check(&f->plan, &err) != ORR_OK ||
@@ -25,7 +25,7 @@ static void make(fixture *f, const char *model, orr_plan plan, double gib)
         fail_msg("%s", err.text);
 }
 
-static const orr_relief *find(const fixture *f, const char *change)
+static const orr_memory_plan_option *find(const fixture *f, const char *change)
 {
     for (uint32_t i = 0; i < f->made.n_options; i++)
         if (strcmp(f->made.options[i].change, change) == 0)
@@ -39,18 +39,18 @@ static int64_t peak_of(const orr_memory_plan *plan)
 }
 
 /* What a relief says is what the changed plan really takes. */
-static void assert_true_of(const fixture *f, const orr_relief *r)
+static void assert_true_of(const fixture *f, const orr_memory_plan_option *r)
 {
     orr_plan change, plan;
     orr_memory_plan made;
     assert_int_equal(orr_plan_parse(r->change, &change, &err), ORR_OK);
-    plan = orr_plan_changed(&f->plan, &change);
+    plan = orr_plan_override(&f->plan, &change);
     plan.group = 0;
     if (change.shards == 0)
         plan.shards = 0;
     if (change.tp > 0)
         plan.etp = change.tp;
-    plan = orr_plan_completed(&plan);
+    plan = orr_plan_with_defaults(&plan);
     assert_int_equal(orr_plan_check(&plan, &err), ORR_OK);
     assert_int_equal(orr_plan_ranks(&plan), orr_plan_ranks(&f->plan));
     assert_int_equal((uint64_t)plan.dp * plan.micro_batch * plan.micro_batches,
@@ -72,7 +72,7 @@ static void each_change_is_really_made_most_first(void **state)
     assert_false(f.made.fits);
     assert_true(f.made.n_options > 8);
     for (uint32_t i = 0; i < f.made.n_options; i++) {
-        const orr_relief *r = &f.made.options[i];
+        const orr_memory_plan_option *r = &f.made.options[i];
         print_message("%-40s frees %6.2f GiB%s\n", r->change, (double)r->freed_bytes / (1 << 30),
                       r->fits ? ": fits" : "");
         assert_true(r->freed_bytes > 0);

@@ -6,7 +6,7 @@
 static orr_memory_plan plan_of(small_job *j)
 {
     orr_memory_plan plan;
-    assert_int_equal(orr_memory_plan_of(&j->job, j->arena, &plan, NULL), ORR_OK);
+    assert_int_equal(orr_memory_plan_of_job(&j->job, j->arena, &plan, NULL), ORR_OK);
     return plan;
 }
 
@@ -156,7 +156,7 @@ static void a_cache_that_no_device_has_is_told(void **state)
     orr_error err;
     small_job_make(&j, (orr_plan){.micro_batch = UINT32_MAX, .micro_batches = 1}, ORR_TASK_DECODE);
     j.workload.prompt = UINT32_MAX;
-    assert_int_equal(orr_memory_plan_of(&j.job, j.arena, &plan, &err), ORR_LIMIT);
+    assert_int_equal(orr_memory_plan_of_job(&j.job, j.arena, &plan, &err), ORR_LIMIT);
     assert_int_equal(plan.n_stages, 99);
     small_job_done(&j);
 }
@@ -187,7 +187,7 @@ static void failing_allocations_are_told(void **state)
     plan.n_stages = 99;
     for (uint64_t i = 1; i <= n; i++) {
         orr_alloc_fail_from(i);
-        const orr_status status = orr_memory_plan_of(&j.job, j.arena, &plan, NULL);
+        const orr_status status = orr_memory_plan_of_job(&j.job, j.arena, &plan, NULL);
         orr_alloc_fail_from(0);
         assert_true(status == ORR_NO_MEMORY || status == ORR_OK);
         assert_true(status == ORR_OK || plan.n_stages == 99);

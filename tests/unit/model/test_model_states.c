@@ -7,7 +7,7 @@ static const orr_module_memory EXPERTS = {.expert_parameters = 1000, .expert_wei
 
 static orr_state_bytes states(const orr_module_memory *m, orr_plan plan, uint8_t task)
 {
-    const orr_plan completed = orr_plan_completed(&plan);
+    const orr_plan completed = orr_plan_with_defaults(&plan);
     return orr_state_bytes_of(m, &completed, task);
 }
 

@@ -58,7 +58,7 @@ static void open_scene(scene *s, const char *plan)
     s->calibration.rank_log_frac = 0;
     orr_job_rates_init(cluster, &s->calibration, ORR_ALGORITHM_AUTO, &s->rates);
     assert_int_equal(orr_plan_parse(plan, &s->plan, &s->err), ORR_OK);
-    s->plan = orr_plan_completed(&s->plan);
+    s->plan = orr_plan_with_defaults(&s->plan);
 
     const orr_op_args gather = {.dim = 0, .axis = ORR_AXIS_TP, .members = 4};
     orr_op_args beside = gather;
@@ -91,8 +91,8 @@ static orr_module_cost cost_of(scene *s)
     return cost;
 }
 
-static const uint32_t tasks_of_phase[ORR_TURN_PHASES] = {
-    [ORR_TURN_FORWARD] = 3, [ORR_TURN_BACKWARD] = 5, [ORR_TURN_INPUT] = 4, [ORR_TURN_WEIGHT] = 1};
+static const uint32_t tasks_of_phase[ORR_SLOT_PHASES] = {
+    [ORR_SLOT_FORWARD] = 3, [ORR_SLOT_BACKWARD] = 5, [ORR_SLOT_INPUT] = 4, [ORR_SLOT_WEIGHT] = 1};
 
 static void calls_go_to_their_phase(void **state)
 {
@@ -100,16 +100,16 @@ static void calls_go_to_their_phase(void **state)
     scene s;
     open_scene(&s, "tp=4,dp=2");
     const orr_module_cost cost = cost_of(&s);
-    for (int phase = 0; phase < ORR_TURN_PHASES; phase++)
+    for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
         assert_int_equal(cost.phase[phase].n, tasks_of_phase[phase]);
-    const orr_phase_cost *forward = &cost.phase[ORR_TURN_FORWARD];
+    const orr_phase_cost *forward = &cost.phase[ORR_SLOT_FORWARD];
     assert_int_equal(forward->tasks[0].axis, ORR_AXIS_TP);
     assert_int_equal(forward->tasks[0].collective, ORR_COLL_ALL_GATHER);
     assert_int_equal(forward->tasks[0].bytes, 4 * 2048 * 4096 * 2); /* of all that are gathered */
     assert_int_equal(forward->tasks[2].bytes, 4 * 2048 * 4096 * 2); /* that are scattered       */
     assert_int_equal(forward->tasks[1].axis, ORR_AXIS_NONE);
     assert_near(forward->flops, 2.0 * 8192 * 4096 * 4096, 1);
-    assert_true(cost.phase[ORR_TURN_BACKWARD].tasks[0].again);
+    assert_true(cost.phase[ORR_SLOT_BACKWARD].tasks[0].again);
     close_scene(&s);
 }
 
@@ -120,11 +120,11 @@ static void waits_are_told(void **state)
     scene s;
     open_scene(&s, "tp=4,dp=2");
     const orr_module_cost cost = cost_of(&s);
-    for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
+    for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
         const orr_phase_cost *c = &cost.phase[phase];
         assert_int_equal(c->span_ns, c->compute_ns + c->transfer_ns[ORR_AXIS_TP]);
     }
-    const orr_phase_cost *f = &cost.phase[ORR_TURN_FORWARD], *b = &cost.phase[ORR_TURN_BACKWARD];
+    const orr_phase_cost *f = &cost.phase[ORR_SLOT_FORWARD], *b = &cost.phase[ORR_SLOT_BACKWARD];
     assert_int_equal(f->transfer_ns[ORR_AXIS_TP], f->busy_ns[ORR_AXIS_TP]);
     assert_true(b->transfer_ns[ORR_AXIS_TP] < b->busy_ns[ORR_AXIS_TP]); /* a gather beside SCALE */
     assert_true(b->tasks[1].beside);
@@ -141,7 +141,7 @@ static void one_rank_is_silent(void **state)
     scene s;
     open_scene(&s, "dp=8");
     const orr_module_cost cost = cost_of(&s);
-    const orr_phase_cost *c = &cost.phase[ORR_TURN_FORWARD];
+    const orr_phase_cost *c = &cost.phase[ORR_SLOT_FORWARD];
     assert_int_equal(c->n, 1);
     assert_int_equal(c->span_ns, c->compute_ns);
     close_scene(&s);
@@ -157,15 +157,15 @@ static void pieces_hide(void **state)
     const orr_module_cost whole = cost_of(&s);
     s.plan.overlap_tp = ORR_SWITCH_ON;
     const orr_module_cost pieces = cost_of(&s);
-    const orr_task_cost *a = whole.phase[ORR_TURN_FORWARD].tasks,
-                        *b = pieces.phase[ORR_TURN_FORWARD].tasks;
+    const orr_call_cost *a = whole.phase[ORR_SLOT_FORWARD].tasks,
+                        *b = pieces.phase[ORR_SLOT_FORWARD].tasks;
     assert_int_equal(b[0].ns + b[0].hidden_ns, a[0].ns);
     const int64_t most = a[0].ns < a[1].ns ? a[0].ns : a[1].ns;
     assert_int_equal(b[0].hidden_ns, most / 4 * 3);
     assert_int_equal(b[2].hidden_ns, 0);
-    assert_true(pieces.phase[ORR_TURN_FORWARD].span_ns < whole.phase[ORR_TURN_FORWARD].span_ns);
-    assert_int_equal(pieces.phase[ORR_TURN_FORWARD].busy_ns[ORR_AXIS_TP],
-                     whole.phase[ORR_TURN_FORWARD].busy_ns[ORR_AXIS_TP]);
+    assert_true(pieces.phase[ORR_SLOT_FORWARD].span_ns < whole.phase[ORR_SLOT_FORWARD].span_ns);
+    assert_int_equal(pieces.phase[ORR_SLOT_FORWARD].busy_ns[ORR_AXIS_TP],
+                     whole.phase[ORR_SLOT_FORWARD].busy_ns[ORR_AXIS_TP]);
     close_scene(&s);
 }
 

@@ -5,7 +5,7 @@ static const orr_model *changed(const char *name, const orr_plan *plan)
 {
     const orr_model *model = NULL;
     orr_error err = {0};
-    if (orr_model_changed(load(name), plan, arena, &model, &err) != ORR_OK)
+    if (orr_model_override(load(name), plan, arena, &model, &err) != ORR_OK)
         fail_msg("%s", err.text);
     return model;
 }
@@ -15,7 +15,7 @@ static void nothing_to_change(void **state)
     (void)state;
     const orr_model *m = load("llama3-8b"), *same = NULL;
     const orr_plan plan = {.layers = 32, .heads = 32, .tp = 8, .seq = 4096};
-    assert_int_equal(orr_model_changed(m, &plan, arena, &same, NULL), ORR_OK);
+    assert_int_equal(orr_model_override(m, &plan, arena, &same, NULL), ORR_OK);
     assert_ptr_equal(same, m);
 }
 
@@ -63,7 +63,7 @@ static void assert_refused_change(const char *name, const orr_plan *plan, const 
 {
     const orr_model *model = NULL;
     orr_error err = {0};
-    assert_int_equal(orr_model_changed(load(name), plan, arena, &model, &err), ORR_INVALID);
+    assert_int_equal(orr_model_override(load(name), plan, arena, &model, &err), ORR_INVALID);
     assert_string_equal(err.text, message);
     assert_null(model);
 }

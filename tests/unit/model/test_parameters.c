@@ -120,11 +120,11 @@ static void chunks_see_less(void **state)
 static void caches(void **state)
 {
     (void)state;
-    assert_true(orr_model_cache_bytes(load("llama3-8b"), ORR_DTYPE_BF16) == 131072);
-    assert_true(orr_model_cache_bytes(load("deepseek-v3"), ORR_DTYPE_BF16) == 61 * 576 * 2);
-    assert_true(orr_model_cache_bytes(load("llama3-8b"), ORR_DTYPE_FP8) == 65536);
-    assert_true(orr_model_cache_bytes(load("llama3.2-11b-vision"), ORR_DTYPE_BF16) == 131072);
-    assert_true(orr_model_cache_bytes(load("resnet50"), ORR_DTYPE_BF16) == 0);
+    assert_true(orr_model_kv_cache_bytes(load("llama3-8b"), ORR_DTYPE_BF16) == 131072);
+    assert_true(orr_model_kv_cache_bytes(load("deepseek-v3"), ORR_DTYPE_BF16) == 61 * 576 * 2);
+    assert_true(orr_model_kv_cache_bytes(load("llama3-8b"), ORR_DTYPE_FP8) == 65536);
+    assert_true(orr_model_kv_cache_bytes(load("llama3.2-11b-vision"), ORR_DTYPE_BF16) == 131072);
+    assert_true(orr_model_kv_cache_bytes(load("resnet50"), ORR_DTYPE_BF16) == 0);
 }
 
 /* A tile of 576 patches and a class token through 34 layers, then 144 tokens through the adapter.
@@ -170,7 +170,7 @@ static void what_is_not_published_is_not_measured(void **state)
     (void)state;
     orr_model_size size;
     orr_error err = {0};
-    assert_int_equal(orr_model_measure(load("llama4-behemoth"), arena, &size, &err),
+    assert_int_equal(orr_model_count_parameters(load("llama4-behemoth"), arena, &size, &err),
                      ORR_UNSUPPORTED);
     assert_string_equal(err.text, "the shape of Llama 4 Behemoth (preview) is not published");
     assert_true(orr_model_flops(load("llama4-behemoth"), 8192, true) == 0);

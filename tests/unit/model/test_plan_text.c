@@ -16,7 +16,7 @@ static void must_parse(const char *text, const orr_plan *want)
     orr_error err = {0};
     if (orr_plan_parse(text, &plan, &err) != ORR_OK)
         fail_msg("%s: %s", text, err.text);
-    assert_true(orr_plan_same(&plan, want));
+    assert_true(orr_plan_equal(&plan, want));
 }
 
 static void must_fail(const char *text, const char *why)
@@ -142,20 +142,20 @@ static void the_longest_plan_has_a_text(void **state)
         plan.sites[i] = plan.section_stages[i] = plan.section_layers[i] = UINT16_MAX;
     for (uint32_t i = 0; i < ORR_PLAN_CHOICES; i++)
         for (uint8_t k = 1; k < orr_plan_choice_at(i)->n; k++)
-            if (*orr_plan_chosen(&plan, i) == 0 ||
+            if (*orr_plan_choice_field(&plan, i) == 0 ||
                 strlen(orr_plan_choice_at(i)->words[k]) >
-                    strlen(orr_plan_choice_at(i)->words[*orr_plan_chosen(&plan, i)]))
-                *orr_plan_chosen(&plan, i) = k;
+                    strlen(orr_plan_choice_at(i)->words[*orr_plan_choice_field(&plan, i)]))
+                *orr_plan_choice_field(&plan, i) = k;
     assert_int_equal(orr_plan_parse(orr_plan_text(&plan, arena), &again, NULL), ORR_OK);
-    assert_true(orr_plan_same(&plan, &again));
+    assert_true(orr_plan_equal(&plan, &again));
     again.sites[7]--;
-    assert_false(orr_plan_same(&plan, &again));
+    assert_false(orr_plan_equal(&plan, &again));
     again = plan;
     again.section_layers[7]--;
-    assert_false(orr_plan_same(&plan, &again));
+    assert_false(orr_plan_equal(&plan, &again));
     again = plan;
     again.sp = ORR_SWITCH_UNKNOWN;
-    assert_false(orr_plan_same(&plan, &again));
+    assert_false(orr_plan_equal(&plan, &again));
     orr_arena_free(arena);
 }
 
@@ -164,16 +164,16 @@ static void changes_leave_the_rest(void **state)
     (void)state;
     const orr_plan from = {.dp = 2, .tp = 4, .layers = 8, .schedule = ORR_SCHEDULE_GPIPE};
     const orr_plan plan =
-        orr_plan_changed(&from, &(orr_plan){.tp = 1, .seq = 7, .sp = ORR_SWITCH_OFF,
+        orr_plan_override(&from, &(orr_plan){.tp = 1, .seq = 7, .sp = ORR_SWITCH_OFF,
                                             .order = {1, 2, 4, 3}});
     const orr_plan want = {.dp = 2, .tp = 1, .layers = 8, .seq = 7, .sp = ORR_SWITCH_OFF,
                            .schedule = ORR_SCHEDULE_GPIPE, .order = {1, 2, 4, 3}};
-    assert_true(orr_plan_same(&plan, &want));
-    const orr_plan over = orr_plan_changed(&(orr_plan){.dp = 4, .sites = {1, 3}},
+    assert_true(orr_plan_equal(&plan, &want));
+    const orr_plan over = orr_plan_override(&(orr_plan){.dp = 4, .sites = {1, 3}},
                                            &(orr_plan){.sites = {4}, .section_stages = {2},
                                                        .section_layers = {3}});
     const orr_plan merged = {.dp = 4, .sites = {4}, .section_stages = {2}, .section_layers = {3}};
-    assert_true(orr_plan_same(&over, &merged));
+    assert_true(orr_plan_equal(&over, &merged));
 }
 
 static orr_plan completed(const char *text)
@@ -182,7 +182,7 @@ static orr_plan completed(const char *text)
     orr_error err = {0};
     if (orr_plan_parse(text, &plan, &err) != ORR_OK)
         fail_msg("%s: %s", text, err.text);
-    return orr_plan_completed(&plan);
+    return orr_plan_with_defaults(&plan);
 }
 
 static void what_is_not_said_is_filled_in(void **state)
@@ -260,7 +260,7 @@ static void must_be(const char *text)
     assert_int_equal(orr_plan_parse(text, &plan, &err), ORR_OK);
     if (orr_plan_check(&plan, &err) != ORR_OK)
         fail_msg("%s: %s", text, err.text);
-    plan = orr_plan_completed(&plan);
+    plan = orr_plan_with_defaults(&plan);
     if (orr_plan_check(&plan, &err) != ORR_OK)
         fail_msg("%s, completed: %s", text, err.text);
 }
@@ -277,7 +277,7 @@ static void must_not_be(const char *text, const char *why)
             fail_msg("%s can be", text);
         if (strstr(err.text, why) == NULL)
             fail_msg("%s: '%s' does not say '%s'", text, err.text, why);
-        plan = orr_plan_completed(&plan);
+        plan = orr_plan_with_defaults(&plan);
     }
 }
 

@@ -31,7 +31,7 @@ static void open_scene(scene *s, const char *cluster)
 static orr_step_prices prices_of(scene *s, orr_plan plan)
 {
     orr_step_prices prices = {.kernels = &s->rates};
-    plan = orr_plan_completed(&plan);
+    plan = orr_plan_with_defaults(&plan);
     assert_int_equal(orr_step_prices_wire(&plan, &s->rates, s->arena, &prices, &s->err), ORR_OK);
     return prices;
 }
@@ -63,7 +63,7 @@ static void classes_have_wires_of_their_own(void **state)
                                  .dp_chunks = 3});
     static const orr_axis of_dp[] = {ORR_AXIS_DP,     ORR_AXIS_EDP,     ORR_AXIS_GRADIENT,
                                      ORR_AXIS_SHARD,  ORR_AXIS_REPLICA, ORR_AXIS_TIED,
-                                     ORR_AXIS_MEETING};
+                                     ORR_AXIS_OUTER};
     for (size_t i = 0; i < sizeof of_dp / sizeof *of_dp; i++) {
         const orr_job_rates *rates = prices.transfers[of_dp[i]];
         assert_ptr_equal(rates, prices.transfers[ORR_AXIS_DP]);
@@ -109,7 +109,7 @@ static void sums_are_compressed_between_sites(void **state)
     assert_true(frac_of(&s, fp8, ORR_AXIS_CP, ORR_COLL_ALL_REDUCE) == 0);
     assert_true(frac_of(&s, bf16, ORR_AXIS_EDP, ORR_COLL_REDUCE_SCATTER) == 0.5);
     assert_true(frac_of(&s, low, ORR_AXIS_SHARD, ORR_COLL_REDUCE_SCATTER) == 0.5);
-    assert_true(frac_of(&s, low, ORR_AXIS_MEETING, ORR_COLL_ALL_REDUCE) == 0.25);
+    assert_true(frac_of(&s, low, ORR_AXIS_OUTER, ORR_COLL_ALL_REDUCE) == 0.25);
     low.compress = ORR_COMPRESS_BF16; /* what they are summed in already */
     assert_true(frac_of(&s, low, ORR_AXIS_SHARD, ORR_COLL_REDUCE_SCATTER) == 0);
     orr_arena_free(s.arena);
@@ -121,7 +121,7 @@ static void no_memory_is_survived(void **state)
     scene s;
     open_scene(&s, "three_buildings");
     const orr_plan plan =
-        orr_plan_completed(&(orr_plan){.wire_dp = ORR_RDMA_QP16, .compress = ORR_COMPRESS_INT8});
+        orr_plan_with_defaults(&(orr_plan){.wire_dp = ORR_RDMA_QP16, .compress = ORR_COMPRESS_INT8});
     orr_arena *small = orr_arena_new(0, 64);
     orr_step_prices prices = {.kernels = &s.rates};
     assert_int_equal(orr_step_prices_wire(&plan, &s.rates, small, &prices, NULL), ORR_NO_MEMORY);

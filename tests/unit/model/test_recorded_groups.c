@@ -12,13 +12,13 @@
 static void must_be(orr_schedule schedule, uint32_t stage, uint32_t stages, uint32_t n,
                     const char *want)
 {
-    orr_turn slots[32];
+    orr_schedule_slot slots[32];
     char text[200];
     size_t len = 0;
-    orr_schedule_turns(schedule, stage, stages, n, slots);
+    orr_schedule_stage_slots(schedule, stage, stages, n, slots);
     for (uint32_t i = 0; i < 2 * n; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%u",
-                                slots[i].phase == ORR_TURN_BACKWARD ? "b" : "f", slots[i].micro_batch);
+                                slots[i].phase == ORR_SLOT_BACKWARD ? "b" : "f", slots[i].micro_batch);
     assert_string_equal(text, want);
 }
 
@@ -45,7 +45,7 @@ static void places_and_ranks_are_inverse(void **state)
     (void)state;
     const orr_plan plan = {.dp = 3, .tp = 2, .pp = 4};
     for (uint32_t r = 0; r < 24; r++)
-        assert_int_equal(orr_rank_at(&plan, orr_recorded_position_of(&plan, r)), r);
+        assert_int_equal(orr_recorded_rank_at(&plan, orr_recorded_position_of(&plan, r)), r);
     const orr_recorded_position at = orr_recorded_position_of(&plan, 9);
     assert_int_equal(at.stage, 1);
     assert_int_equal(at.replica, 1);
@@ -72,7 +72,7 @@ static void groupings_partition_the_ranks(void **state)
                 assert_int_equal(g[i].group_of[a] == g[i].group_of[b], together);
             }
         for (uint32_t r = 0; r < 24; r++) {
-            const orr_stride s = orr_plan_group(&plan, i, r);
+            const orr_strided_group s = orr_plan_group(&plan, i, r);
             const uint32_t first = g[i].first[g[i].group_of[r]];
             for (uint32_t k = 0; k < s.size; k++)
                 assert_int_equal(g[i].members[first + k], s.first + k * s.stride);

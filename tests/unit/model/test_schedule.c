@@ -23,7 +23,7 @@ static void must_be(orr_schedule_spec spec, uint32_t stage, const char *want)
     if (orr_schedule_make(&spec, arena, &plan, &err) != ORR_OK)
         fail_msg("%s", err.text);
     for (uint32_t i = plan.first[stage]; i < plan.first[stage + 1]; i++) {
-        const orr_turn *t = &plan.slots[i];
+        const orr_schedule_slot *t = &plan.slots[i];
         n += (size_t)snprintf(text + n, sizeof text - n, "%c%u%.*s%s", "fbiw"[t->phase],
                               t->micro_batch, t->chunk, "''''", t->paired ? "+" : "");
     }
@@ -118,7 +118,7 @@ static void faults_are_named(void **state)
     orr_error err = {0};
     const orr_schedule_spec spec = {ORR_SCHEDULE_1F1B, 2, 1, 2, 0};
     assert_int_equal(orr_schedule_make(&spec, arena, &plan, NULL), ORR_OK);
-    orr_turn *slots = (orr_turn *)plan.slots; /* f0f1b0b1 f0b0f1b1 */
+    orr_schedule_slot *slots = (orr_schedule_slot *)plan.slots; /* f0f1b0b1 f0b0f1b1 */
     slots[0].chunk = 1;
     assert_int_equal(orr_schedule_check(&plan, &err), ORR_INVALID);
     assert_string_equal(err.text,
@@ -127,16 +127,16 @@ static void faults_are_named(void **state)
     slots[7].micro_batch = 0;
     assert_int_equal(orr_schedule_check(&plan, &err), ORR_INVALID);
     assert_string_equal(err.text, "stage 1: backward of micro-batch 0 in chunk 0 is there twice");
-    slots[7] = (orr_turn){.phase = ORR_TURN_INPUT, .micro_batch = 1};
+    slots[7] = (orr_schedule_slot){.phase = ORR_SLOT_INPUT, .micro_batch = 1};
     assert_int_equal(orr_schedule_check(&plan, &err), ORR_INVALID);
     assert_string_equal(err.text,
                         "stage 1: weight gradient of micro-batch 1 in chunk 0 is missing");
-    slots[7].phase = ORR_TURN_BACKWARD;
+    slots[7].phase = ORR_SLOT_BACKWARD;
     slots[0].micro_batch = 1; /* f1f0b0b1: no fault, stage 1 waits a little */
     slots[1].micro_batch = 0;
     assert_int_equal(orr_schedule_check(&plan, &err), ORR_OK);
-    slots[1] = (orr_turn){.phase = ORR_TURN_BACKWARD, .micro_batch = 1};
-    slots[3] = (orr_turn){.phase = ORR_TURN_FORWARD, .micro_batch = 0};
+    slots[1] = (orr_schedule_slot){.phase = ORR_SLOT_BACKWARD, .micro_batch = 1};
+    slots[3] = (orr_schedule_slot){.phase = ORR_SLOT_FORWARD, .micro_batch = 0};
     assert_int_equal(orr_schedule_check(&plan, &err), ORR_INVALID);
     assert_string_equal(err.text,
                         "stage 0: backward of micro-batch 1 in chunk 0 waits for ever");
@@ -146,7 +146,7 @@ static void faults_are_named(void **state)
 static void bubbles_without_a_formula_have_none(void **state)
 {
     (void)state;
-    const orr_turn_times alike = {1, 1, 1}, uneven = {1, 2, 1};
+    const orr_slot_times alike = {1, 1, 1}, uneven = {1, 2, 1};
     const orr_schedule_spec early = {ORR_SCHEDULE_INTERLEAVED, 4, 2, 3, 3};
     const orr_schedule_spec short_h1 = {ORR_SCHEDULE_ZB_H1, 4, 1, 3, 0};
     const orr_schedule_spec vee = {ORR_SCHEDULE_ZB_V, 4, 2, 8, 0};

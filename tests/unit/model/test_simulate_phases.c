@@ -12,22 +12,22 @@
 #define INLINE(along, length)     {.axis = (along), .ns = (length)}
 #define BESIDE(along, length, by) {.axis = (along), .ns = (length), .beside = true, .joins = (by)}
 
-static orr_played play(const orr_task_cost *tasks, uint32_t n, double slowdown)
+static orr_phase_simulation play(const orr_call_cost *tasks, uint32_t n, double slowdown)
 {
     const orr_phase_cost phase = {.tasks = tasks, .n = n};
     const orr_phase_cost *const phases[] = {&phase};
-    const orr_play_sequence sequence = {phases, 1};
-    orr_played played;
-    orr_play_tasks(&sequence, 1, slowdown, NULL, NULL, &played);
+    const orr_phase_sequence sequence = {phases, 1};
+    orr_phase_simulation played;
+    orr_simulate_phases(&sequence, 1, slowdown, NULL, NULL, &played);
     return played;
 }
 
 static void what_is_in_line_adds_up(void **state)
 {
     (void)state;
-    const orr_task_cost tasks[] = {COMPUTE(100), INLINE(ORR_AXIS_TP, 30), COMPUTE(50),
+    const orr_call_cost tasks[] = {COMPUTE(100), INLINE(ORR_AXIS_TP, 30), COMPUTE(50),
                                    INLINE(ORR_AXIS_CP, 7)};
-    const orr_played p = play(tasks, 4, 1);
+    const orr_phase_simulation p = play(tasks, 4, 1);
     assert_int_equal(p.span_ns, 187);
     assert_int_equal(p.waited_ns[ORR_AXIS_TP], 30);
     assert_int_equal(p.waited_ns[ORR_AXIS_CP], 7);
@@ -37,13 +37,13 @@ static void what_is_in_line_adds_up(void **state)
 static void what_is_beside_hides(void **state)
 {
     (void)state;
-    const orr_task_cost hidden[] = {BESIDE(ORR_AXIS_TP, 80, 2), COMPUTE(100), COMPUTE(10)};
+    const orr_call_cost hidden[] = {BESIDE(ORR_AXIS_TP, 80, 2), COMPUTE(100), COMPUTE(10)};
     assert_int_equal(play(hidden, 3, 1).span_ns, 110);
-    const orr_task_cost shown[] = {BESIDE(ORR_AXIS_TP, 130, 2), COMPUTE(100), COMPUTE(10)};
-    const orr_played p = play(shown, 3, 1);
+    const orr_call_cost shown[] = {BESIDE(ORR_AXIS_TP, 130, 2), COMPUTE(100), COMPUTE(10)};
+    const orr_phase_simulation p = play(shown, 3, 1);
     assert_int_equal(p.span_ns, 140);
     assert_int_equal(p.waited_ns[ORR_AXIS_TP], 30);
-    const orr_task_cost at_end[] = {COMPUTE(10), BESIDE(ORR_AXIS_EP, 50, 3), COMPUTE(20)};
+    const orr_call_cost at_end[] = {COMPUTE(10), BESIDE(ORR_AXIS_EP, 50, 3), COMPUTE(20)};
     assert_int_equal(play(at_end, 3, 1).span_ns, 60);
 }
 
@@ -51,10 +51,10 @@ static void what_is_beside_hides(void **state)
 static void a_stream_is_in_order(void **state)
 {
     (void)state;
-    const orr_task_cost one[] = {BESIDE(ORR_AXIS_TP, 40, 3), BESIDE(ORR_AXIS_TP, 40, 3),
+    const orr_call_cost one[] = {BESIDE(ORR_AXIS_TP, 40, 3), BESIDE(ORR_AXIS_TP, 40, 3),
                                  COMPUTE(10)};
     assert_int_equal(play(one, 3, 1).span_ns, 80);
-    const orr_task_cost two[] = {BESIDE(ORR_AXIS_TP, 40, 3), BESIDE(ORR_AXIS_CP, 40, 3),
+    const orr_call_cost two[] = {BESIDE(ORR_AXIS_TP, 40, 3), BESIDE(ORR_AXIS_CP, 40, 3),
                                  COMPUTE(10)};
     assert_int_equal(play(two, 3, 1).span_ns, 40);
 }
@@ -63,10 +63,10 @@ static void a_stream_is_in_order(void **state)
 static void sharing_slows(void **state)
 {
     (void)state;
-    const orr_task_cost tasks[] = {BESIDE(ORR_AXIS_TP, 60, 2), COMPUTE(100)};
+    const orr_call_cost tasks[] = {BESIDE(ORR_AXIS_TP, 60, 2), COMPUTE(100)};
     assert_int_equal(play(tasks, 2, 1.2).span_ns, 110);
-    const orr_task_cost all[] = {BESIDE(ORR_AXIS_TP, 600, 2), COMPUTE(100), COMPUTE(1)};
-    const orr_played p = play(all, 3, 1.2);
+    const orr_call_cost all[] = {BESIDE(ORR_AXIS_TP, 600, 2), COMPUTE(100), COMPUTE(1)};
+    const orr_phase_simulation p = play(all, 3, 1.2);
     assert_int_equal(p.span_ns, 601);
     assert_int_equal(p.waited_ns[ORR_AXIS_TP], 480);
 }
@@ -88,13 +88,13 @@ static void note(void *ctx, uint32_t sequence, uint32_t phase, uint32_t task)
 static void two_sequences_hide_each_other(void **state)
 {
     (void)state;
-    const orr_task_cost tasks[] = {COMPUTE(100), INLINE(ORR_AXIS_EP, 100), COMPUTE(100)};
+    const orr_call_cost tasks[] = {COMPUTE(100), INLINE(ORR_AXIS_EP, 100), COMPUTE(100)};
     const orr_phase_cost phase = {.tasks = tasks, .n = 3};
     const orr_phase_cost *const phases[] = {&phase};
-    const orr_play_sequence both[] = {{phases, 1}, {phases, 1}};
-    orr_played played;
+    const orr_phase_sequence both[] = {{phases, 1}, {phases, 1}};
+    orr_phase_simulation played;
     log l = {""};
-    orr_play_tasks(both, 2, 1, note, &l, &played);
+    orr_simulate_phases(both, 2, 1, note, &l, &played);
     assert_int_equal(played.span_ns, 400);
     assert_int_equal(played.waited_ns[ORR_AXIS_EP], 0);
     assert_string_equal(l.text, "abAcBC");

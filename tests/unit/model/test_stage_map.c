@@ -13,7 +13,7 @@ enum { MOST = 200 };
 typedef struct row {
     orr_module modules[3];
     uint8_t places[MOST + 2];
-    orr_module_row of;
+    orr_module_sequence of;
 } row;
 
 static void make_row(row *r, uint32_t layers)
@@ -24,7 +24,7 @@ static void make_row(row *r, uint32_t layers)
     for (uint32_t i = 1; i <= layers; i++)
         r->places[i] = 1;
     r->places[layers + 1] = 2;
-    r->of = (orr_module_row){.modules = r->modules,
+    r->of = (orr_module_sequence){.modules = r->modules,
                              .n_modules = 3,
                              .n = layers + 2,
                              .module_of = r->places,

@@ -25,13 +25,13 @@ typedef struct scene {
     orr_step_prices   prices;
     orr_tape          tape;
     orr_module        module;
-    orr_task_cost     tasks[ORR_TURN_PHASES];
+    orr_call_cost     tasks[ORR_SLOT_PHASES];
     orr_module_cost   cost;
     orr_module_weights weights;
     uint8_t           module_of[MOST_PLACES];
     uint32_t          first[MOST_PLACES + 1];
     orr_price         hops[MOST_PLACES];
-    orr_module_row    row;
+    orr_module_sequence    row;
     orr_stage_map     map;
     orr_plan          plan;
     orr_schedule_plan schedule;
@@ -40,10 +40,10 @@ typedef struct scene {
 
 static void set_times(scene *s, int64_t forward, int64_t input, int64_t weight)
 {
-    const int64_t ns[] = {[ORR_TURN_FORWARD] = forward, [ORR_TURN_BACKWARD] = input + weight,
-                          [ORR_TURN_INPUT] = input, [ORR_TURN_WEIGHT] = weight};
-    for (int phase = 0; phase < ORR_TURN_PHASES; phase++) {
-        s->tasks[phase] = (orr_task_cost){.axis = ORR_AXIS_NONE, .ns = ns[phase]};
+    const int64_t ns[] = {[ORR_SLOT_FORWARD] = forward, [ORR_SLOT_BACKWARD] = input + weight,
+                          [ORR_SLOT_INPUT] = input, [ORR_SLOT_WEIGHT] = weight};
+    for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
+        s->tasks[phase] = (orr_call_cost){.axis = ORR_AXIS_NONE, .ns = ns[phase]};
         s->cost.phase[phase] = (orr_phase_cost){
             .tasks = &s->tasks[phase], .n = 1, .span_ns = ns[phase], .compute_ns = ns[phase]};
     }
@@ -72,18 +72,18 @@ static void open_scene(scene *s, const orr_schedule_spec *spec)
     assert_true(n <= MOST_PLACES);
     for (uint32_t k = 0; k <= n; k++)
         s->first[k] = k;
-    s->row = (orr_module_row){.modules = &s->module, .n_modules = 1, .n = n,
+    s->row = (orr_module_sequence){.modules = &s->module, .n_modules = 1, .n = n,
                               .module_of = s->module_of, .again_of = s->module_of};
     s->map = (orr_stage_map){.stages = spec->stages, .chunks = spec->chunks, .first = s->first};
     s->plan = (orr_plan){.pp = spec->stages, .vp = spec->chunks, .schedule = spec->schedule,
                          .micro_batches = spec->micro_batches, .group = spec->group};
-    s->plan = orr_plan_completed(&s->plan);
+    s->plan = orr_plan_with_defaults(&s->plan);
     assert_int_equal(orr_schedule_make(spec, s->arena, &s->schedule, &s->err), ORR_OK);
     s->job = (orr_step_job){.plan = &s->plan, .task = ORR_TASK_PRETRAIN, .row = &s->row,
                             .map = &s->map, .schedule = &s->schedule, .costs = &s->cost,
                             .weights = &s->weights, .prices = &s->prices, .hops = s->hops,
                             .copy_bytes_per_s = 1e9};
-    assert_int_equal(orr_step_passes(&s->schedule, true, s->arena, &s->job.passes, &s->err),
+    assert_int_equal(orr_step_stage_transfers(&s->schedule, true, s->arena, &s->job.passes, &s->err),
                      ORR_OK);
 }
 
@@ -112,8 +112,8 @@ static void play(scene *s, played *p)
         assert_int_equal(orr_grouping_of("all", group_of, n, 1, s->arena, &groupings[k], &s->err),
                          ORR_OK);
     for (uint32_t i = 0; i < n; i++) {
-        const orr_step_who who = {.stage = i, .rank = i};
-        if (orr_step_lay_stage(&s->job, &who, s->arena, &p->graphs[i], &s->err) != ORR_OK)
+        const orr_step_target who = {.stage = i, .rank = i};
+        if (orr_step_layout_stage(&s->job, &who, s->arena, &p->graphs[i], &s->err) != ORR_OK)
             fail_msg("%s", s->err.text);
         graphs[i] = p->graphs[i].graph;
         rendezvous[i] = p->graphs[i].rendezvous;
@@ -200,7 +200,7 @@ static void bubbles_are_the_published_ones(void **state)
             continue;
         open_scene(&s, spec);
         play(&s, &p);
-        const orr_turn_times times = {3000, 2000, 1000};
+        const orr_slot_times times = {3000, 2000, 1000};
         const double bubble = orr_schedule_bubble(spec, &times);
         const double work = 6000.0 * spec->micro_batches * spec->chunks;
         const double step = (double)(p.simulation.end_ns - p.simulation.begin_ns);
@@ -344,8 +344,8 @@ static void gradients_and_weights_travel(void **state)
         s.prices.members[ORR_AXIS_GRADIENT] = 4;
         s.prices.members[ORR_AXIS_SHARD] = c->shards;
         s.prices.members[ORR_AXIS_REPLICA] = c->replicas;
-        const orr_step_who who = {0};
-        if (orr_step_lay_stage(&s.job, &who, s.arena, &g, &s.err) != ORR_OK)
+        const orr_step_target who = {0};
+        if (orr_step_layout_stage(&s.job, &who, s.arena, &g, &s.err) != ORR_OK)
             fail_msg("%s", s.err.text);
         const uint32_t seen[] = {transfers(&g, ORR_AXIS_GRADIENT, ORR_COLL_ALL_REDUCE),
                                  transfers(&g, ORR_AXIS_SHARD, ORR_COLL_REDUCE_SCATTER),
@@ -376,8 +376,8 @@ static void the_optimizer_has_its_share(void **state)
         s.plan.zero = (uint32_t)zero;
         s.plan.gradients = ORR_PRECISION_FP32;
         s.prices.members[ORR_AXIS_SHARD] = zero ? 4 : 1;
-        const orr_step_who who = {0};
-        assert_int_equal(orr_step_lay_stage(&s.job, &who, s.arena, &g, &s.err), ORR_OK);
+        const orr_step_target who = {0};
+        assert_int_equal(orr_step_layout_stage(&s.job, &who, s.arena, &g, &s.err), ORR_OK);
         ns[zero] = g.totals.part_ns[ORR_WATERFALL_OPTIMIZER];
         orr_graph_free(g.graph);
         close_scene(&s);

@@ -236,7 +236,7 @@ static void inference_is_forward(void **state)
     assert_int_equal(o.waterfall_ns[ORR_WATERFALL_OPTIMIZER], 0);
     assert_int_equal(o.waterfall_ns[ORR_WATERFALL_DP], 0);
     for (orr_node_id v = 0; v < o.ensemble->graphs[0]->n_nodes; v++)
-        assert_int_equal(o.nodes[0][v].phase, ORR_TURN_FORWARD);
+        assert_int_equal(o.nodes[0][v].phase, ORR_SLOT_FORWARD);
     orr_outcome_free(&o);
     world_close(&w);
 }

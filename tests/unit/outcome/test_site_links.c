@@ -142,7 +142,7 @@ static void twins_sum_across_the_cut(void **state)
         if (o.cuts[i].axis == ORR_AXIS_GRADIENT)
             weights = o.cuts[i].bytes;
     orr_model_size size;
-    world_must(&s.w, orr_model_measure(o.model, s.w.arena, &size, &s.w.err), "size");
+    world_must(&s.w, orr_model_count_parameters(o.model, s.w.arena, &size, &s.w.err), "size");
     assert_near(weights, 2.0 * 2 * (double)size.total, 0.02 * weights);
     orr_outcome_free(&o);
     world_close(&s.w);
@@ -162,8 +162,8 @@ static void parts_that_train_alone_meet_seldom(void **state)
     orr_outcome o[4];
     for (int i = 0; i < 4; i++)
         o[i] = outcome(&s, plans[i]);
-    const orr_axis_use *often = axis_of(&o[1], ORR_AXIS_MEETING),
-                       *seldom = axis_of(&o[2], ORR_AXIS_MEETING);
+    const orr_axis_use *often = axis_of(&o[1], ORR_AXIS_OUTER),
+                       *seldom = axis_of(&o[2], ORR_AXIS_OUTER);
     assert_int_equal(often->members, 2);
     assert_int_equal(axis_of(&o[1], ORR_AXIS_SHARD)->members, 2);
     assert_int_equal(axis_of(&o[0], ORR_AXIS_SHARD)->members, 4);
@@ -175,7 +175,7 @@ static void parts_that_train_alone_meet_seldom(void **state)
     /* All but the meeting and the jitter of more ranks is what a site takes by itself. */
     assert_true(o[2].step_ns - seldom->busy_ns >= o[3].step_ns);
     assert_true((double)(o[2].step_ns - seldom->busy_ns) < 1.01 * (double)o[3].step_ns);
-    assert_int_equal(o[1].cuts[0].axis, ORR_AXIS_MEETING);
+    assert_int_equal(o[1].cuts[0].axis, ORR_AXIS_OUTER);
     assert_int_equal(o[1].n_cuts, 1);
     assert_true(o[1].memory.stages[0].bytes[ORR_MEMORY_OPTIMIZER] >
                 o[3].memory.stages[0].bytes[ORR_MEMORY_OPTIMIZER]);

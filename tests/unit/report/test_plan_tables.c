@@ -13,7 +13,7 @@ static const orr_cluster cluster = {.name = "small", .device = &device, .n_level
 typedef struct sample {
     orr_stage_memory stages[2];
     orr_axis_use axes[1];
-    orr_relief options[1];
+    orr_memory_plan_option options[1];
     orr_outcome outcome;
 } sample;
 

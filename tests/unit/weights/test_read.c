@@ -171,8 +171,8 @@ static void rows_say_the_same_as_numbers(void **state)
         const orr_workload workload = {.task = ORR_TASK_PREFILL,
                                        .images = o.model->vision.layers > 0};
         const orr_plan given = {.seq = 4, .precision = ORR_PRECISION_FP32};
-        const orr_plan plan = orr_plan_completed(&given);
-        orr_module_row row;
+        const orr_plan plan = orr_plan_with_defaults(&given);
+        orr_module_sequence row;
         uint32_t layers = 0, places = 0, n = 0;
         assert_int_equal(orr_modules_build(o.model, &plan, &workload, o.arena, &row, NULL), ORR_OK);
         for (uint32_t p = 0; p < row.n; p++) {
