@@ -58,7 +58,7 @@ static void report_products(orr_workers *workers)
 static double tile_rate(bool pairs)
 {
     static float a[60 * 64], b[64 * 64], c[60 * 64];
-    const orr_lanes *lanes = orr_lanes_now();
+    const orr_block_math *lanes = orr_block_math_of_cpu();
     const orr_block_product p = {.a = a,
                            .b = b,
                            .c = c,

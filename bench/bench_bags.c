@@ -53,8 +53,8 @@ static void run_format(orr_row_format format, const orr_operand *ids, orr_worker
 {
     const int64_t row_bytes = orr_row_format_bytes(format, COLUMNS);
     char *data = bytes_of((size_t)(row_bytes * ROWS));
-    const orr_row_piece piece = {.data = data, .count = ROWS};
-    const orr_rows rows = {.format = (uint8_t)format,
+    const orr_row_segment piece = {.data = data, .count = ROWS};
+    const orr_weight_rows rows = {.format = (uint8_t)format,
                            .columns = COLUMNS,
                            .row_bytes = row_bytes,
                            .segments = &piece,
@@ -116,10 +116,10 @@ int main(int argc, char **argv)
     orr_workers *workers = workers_of(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1);
     const orr_operand ids = ids_of(BAGS);
     if (argc < 3) {
-        run_format(ORR_ROWS_FP32, &ids, workers);
-        run_format(ORR_ROWS_BF16, &ids, workers);
-        run_format(ORR_ROWS_INT8, &ids, workers);
-        run_format(ORR_ROWS_INT4, &ids, workers);
+        run_format(ORR_ROW_FORMAT_FP32, &ids, workers);
+        run_format(ORR_ROW_FORMAT_BF16, &ids, workers);
+        run_format(ORR_ROW_FORMAT_INT8, &ids, workers);
+        run_format(ORR_ROW_FORMAT_INT4, &ids, workers);
     }
     run_dlrm(workers);
     orr_workers_free(workers);

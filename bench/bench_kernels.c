@@ -52,7 +52,7 @@ static void fill(void *data, orr_dtype dtype, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         x = x * 1664525u + 1013904223u;
         const float value = (float)(x >> 8) * 0x1p-24f - 0.5f;
-        orr_numbers_write(dtype, &value, 1, (char *)data + i * bytes);
+        orr_dtype_from_fp32(dtype, &value, 1, (char *)data + i * bytes);
     }
 }
 
@@ -88,7 +88,7 @@ static rates time_call(orr_kernel_call *call, double work, double (*floor)(const
                        const void *ctx)
 {
     orr_error err;
-    const orr_kernel_seat *entry = &backend->entries[call->op];
+    const orr_kernel_entry *entry = &backend->entries[call->op];
     call->workers = workers;
     const size_t bytes = entry->workspace != NULL ? entry->workspace(call) : 0;
     call->workspace = large(bytes + 64);
@@ -210,13 +210,13 @@ static void bench_rows(orr_row_format format, int64_t tokens, int64_t k, char *b
                        size_t n_bytes)
 {
     const int64_t row_bytes = orr_row_format_bytes(format, k), n = (int64_t)n_bytes / row_bytes;
-    const orr_row_piece piece = {.data = bytes, .count = n};
-    const orr_rows rows = {.format = (uint8_t)format,
+    const orr_row_segment piece = {.data = bytes, .count = n};
+    const orr_weight_rows rows = {.format = (uint8_t)format,
                            .columns = k,
                            .row_bytes = row_bytes,
                            .segments = &piece,
                            .n_segments = 1};
-    const orr_dtype dtype = format == ORR_ROWS_FP32 ? ORR_DTYPE_FP32 : ORR_DTYPE_BF16;
+    const orr_dtype dtype = format == ORR_ROW_FORMAT_FP32 ? ORR_DTYPE_FP32 : ORR_DTYPE_BF16;
     orr_operand in[2] = {
         matrix(dtype, tokens, k, false),
         {.type = {.dtype = (uint8_t)dtype, .rank = 2, .dim = {k, n}}, .rows = &rows}};

@@ -84,7 +84,7 @@ static inline void fill(const orr_operand *o)
 /* Seconds of a call, or -1 where there is no such kernel. */
 static inline double time_call(orr_kernel_call *call, int repetitions)
 {
-    const orr_kernel_seat *entry = &the_cpu()->entries[call->op];
+    const orr_kernel_entry *entry = &the_cpu()->entries[call->op];
     orr_error err = {0};
     if (entry->run == NULL)
         return -1;

@@ -15,7 +15,7 @@ static void check_model(const orr_weights *weights, orr_arena *arena)
         return;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const orr_weight_key key = {.module = ORR_MODULE_LAYER, .name = names[i]};
-        orr_rows rows;
+        orr_weight_rows rows;
         if (orr_weights_rows(weights, model, &key, arena, &rows, &err) == ORR_OK)
             FUZZ_CHECK(rows.n_segments > 0 && rows.row_bytes > 0);
         else

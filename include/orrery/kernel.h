@@ -26,7 +26,7 @@ extern "C" {
     X(FP32, "fp32") X(FP16, "fp16") X(BF16, "bf16") X(Q8_0, "q8_0") X(Q4_0, "q4_0") \
     X(INT8, "int8") X(INT4, "int4")
 typedef enum orr_row_format {
-#define ORR_ROW_FORMAT_ENUM_(name, text) ORR_ROWS_##name,
+#define ORR_ROW_FORMAT_ENUM_(name, text) ORR_ROW_FORMAT_##name,
     ORR_ROW_FORMAT_MAP(ORR_ROW_FORMAT_ENUM_)
 #undef ORR_ROW_FORMAT_ENUM_
     ORR_ROW_FORMATS
@@ -38,16 +38,16 @@ ORR_API int64_t orr_row_format_bytes(orr_row_format format, int64_t columns);
 /* Weights (K, N) of a product, kept the other way round: N rows of K numbers, as checkpoints have
  * them, in segments that lie anywhere (mapped files): q, k and v of a layer are one operand so. Also a
  * table (V, D) that is looked up: V rows of D. */
-typedef struct orr_row_piece {
+typedef struct orr_row_segment {
     const void *data;
     int64_t     first, count; /* rows; segments stand in order and leave nothing out */
-} orr_row_piece;
-typedef struct orr_rows {
+} orr_row_segment;
+typedef struct orr_weight_rows {
     uint8_t  format;    /* orr_row_format */
     int64_t  columns, row_bytes;
-    const orr_row_piece *segments; /* shape (n_segments) */
+    const orr_row_segment *segments; /* shape (n_segments) */
     uint32_t n_segments;
-} orr_rows;
+} orr_weight_rows;
 
 /* A tensor as a kernel sees it. */
 typedef struct orr_operand {
@@ -56,7 +56,7 @@ typedef struct orr_operand {
                                      * 8 bits rows are contiguous                              */
     void    *data;                  /* of the device; NULL where `rows` has the numbers, or where no
                                      * one wants the output                                     */
-    const orr_rows *rows;
+    const orr_weight_rows *rows;
 } orr_operand;
 /* Strides of a tensor without gaps. */
 ORR_API void orr_operand_contiguous(const orr_type *type, int64_t *ret_stride);
@@ -86,7 +86,7 @@ typedef struct orr_kernel_call {
     void              *stream;    /* of a device */
 } orr_kernel_call;
 
-typedef struct orr_kernel_seat {
+typedef struct orr_kernel_entry {
     /* Runs it. Allocates nothing, blocks on nothing. Errors: INVALID: an id out of range, ... */
     orr_status (*run)(const orr_kernel_call *call, orr_error *err);
     /* Bytes of scratch for calls like this; NULL: none. Data pointers may not be set yet; `workers` are
@@ -96,7 +96,7 @@ typedef struct orr_kernel_seat {
     orr_status (*prepare)(const orr_kernel_call *call, void **ret_state, orr_error *err);
     void (*release)(void *state);
     bool accumulates;
-} orr_kernel_seat;
+} orr_kernel_entry;
 
 /* A place where tensors live and kernels run. Calls on one stream run in order; `run` of a device
  * returns when the work is enqueued. Threads: any, one at a time for each stream. */
@@ -104,7 +104,7 @@ typedef struct orr_backend orr_backend;
 struct orr_backend {
     const char *name;        /* "cpu", "cuda:0"                                */
     const char *description; /* "AMD EPYC, avx512_bf16", for people            */
-    orr_kernel_seat entries[ORR_OPS]; /* run NULL: none                          */
+    orr_kernel_entry entries[ORR_OPS]; /* run NULL: none                          */
     void *ctx;
     orr_status (*allocate)(orr_backend *self, size_t bytes, void **ret, orr_error *err);
     void (*release)(orr_backend *self, void *data, size_t bytes);

@@ -81,7 +81,7 @@ typedef struct orr_weight_key {
  * (8192, 4096)". */
 ORR_API ORR_MUST_CHECK orr_status orr_weights_rows(const orr_weights *weights, const orr_model *model,
                                                    const orr_weight_key *key, orr_arena *arena,
-                                                   orr_rows *ret, orr_error *err);
+                                                   orr_weight_rows *ret, orr_error *err);
 /* The same parameter in fp32, as it is on the tape of one device: shape `type`, row-major. */
 ORR_API ORR_MUST_CHECK orr_status orr_weights_read(const orr_weights *weights, const orr_model *model,
                                                    const orr_weight_key *key, const orr_type *type,

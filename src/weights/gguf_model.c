@@ -200,7 +200,7 @@ static orr_status read_rope(const reader *r, orr_model *m)
     bool same = false;
     if (w == NULL)
         return ORR_OK;
-    if (w->format != ORR_ROWS_FP32 || w->rank != 1 || w->dim[0] != m->head_dim / 2)
+    if (w->format != ORR_ROW_FORMAT_FP32 || w->rank != 1 || w->dim[0] != m->head_dim / 2)
         return orr_fail(r->err, ORR_UNSUPPORTED,
                         "%s: " ORR_GGUF_ROPE_FREQS " is not %u numbers in fp32", r->weights->path,
                         m->head_dim / 2);

@@ -36,13 +36,13 @@ static void text(const keys *k, const char *key, const char *value)
 static uint32_t file_type(orr_row_format format)
 {
     switch (format) {
-    case ORR_ROWS_FP16:
+    case ORR_ROW_FORMAT_FP16:
         return 1;
-    case ORR_ROWS_Q4_0:
+    case ORR_ROW_FORMAT_Q4_0:
         return 2;
-    case ORR_ROWS_Q8_0:
+    case ORR_ROW_FORMAT_Q8_0:
         return 7;
-    case ORR_ROWS_BF16:
+    case ORR_ROW_FORMAT_BF16:
         return 32;
     default:
         return 0;

@@ -17,8 +17,8 @@ static const char *const NAMES[] = {
 static const struct {
     uint8_t type, format;
 } FORMATS[] = {
-    {ORR_GGML_F32, ORR_ROWS_FP32},  {ORR_GGML_F16, ORR_ROWS_FP16},  {ORR_GGML_BF16, ORR_ROWS_BF16},
-    {ORR_GGML_Q8_0, ORR_ROWS_Q8_0}, {ORR_GGML_Q4_0, ORR_ROWS_Q4_0},
+    {ORR_GGML_F32, ORR_ROW_FORMAT_FP32},  {ORR_GGML_F16, ORR_ROW_FORMAT_FP16},  {ORR_GGML_BF16, ORR_ROW_FORMAT_BF16},
+    {ORR_GGML_Q8_0, ORR_ROW_FORMAT_Q8_0}, {ORR_GGML_Q4_0, ORR_ROW_FORMAT_Q4_0},
 };
 enum { N_FORMATS = sizeof FORMATS / sizeof *FORMATS };
 

@@ -65,7 +65,7 @@ static const uint8_t *row_at(const found *f, const orr_portion *p, int64_t row_b
 
 static bool is_aligned(const void *data, uint8_t format)
 {
-    const uintptr_t each = format == ORR_ROWS_FP32 ? 4 : 2;
+    const uintptr_t each = format == ORR_ROW_FORMAT_FP32 ? 4 : 2;
     return (uintptr_t)data % each == 0;
 }
 
@@ -74,23 +74,23 @@ static uint8_t format_of(const found *f)
 {
     for (uint32_t i = 1; i < f->recipe.n_tensors; i++)
         if (f->tensors[i]->format != f->tensors[0]->format)
-            return ORR_ROWS_FP32;
+            return ORR_ROW_FORMAT_FP32;
     return f->tensors[0]->format;
 }
 
 /* A vector is one row. */
-static void frame(const found *f, orr_rows *ret)
+static void frame(const found *f, orr_weight_rows *ret)
 {
     const bool vector = f->recipe.kind == ORR_RECIPE_VECTOR;
     *ret =
-        (orr_rows){.format = format_of(f), .columns = vector ? f->recipe.rows : f->recipe.columns};
+        (orr_weight_rows){.format = format_of(f), .columns = vector ? f->recipe.rows : f->recipe.columns};
     ret->row_bytes = orr_row_format_bytes((orr_row_format)ret->format, ret->columns);
 }
 
 /* Pieces shorter than this on average are not worth their search. */
 enum { LEAST_ROWS_OF_A_PIECE = 8 };
 
-static bool can_stay(const found *f, const orr_rows *rows)
+static bool can_stay(const found *f, const orr_weight_rows *rows)
 {
     const orr_recipe *r = &f->recipe;
     if (r->kind == ORR_RECIPE_VECTOR)
@@ -103,11 +103,11 @@ static bool can_stay(const found *f, const orr_rows *rows)
 }
 
 /* In place: portions that lie one behind another are one piece. */
-static orr_status stay(const found *f, orr_arena *arena, orr_rows *rows, orr_error *err)
+static orr_status stay(const found *f, orr_arena *arena, orr_weight_rows *rows, orr_error *err)
 {
     const orr_recipe *r = &f->recipe;
     const bool vector = r->kind == ORR_RECIPE_VECTOR;
-    orr_row_piece *segments = orr_arena_array(arena, orr_row_piece, r->n_portions);
+    orr_row_segment *segments = orr_arena_array(arena, orr_row_segment, r->n_portions);
     uint32_t n = 0;
     int64_t first = 0;
     if (segments == NULL)
@@ -115,11 +115,11 @@ static orr_status stay(const found *f, orr_arena *arena, orr_rows *rows, orr_err
     for (uint32_t i = 0; i < r->n_portions; i++) {
         const uint8_t *data = row_at(f, &r->portions[i], vector ? 0 : rows->row_bytes);
         const int64_t count = vector ? 1 : r->portions[i].count;
-        orr_row_piece *last = n > 0 ? &segments[n - 1] : NULL;
+        orr_row_segment *last = n > 0 ? &segments[n - 1] : NULL;
         if (last != NULL && (const uint8_t *)last->data + last->count * rows->row_bytes == data)
             last->count += count;
         else
-            segments[n++] = (orr_row_piece){.data = data, .first = first, .count = count};
+            segments[n++] = (orr_row_segment){.data = data, .first = first, .count = count};
         first += count;
     }
     rows->segments = segments;
@@ -146,16 +146,16 @@ static void interleave_rotary(const found *f, const orr_portion *p, int64_t byte
 static void read_numbers(const orr_weight *w, const uint8_t *at, int64_t n, float *ret)
 {
     enum { MOST = 256 };
-    const int64_t each = w->format == ORR_ROWS_FP32 ? 4 : 2;
+    const int64_t each = w->format == ORR_ROW_FORMAT_FP32 ? 4 : 2;
     uint8_t aligned[MOST * 4] __attribute__((aligned(4)));
     if (is_aligned(at, w->format)) {
-        orr_row_read((orr_row_format)w->format, at, n, ret);
+        orr_row_to_fp32((orr_row_format)w->format, at, n, ret);
         return;
     }
     for (int64_t i = 0; i < n; i += MOST) { /* formats of blocks stand on even bytes */
         const int64_t count = n - i < MOST ? n - i : MOST;
         memcpy(aligned, at + i * each, (size_t)(count * each));
-        orr_row_read((orr_row_format)w->format, aligned, count, ret + i);
+        orr_row_to_fp32((orr_row_format)w->format, aligned, count, ret + i);
     }
 }
 
@@ -169,7 +169,7 @@ static void read_row(const found *f, const orr_portion *p, int64_t i, float *ret
         read_numbers(w, row_at(f, p, row) + i * row, t->columns, ret);
         return;
     }
-    const int64_t each = w->format == ORR_ROWS_FP32 ? 4 : 2;
+    const int64_t each = w->format == ORR_ROW_FORMAT_FP32 ? 4 : 2;
     const uint8_t *at =
         (const uint8_t *)w->data + (p->matrix * t->rows * t->columns + p->from + i) * each;
     for (int64_t k = 0; k < t->columns; k++)
@@ -183,8 +183,8 @@ static void read_vector(const found *f, float *ret)
     for (uint32_t i = 0; i < r->n_portions; i++) {
         const orr_portion *p = &r->portions[i];
         const orr_weight *w = f->tensors[p->tensor];
-        const int64_t each = w->format == ORR_ROWS_FP32 ? 4 : 2;
-        if (w->format > ORR_ROWS_BF16) /* in blocks: whole only */
+        const int64_t each = w->format == ORR_ROW_FORMAT_FP32 ? 4 : 2;
+        if (w->format > ORR_ROW_FORMAT_BF16) /* in blocks: whole only */
             read_numbers(w, w->data, p->count, ret);
         else
             read_numbers(w, (const uint8_t *)w->data + p->from * each, p->count, ret);
@@ -192,7 +192,7 @@ static void read_vector(const found *f, float *ret)
     }
 }
 
-static void copy_portion(const found *f, const orr_portion *p, const orr_rows *rows, uint8_t *to,
+static void copy_portion(const found *f, const orr_portion *p, const orr_weight_rows *rows, uint8_t *to,
                          float *scratch)
 {
     const orr_recipe_tensor *t = &f->recipe.tensors[p->tensor];
@@ -204,37 +204,37 @@ static void copy_portion(const found *f, const orr_portion *p, const orr_rows *r
     } else {
         for (int64_t i = 0; i < p->count; i++) {
             read_row(f, p, i, scratch);
-            orr_row_write((orr_row_format)rows->format, scratch, rows->columns,
+            orr_row_from_fp32((orr_row_format)rows->format, scratch, rows->columns,
                           to + i * rows->row_bytes);
         }
     }
 }
 
-static orr_status copy_vector(const found *f, orr_arena *arena, orr_rows *rows, orr_error *err)
+static orr_status copy_vector(const found *f, orr_arena *arena, orr_weight_rows *rows, orr_error *err)
 {
     float *numbers = orr_arena_array(f->arena, float, (size_t)rows->columns);
     void *to = orr_arena_alloc(arena, (size_t)rows->row_bytes, 1, 64);
-    orr_row_piece *piece = orr_arena_one(arena, orr_row_piece);
+    orr_row_segment *piece = orr_arena_one(arena, orr_row_segment);
     if (numbers == NULL || to == NULL || piece == NULL)
         return orr_fail_memory(err);
     read_vector(f, numbers);
-    orr_row_write((orr_row_format)rows->format, numbers, rows->columns, to);
-    *piece = (orr_row_piece){.data = to, .count = 1};
+    orr_row_from_fp32((orr_row_format)rows->format, numbers, rows->columns, to);
+    *piece = (orr_row_segment){.data = to, .count = 1};
     rows->segments = piece;
     rows->n_segments = 1;
     return ORR_OK;
 }
 
-static orr_status copy(const found *f, orr_arena *arena, orr_rows *rows, orr_error *err)
+static orr_status copy(const found *f, orr_arena *arena, orr_weight_rows *rows, orr_error *err)
 {
     const orr_recipe *r = &f->recipe;
     const int64_t n = r->matrices * r->rows;
     float *scratch = orr_arena_array(f->arena, float, (size_t)r->columns);
     uint8_t *to = orr_arena_alloc(arena, (size_t)n, (size_t)rows->row_bytes, 64);
-    orr_row_piece *piece = orr_arena_one(arena, orr_row_piece);
+    orr_row_segment *piece = orr_arena_one(arena, orr_row_segment);
     if (scratch == NULL || to == NULL || piece == NULL)
         return orr_fail_memory(err);
-    *piece = (orr_row_piece){.data = to, .count = n};
+    *piece = (orr_row_segment){.data = to, .count = n};
     for (uint32_t i = 0; i < r->n_portions; i++) {
         copy_portion(f, &r->portions[i], rows, to, scratch);
         to += r->portions[i].count * rows->row_bytes;
@@ -244,9 +244,9 @@ static orr_status copy(const found *f, orr_arena *arena, orr_rows *rows, orr_err
     return ORR_OK;
 }
 
-static orr_status rows_of(found *f, orr_arena *arena, orr_rows *ret, orr_error *err)
+static orr_status rows_of(found *f, orr_arena *arena, orr_weight_rows *ret, orr_error *err)
 {
-    orr_rows rows;
+    orr_weight_rows rows;
     frame(f, &rows);
     if (can_stay(f, &rows))
         ORR_TRY(stay(f, arena, &rows, err));
@@ -259,7 +259,7 @@ static orr_status rows_of(found *f, orr_arena *arena, orr_rows *ret, orr_error *
 }
 
 orr_status orr_weights_rows(const orr_weights *weights, const orr_model *model,
-                            const orr_weight_key *key, orr_arena *arena, orr_rows *ret,
+                            const orr_weight_key *key, orr_arena *arena, orr_weight_rows *ret,
                             orr_error *err)
 {
     found f = {.arena = orr_arena_new(0, 0)};
@@ -319,7 +319,7 @@ static void read_as_is(const found *f, int64_t width, float *ret)
         const orr_portion *p = &r->portions[i];
         const orr_recipe_tensor *t = &r->tensors[p->tensor];
         const orr_weight *w = f->tensors[p->tensor];
-        const int64_t each = w->format == ORR_ROWS_FP32 ? 4 : 2;
+        const int64_t each = w->format == ORR_ROW_FORMAT_FP32 ? 4 : 2;
         float *to = ret + row / r->rows * r->columns * width + row % r->rows;
         for (int64_t k = 0; k < r->columns; k++)
             read_numbers(w,

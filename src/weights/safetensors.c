@@ -17,8 +17,8 @@ typedef struct dtype_name {
     uint8_t bits;
 } dtype_name;
 static const dtype_name DTYPES[] = {
-    {"F32", ORR_ROWS_FP32, 32},      {"F16", ORR_ROWS_FP16, 16},
-    {"BF16", ORR_ROWS_BF16, 16},     {"F64", ORR_ROW_FORMATS, 64},
+    {"F32", ORR_ROW_FORMAT_FP32, 32},      {"F16", ORR_ROW_FORMAT_FP16, 16},
+    {"BF16", ORR_ROW_FORMAT_BF16, 16},     {"F64", ORR_ROW_FORMATS, 64},
     {"I64", ORR_ROW_FORMATS, 64},    {"I32", ORR_ROW_FORMATS, 32},
     {"I16", ORR_ROW_FORMATS, 16},    {"I8", ORR_ROW_FORMATS, 8},
     {"U64", ORR_ROW_FORMATS, 64},    {"U32", ORR_ROW_FORMATS, 32},

@@ -51,7 +51,7 @@ static orr_status deal(writer *w, int64_t shard_bytes)
         uint32_t at = w->first[shard];
         for (int wide = 1; wide >= 0; wide--)
             for (uint32_t i = w->first[shard]; i < w->first[shard + 1]; i++)
-                if ((s->tensors[i].format == ORR_ROWS_FP32) == wide)
+                if ((s->tensors[i].format == ORR_ROW_FORMAT_FP32) == wide)
                     w->order[at++] = i;
     }
     return ORR_OK;
@@ -84,7 +84,7 @@ static void write_metadata(const writer *w, orr_json_writer *json)
 static void write_entry(orr_json_writer *json, const orr_weight *t, int64_t begin)
 {
     static const char *const names[] = {
-        [ORR_ROWS_FP32] = "F32", [ORR_ROWS_FP16] = "F16", [ORR_ROWS_BF16] = "BF16"};
+        [ORR_ROW_FORMAT_FP32] = "F32", [ORR_ROW_FORMAT_FP16] = "F16", [ORR_ROW_FORMAT_BF16] = "BF16"};
     orr_json_write_key(json, t->name);
     orr_json_write_object(json);
     orr_json_write_key(json, "dtype");

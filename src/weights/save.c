@@ -15,9 +15,9 @@ static bool ends_with(const char *text, const char *end)
 static orr_dtype dtype_of(orr_row_format format)
 {
     switch (format) {
-    case ORR_ROWS_FP16:
+    case ORR_ROW_FORMAT_FP16:
         return ORR_DTYPE_FP16;
-    case ORR_ROWS_BF16:
+    case ORR_ROW_FORMAT_BF16:
         return ORR_DTYPE_BF16;
     default:
         return ORR_DTYPE_FP32;
@@ -44,7 +44,7 @@ orr_status orr_weights_save(const orr_model *model, const orr_parameter_reader *
                             orr_error *err)
 {
     orr_save_plan *plan;
-    if (format > ORR_ROWS_BF16)
+    if (format > ORR_ROW_FORMAT_BF16)
         return orr_fail(err, ORR_UNSUPPORTED, "safetensors are written in fp32, fp16 or bf16");
     ORR_TRY(orr_save_plan_make(model, reader, format, false, &plan, err));
     const orr_weight_source source = orr_save_plan_source(plan);

@@ -48,8 +48,8 @@ static orr_row_format format_of(const orr_save_plan *plan, const orr_recipe *rec
 {
     if (plan->naming->gguf && (recipe->kind == ORR_RECIPE_VECTOR || t->exact ||
                                strcmp(t->name, "position_embd.weight") == 0))
-        return ORR_ROWS_FP32;
-    return orr_row_format_bytes(plan->format, t->dim[t->rank - 1]) < 0 ? ORR_ROWS_FP16
+        return ORR_ROW_FORMAT_FP32;
+    return orr_row_format_bytes(plan->format, t->dim[t->rank - 1]) < 0 ? ORR_ROW_FORMAT_FP16
                                                                        : plan->format;
 }
 
@@ -158,7 +158,7 @@ static orr_status add_rope_freqs(orr_save_plan *plan, orr_error *err)
         return orr_fail_memory(err);
     orr_gguf_rope_freqs(plan->model, freqs);
     const orr_weight w = {.name = ORR_GGUF_ROPE_FREQS,
-                          .format = ORR_ROWS_FP32,
+                          .format = ORR_ROW_FORMAT_FP32,
                           .rank = 1,
                           .dim = {n},
                           .bytes = n * (int64_t)sizeof *freqs};
@@ -250,7 +250,7 @@ static orr_status tensor_data(void *ctx, uint32_t i, const void **ret, orr_error
     ORR_TRY(reserve(&plan->bytes, &plan->room_bytes, (size_t)w->bytes, 1, err));
     ORR_TRY(gather(plan, &plan->origins.at[i], n, err));
     for (int64_t r = 0; r < rows; r++)
-        orr_row_write((orr_row_format)w->format, plan->room + r * columns, columns,
+        orr_row_from_fp32((orr_row_format)w->format, plan->room + r * columns, columns,
                       (char *)plan->bytes + r * row_bytes);
     *ret = plan->bytes;
     return ORR_OK;

@@ -29,7 +29,7 @@ static orr_status check(const orr_weight *w, bool gguf, orr_strtab *names, orr_e
     if (id < before)
         return orr_fail(err, ORR_INVALID, "two tensors '%.200s'", w->name);
     const bool known = gguf ? orr_gguf_type_of((orr_row_format)w->format) != UINT32_MAX
-                            : w->format <= ORR_ROWS_BF16;
+                            : w->format <= ORR_ROW_FORMAT_BF16;
     if (!known)
         return orr_fail(err, ORR_UNSUPPORTED, "tensor '%.200s': %s files have no %s", w->name,
                         gguf ? "GGUF" : "safetensors",

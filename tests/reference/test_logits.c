@@ -99,7 +99,7 @@ static void bind_parameter(golden *g, const orr_module *module, orr_value value,
     for (orr_value v = 0; v < value; v++)
         key.nth += tape->values[v].role == ORR_VALUE_PARAMETER &&
                    strcmp(tape->values[v].name, key.name) == 0;
-    orr_rows *rows = orr_arena_one(g->arena, orr_rows);
+    orr_weight_rows *rows = orr_arena_one(g->arena, orr_weight_rows);
     float *numbers =
         orr_arena_alloc(g->arena, (size_t)orr_type_elements(type), sizeof *numbers, 64);
     assert_true(rows != NULL && numbers != NULL);
@@ -298,7 +298,7 @@ static void check_gguf(const char *family)
     orr_error err = {.text = ""};
     const orr_parameter_reader reader = {read_parameter, &g};
     (void)snprintf(path, sizeof path, "/tmp/orrery-logits-%d.gguf", (int)getpid());
-    if (orr_gguf_save(&g.model, &reader, ORR_ROWS_BF16, NULL, path, &err) != ORR_OK)
+    if (orr_gguf_save(&g.model, &reader, ORR_ROW_FORMAT_BF16, NULL, path, &err) != ORR_OK)
         fail_msg("%s: %s", family, err.text);
     orr_weights_close(g.weights);
     open_weights(&g, path);

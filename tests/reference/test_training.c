@@ -143,7 +143,7 @@ static orr_weight_store *substituted(const golden *g, const char *prefix, orr_ar
         *t = g->weights->tensors[i];
         for (uint32_t k = 0; k < t->rank; k++)
             n *= t->dim[k];
-        t->format = ORR_ROWS_FP32;
+        t->format = ORR_ROW_FORMAT_FP32;
         t->bytes = n * (int64_t)sizeof(float);
         t->data = known(g, prefix, t);
         if (t->data != NULL)

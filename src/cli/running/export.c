@@ -35,7 +35,7 @@ static orr_status read_parameter(void *ctx, const orr_weight_key *key, const orr
 static orr_row_format format_of(const orr_weights *weights)
 {
     int64_t numbers[ORR_ROW_FORMATS] = {0};
-    uint8_t most = ORR_ROWS_FP32;
+    uint8_t most = ORR_ROW_FORMAT_FP32;
     for (uint32_t i = 0; i < weights->n; i++) {
         const orr_weight *w = &weights->tensors[i];
         int64_t n = 1;
@@ -68,7 +68,7 @@ static orr_status run(exporting *e)
     if (ends_in(s->output, ".gguf"))
         return orr_gguf_save(e->checkpoint.model, &reader, format, e->checkpoint.tokenizer,
                              s->output, err);
-    if (format > ORR_ROWS_BF16)
+    if (format > ORR_ROW_FORMAT_BF16)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "export: safetensors in %s; --quantize bf16, fp16 or fp32",
                         orr_row_format_name(format));

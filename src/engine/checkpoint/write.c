@@ -121,7 +121,7 @@ static bool list_tensors(orr_checkpointer *c, int64_t *ret_numbers)
             c->from[c->n_tensors] = part_of(p, part);
             orr_weight *t = &c->tensors[c->n_tensors++];
             *t = (orr_weight){.name = orr_arena_printf(c->arena, "%s/%s", name, PARTS[part]),
-                              .format = ORR_ROWS_FP32,
+                              .format = ORR_ROW_FORMAT_FP32,
                               .rank = 1,
                               .dim = {p->shard_n},
                               .bytes = p->shard_n * (int64_t)sizeof(float)};

@@ -75,7 +75,7 @@ orr_status orr_serve_logits(orr_generator *g, int64_t row, int64_t step, int64_t
         orr_program_bind(head->served.program, head->in, g->hidden);
     }
     ORR_TRY(execute(g, head->served.program, err));
-    orr_numbers_read((orr_dtype)out->dtype, orr_program_data(head->served.program, head->out),
+    orr_dtype_to_fp32((orr_dtype)out->dtype, orr_program_data(head->served.program, head->out),
                      rows * g->model.vocab, g->logits);
     return ORR_OK;
 }

@@ -21,7 +21,7 @@ typedef struct orr_served_weight {
     uint32_t    place, nth;
     const char *name;
     orr_binding binding;
-    orr_rows    rows;
+    orr_weight_rows    rows;
     int64_t     read_bytes; /* for a token: all of a product's, nothing of a table's */
 } orr_served_weight;
 

@@ -74,20 +74,20 @@ static orr_status allocate(orr_generator *g, size_t bytes, void *ret, orr_error 
     return *data != NULL ? ORR_OK : orr_fail_memory(err);
 }
 
-static orr_status one_piece(orr_generator *g, orr_rows *rows, const void *data, int64_t n,
+static orr_status one_piece(orr_generator *g, orr_weight_rows *rows, const void *data, int64_t n,
                             orr_error *err)
 {
-    orr_row_piece *piece = orr_arena_one(g->arena, orr_row_piece);
+    orr_row_segment *piece = orr_arena_one(g->arena, orr_row_segment);
     if (piece == NULL)
         return orr_fail_memory(err);
-    *piece = (orr_row_piece){.data = data, .count = n};
+    *piece = (orr_row_segment){.data = data, .count = n};
     rows->segments = piece;
     rows->n_segments = 1;
     return ORR_OK;
 }
 
 /* The same rows in another format. */
-static orr_status convert(orr_generator *g, orr_row_format format, int64_t n, orr_rows *rows,
+static orr_status convert(orr_generator *g, orr_row_format format, int64_t n, orr_weight_rows *rows,
                           orr_error *err)
 {
     const int64_t bytes = orr_row_format_bytes(format, rows->columns);
@@ -99,8 +99,8 @@ static orr_status convert(orr_generator *g, orr_row_format format, int64_t n, or
     ORR_TRY(allocate(g, (size_t)(n * bytes), &data, err));
     ORR_TRY(allocate(g, (size_t)rows->columns * sizeof *room, &room, err));
     for (int64_t i = 0; i < n; i++) {
-        orr_row_read((orr_row_format)rows->format, orr_row_at(rows, i), rows->columns, room);
-        orr_row_write(format, room, rows->columns, data + i * bytes);
+        orr_row_to_fp32((orr_row_format)rows->format, orr_row_at(rows, i), rows->columns, room);
+        orr_row_from_fp32(format, room, rows->columns, data + i * bytes);
     }
     rows->format = (uint8_t)format;
     rows->row_bytes = bytes;
@@ -109,7 +109,7 @@ static orr_status convert(orr_generator *g, orr_row_format format, int64_t n, or
 
 /* Small numbers, the same few thousand over and over: for measuring. */
 enum { DRAWN = 8192 };
-static orr_status random_weights(orr_generator *g, shape s, orr_rows *rows, orr_error *err)
+static orr_status random_weights(orr_generator *g, shape s, orr_weight_rows *rows, orr_error *err)
 {
     orr_random random = orr_random_of(g->options.seed, (uint64_t)s.rows * 31 + (uint64_t)s.columns);
     const int64_t n = s.rows * s.columns;
@@ -117,9 +117,9 @@ static orr_status random_weights(orr_generator *g, shape s, orr_rows *rows, orr_
     ORR_TRY(allocate(g, (size_t)n * sizeof *data, &data, err));
     const double scale = 1 / sqrt((double)s.columns);
     for (int64_t i = 0; i < n; i++)
-        data[i] = i < DRAWN ? orr_to_bf16((float)((orr_random_unit(&random) - 0.5) * 2 * scale))
+        data[i] = i < DRAWN ? orr_fp32_to_bf16((float)((orr_random_unit(&random) - 0.5) * 2 * scale))
                             : data[i % DRAWN];
-    *rows = (orr_rows){.format = ORR_ROWS_BF16, .columns = s.columns, .row_bytes = s.columns * 2};
+    *rows = (orr_weight_rows){.format = ORR_ROW_FORMAT_BF16, .columns = s.columns, .row_bytes = s.columns * 2};
     return one_piece(g, rows, data, s.rows, err);
 }
 
@@ -156,7 +156,7 @@ static orr_status bind_whole(orr_generator *g, const orr_weight_key *key, const 
     else
         for (int64_t i = 0; i < n; i++)
             numbers[i] = 1;
-    orr_numbers_write((orr_dtype)type->dtype, numbers, n, data);
+    orr_dtype_from_fp32((orr_dtype)type->dtype, numbers, n, data);
     w->binding.data = data;
     w->read_bytes = orr_type_bytes(type);
     return ORR_OK;

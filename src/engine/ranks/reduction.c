@@ -17,17 +17,17 @@ static inline __attribute__((always_inline)) void widen_bf16(const uint16_t *fro
                                                              float *to)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] = orr_of_bf16(from[i]);
+        to[i] = orr_bf16_to_fp32(from[i]);
 }
 
 static inline __attribute__((always_inline)) void add_bf16(const uint16_t *from, int64_t n,
                                                            float *to)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] += orr_of_bf16(from[i]);
+        to[i] += orr_bf16_to_fp32(from[i]);
 }
 
-/* orr_to_bf16() without its branch, for vectors. */
+/* orr_fp32_to_bf16() without its branch, for vectors. */
 static inline __attribute__((always_inline)) void narrow_bf16(const float *from, int64_t n,
                                                               uint16_t *to)
 {
@@ -78,13 +78,13 @@ static inline __attribute__((always_inline)) void sum_fp16(const void *const *pa
     float held[BLOCK], next[BLOCK];
     for (int64_t from = 0; from < n; from += BLOCK) {
         const int64_t m = n - from < BLOCK ? n - from : BLOCK;
-        orr_numbers_read(ORR_DTYPE_FP16, (const uint16_t *)parts[0] + from, m, held);
+        orr_dtype_to_fp32(ORR_DTYPE_FP16, (const uint16_t *)parts[0] + from, m, held);
         for (uint32_t p = 1; p < n_parts; p++) {
-            orr_numbers_read(ORR_DTYPE_FP16, (const uint16_t *)parts[p] + from, m, next);
+            orr_dtype_to_fp32(ORR_DTYPE_FP16, (const uint16_t *)parts[p] + from, m, next);
             for (int64_t i = 0; i < m; i++)
                 held[i] += next[i];
         }
-        orr_numbers_write(ORR_DTYPE_FP16, held, m, (uint16_t *)out + from);
+        orr_dtype_from_fp32(ORR_DTYPE_FP16, held, m, (uint16_t *)out + from);
     }
 }
 

@@ -178,7 +178,7 @@ static orr_status choose_accumulation(orr_program *p, uint32_t index, orr_error 
     orr_action *action = &p->actions[index];
     if (!p->calls[index].accumulate || action->n_out == 0 || action->kind == ORR_DEED_EMULATE)
         return ORR_OK;
-    const orr_kernel_seat *entries = p->backend != NULL ? p->backend->entries : NULL;
+    const orr_kernel_entry *entries = p->backend != NULL ? p->backend->entries : NULL;
     const uint8_t op = p->tape->calls[index].op;
     if (action->kind == ORR_DEED_KERNEL && (entries == NULL || entries[op].accumulates)) {
         action->accumulate = true;
@@ -195,7 +195,7 @@ static size_t sum_workspace(const orr_program *p, const orr_operand *out, orr_wo
 {
     static const orr_op_args none;
     const orr_operand in[] = {*out, *out};
-    const orr_kernel_seat *add = p->backend != NULL ? &p->backend->entries[ORR_OP_ADD] : NULL;
+    const orr_kernel_entry *add = p->backend != NULL ? &p->backend->entries[ORR_OP_ADD] : NULL;
     return add == NULL || add->workspace == NULL
                ? 0
                : add->workspace(&(orr_kernel_call){.op = ORR_OP_ADD,
@@ -214,7 +214,7 @@ static void size_workspace(orr_program *p, uint32_t index)
     const orr_tape_call *call = &p->tape->calls[index];
     orr_operand *in = &p->operands[action->operands], *out = in + action->n_in;
     orr_workers *workers = action->lane == 0 ? p->workers : NULL;
-    const orr_kernel_seat *entry = p->backend != NULL ? &p->backend->entries[call->op] : NULL;
+    const orr_kernel_entry *entry = p->backend != NULL ? &p->backend->entries[call->op] : NULL;
     size_t bytes = 0;
     if (action->kind == ORR_DEED_KERNEL && entry != NULL && entry->workspace != NULL)
         bytes = entry->workspace(&(orr_kernel_call){.op = call->op,

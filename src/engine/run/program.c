@@ -147,7 +147,7 @@ static orr_status prepare_call(orr_program *p, uint32_t index, orr_error *err)
 {
     orr_action *action = &p->actions[index];
     const orr_tape_call *call = &p->tape->calls[index];
-    const orr_kernel_seat *entry = &p->backend->entries[call->op];
+    const orr_kernel_entry *entry = &p->backend->entries[call->op];
     const orr_operand *in = &p->operands[action->operands];
     if (action->kind != ORR_DEED_KERNEL || entry->prepare == NULL)
         return ORR_OK;
@@ -191,7 +191,7 @@ void orr_program_free(orr_program *p)
     orr_program_stop_lanes(p);
     orr_backend *backend = p->backend;
     for (uint32_t c = 0; c < p->tape->n_calls; c++) {
-        const orr_kernel_seat *entry = &backend->entries[p->tape->calls[c].op];
+        const orr_kernel_entry *entry = &backend->entries[p->tape->calls[c].op];
         if (p->actions[c].state != NULL && entry->release != NULL)
             entry->release(p->actions[c].state);
     }

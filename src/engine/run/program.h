@@ -42,7 +42,7 @@ typedef struct orr_program_call {
  * and is to be filled before each run. A view that is bound or kept is a copy. */
 typedef struct orr_binding {
     void           *data;  /* NULL and rows NULL: the program's own                              */
-    const orr_rows *rows;
+    const orr_weight_rows *rows;
     bool            kept;  /* the program's own, but keeps its bytes between runs and is zeroed first */
 } orr_binding;
 

@@ -104,7 +104,7 @@ static orr_status read_whole(void *ctx, const orr_weight_key *key, const orr_typ
 /* In the dtype that products were made in. */
 static orr_row_format format_of(const orr_plan *plan)
 {
-    return plan->precision == ORR_PRECISION_FP32 ? ORR_ROWS_FP32 : ORR_ROWS_BF16;
+    return plan->precision == ORR_PRECISION_FP32 ? ORR_ROW_FORMAT_FP32 : ORR_ROW_FORMAT_BF16;
 }
 
 orr_status orr_train_export(const orr_trainer *t, const char *checkpoint, const char *folder,

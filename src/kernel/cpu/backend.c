@@ -10,9 +10,9 @@
 #include "kernel/cpu/free_memory.h"
 #include "kernel/cpu/entries.h"
 
-static const orr_kernel_seat *const ENTRIES[ORR_OPS] = {
+static const orr_kernel_entry *const ENTRIES[ORR_OPS] = {
 #define ENTRY_(name) [ORR_OP_##name] = &orr_cpu_##name,
-    ORR_CPU_SEAT_MAP(ENTRY_)
+    ORR_CPU_ENTRY_MAP(ENTRY_)
 #undef ENTRY_
 };
 

@@ -7,10 +7,10 @@
 /* The CPU's entries: all operators but collectives, which are not a kernel's business. The file that knows how
  * to run one defines
  *
- *   const orr_kernel_seat orr_cpu_RMS_NORM = {.run = ..., .workspace = ...};
+ *   const orr_kernel_entry orr_cpu_RMS_NORM = {.run = ..., .workspace = ...};
  *
  * and is listed in meson.build; an operator that nobody defines is missed by the linker. */
-#define ORR_CPU_SEAT_MAP(X)                                                                        \
+#define ORR_CPU_ENTRY_MAP(X)                                                                        \
     X(MATMUL) X(GROUPED_MATMUL) X(ATTENTION) X(ATTENTION_BACKWARD) X(ATTENTION_MERGE) X(SOFTMAX)             \
     X(SOFTMAX_BACKWARD) X(ATTENTION_TEMPERATURE) X(RMS_NORM) X(RMS_NORM_BACKWARD) X(LAYER_NORM)                     \
     X(LAYER_NORM_BACKWARD) X(BATCH_NORM) X(BATCH_NORM_BACKWARD) X(ROTARY) X(SWIGLU)                \
@@ -22,8 +22,8 @@
     X(ROWWISE_ADAGRAD) X(ADD) X(MUL) X(SCALE) X(BIAS) X(SUM) X(DROPOUT) X(FILL) X(VIEW)            \
     X(TRANSPOSE) X(CONCAT) X(SPLIT) X(SLICE) X(PAD) X(CACHE) X(EXPAND) X(CAST) X(QUANTIZE)         \
     X(DEQUANTIZE) X(COPY)
-#define ORR_CPU_SEAT_(name) extern const orr_kernel_seat orr_cpu_##name;
-ORR_CPU_SEAT_MAP(ORR_CPU_SEAT_)
-#undef ORR_CPU_SEAT_
+#define ORR_CPU_ENTRY_(name) extern const orr_kernel_entry orr_cpu_##name;
+ORR_CPU_ENTRY_MAP(ORR_CPU_ENTRY_)
+#undef ORR_CPU_ENTRY_
 
 #endif /* ORR_KERNEL_SEATS_H */

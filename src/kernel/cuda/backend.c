@@ -174,7 +174,7 @@ orr_status orr_backend_cuda(int device, orr_backend **ret, orr_error *err)
                                .synchronize = synchronize,
                                .free_bytes = free_bytes,
                                .close = close_device};
-    orr_cuda_seats(&c->backend);
+    orr_cuda_entries(&c->backend);
     const orr_status status = open_device(c, device, err);
     if (status != ORR_OK) {
         close_device(&c->backend);

@@ -73,7 +73,7 @@ orr_status orr_cuda_launch(const orr_kernel_call *call, orr_cuda_kernel kernel, 
                            uint32_t blocks_y, const orr_cuda_params *params,
                            orr_error *err) ORR_MUST_CHECK;
 /* Puts the entries of this room's files into the backend. */
-void orr_cuda_seats(orr_backend *backend);
-extern const orr_kernel_seat orr_cuda_matmul_seat;
+void orr_cuda_entries(orr_backend *backend);
+extern const orr_kernel_entry orr_cuda_matmul_entry;
 
 #endif /* ORR_KERNEL_CUDA_DRIVER_H */

@@ -357,11 +357,11 @@ static orr_status optimizer(const orr_kernel_call *call, orr_error *err)
                            blocks_of(p.n), 1, &p, err);
 }
 
-void orr_cuda_seats(orr_backend *backend)
+void orr_cuda_entries(orr_backend *backend)
 {
     static const struct {
         orr_op op;
-        orr_kernel_seat entry;
+        orr_kernel_entry entry;
     } entries[] = {
         {ORR_OP_ADD, {.run = map, .accumulates = true}},
         {ORR_OP_MUL, {.run = map}},
@@ -400,5 +400,5 @@ void orr_cuda_seats(orr_backend *backend)
     };
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
         backend->entries[entries[i].op] = entries[i].entry;
-    backend->entries[ORR_OP_MATMUL] = orr_cuda_matmul_seat;
+    backend->entries[ORR_OP_MATMUL] = orr_cuda_matmul_entry;
 }

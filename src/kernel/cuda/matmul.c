@@ -150,7 +150,7 @@ static orr_status run(const orr_kernel_call *call, orr_error *err)
                : orr_fail(err, ORR_UNSUPPORTED, "matmul: cuBLASLt failed with %d", (int)status);
 }
 
-const orr_kernel_seat orr_cuda_matmul_seat = {.run = run,
+const orr_kernel_entry orr_cuda_matmul_entry = {.run = run,
                                               .workspace = workspace,
                                               .prepare = prepare,
                                               .release = release_product,

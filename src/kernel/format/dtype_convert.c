@@ -12,7 +12,7 @@ static float read_one(orr_dtype dtype, const char *at)
     int64_t wide;
     switch (dtype) {
     case ORR_DTYPE_FP8:
-        return orr_of_fp8((uint8_t)*at);
+        return orr_fp8_e4m3_to_fp32((uint8_t)*at);
     case ORR_DTYPE_INT8:
         return (float)(int8_t)*at;
     case ORR_DTYPE_INT32:
@@ -25,7 +25,7 @@ static float read_one(orr_dtype dtype, const char *at)
         __builtin_memcpy(&value, at, sizeof value);
         return value;
     default:
-        orr_numbers_read(dtype, at, 1, &value);
+        orr_dtype_to_fp32(dtype, at, 1, &value);
         return value;
     }
 }
@@ -44,7 +44,7 @@ static void write_one(orr_dtype dtype, float value, char *at)
     int64_t wide;
     switch (dtype) {
     case ORR_DTYPE_FP8:
-        *at = (char)orr_to_fp8(value);
+        *at = (char)orr_fp32_to_fp8_e4m3(value);
         return;
     case ORR_DTYPE_INT8:
         *at = (char)to_integer(value, -128, 127);
@@ -61,7 +61,7 @@ static void write_one(orr_dtype dtype, float value, char *at)
         __builtin_memcpy(at, &value, sizeof value);
         return;
     default:
-        orr_numbers_write(dtype, &value, 1, at);
+        orr_dtype_from_fp32(dtype, &value, 1, at);
     }
 }
 
@@ -71,10 +71,10 @@ static bool in_rows(orr_dtype dtype)
            dtype == ORR_DTYPE_FP64;
 }
 
-void orr_strided_read(orr_dtype dtype, const void *from, int64_t stride, int64_t n, float *ret)
+void orr_strided_to_fp32(orr_dtype dtype, const void *from, int64_t stride, int64_t n, float *ret)
 {
-    if (stride == orr_number_bytes(dtype) && in_rows(dtype)) {
-        orr_numbers_read(dtype, from, n, ret);
+    if (stride == orr_dtype_stride_bytes(dtype) && in_rows(dtype)) {
+        orr_dtype_to_fp32(dtype, from, n, ret);
         return;
     }
     const float first = n > 0 ? read_one(dtype, from) : 0;
@@ -82,10 +82,10 @@ void orr_strided_read(orr_dtype dtype, const void *from, int64_t stride, int64_t
         ret[i] = stride == 0 ? first : read_one(dtype, (const char *)from + i * stride);
 }
 
-void orr_strided_write(orr_dtype dtype, const float *from, int64_t n, int64_t stride, void *to)
+void orr_strided_from_fp32(orr_dtype dtype, const float *from, int64_t n, int64_t stride, void *to)
 {
-    if (stride == orr_number_bytes(dtype) && in_rows(dtype)) {
-        orr_numbers_write(dtype, from, n, to);
+    if (stride == orr_dtype_stride_bytes(dtype) && in_rows(dtype)) {
+        orr_dtype_from_fp32(dtype, from, n, to);
         return;
     }
     for (int64_t i = 0; i < n; i++)
@@ -116,19 +116,19 @@ static uint8_t narrow_to(float value, int exponent, int fraction, float most)
     return (uint8_t)(sign | (units + ((e + bias - 1) << fraction)));
 }
 
-float orr_of_fp8(uint8_t bits)
+float orr_fp8_e4m3_to_fp32(uint8_t bits)
 {
     return (bits & 0x7f) == 0x7f ? NAN : widen(bits, 4, 3);
 }
-uint8_t orr_to_fp8(float value)
+uint8_t orr_fp32_to_fp8_e4m3(float value)
 {
     return isnan(value) ? 0x7f : narrow_to(value, 4, 3, 448);
 }
-float orr_of_fp4(uint8_t bits)
+float orr_fp4_e2m1_to_fp32(uint8_t bits)
 {
     return widen(bits & 0xf, 2, 1);
 }
-uint8_t orr_to_fp4(float value)
+uint8_t orr_fp32_to_fp4_e2m1(float value)
 {
     return isnan(value) ? 0 : narrow_to(value, 2, 1, 6);
 }

@@ -8,21 +8,21 @@
  * of FP4, that shares bytes, single numbers only. */
 
 /* Bytes of a number; FP4: 1, and it is not for those that count bytes. */
-static inline int64_t orr_number_bytes(orr_dtype dtype)
+static inline int64_t orr_dtype_stride_bytes(orr_dtype dtype)
 {
     return dtype == ORR_DTYPE_FP4 ? 1 : (int64_t)orr_dtype_bytes(dtype);
 }
 
 /* `n` numbers, `stride` bytes apart (0: the same one). */
-void orr_strided_read(orr_dtype dtype, const void *from, int64_t stride, int64_t n, float *ret);
-void orr_strided_write(orr_dtype dtype, const float *from, int64_t n, int64_t stride, void *to);
+void orr_strided_to_fp32(orr_dtype dtype, const void *from, int64_t stride, int64_t n, float *ret);
+void orr_strided_from_fp32(orr_dtype dtype, const float *from, int64_t n, int64_t stride, void *to);
 
 /* E4M3 of the OCP 8-bit floating point specification 1.0: to nearest, ties to even; beyond 448 it
  * stays there. */
-float orr_of_fp8(uint8_t bits);
-uint8_t orr_to_fp8(float value);
+float orr_fp8_e4m3_to_fp32(uint8_t bits);
+uint8_t orr_fp32_to_fp8_e4m3(float value);
 /* E2M1 of OCP Microscaling 1.0, in the low nibble; beyond 6 it stays there. */
-float orr_of_fp4(uint8_t bits);
-uint8_t orr_to_fp4(float value);
+float orr_fp4_e2m1_to_fp32(uint8_t bits);
+uint8_t orr_fp32_to_fp4_e2m1(float value);
 
 #endif /* ORR_KERNEL_NUMBERS_H */

@@ -7,21 +7,21 @@
 /* Rows of weights in every format of orr_row_format, to and from fp32, and numbers of every dtype.
  * `n`: numbers of the row, a whole number of blocks. Results are the same at every level of the
  * CPU. */
-void orr_row_read(orr_row_format format, const void *row, int64_t n, float *ret);
+void orr_row_to_fp32(orr_row_format format, const void *row, int64_t n, float *ret);
 /* Of numbers from .. from + n - 1 of the row; `from` is a multiple of 32. */
-void orr_row_read_from(orr_row_format format, const void *row, int64_t from, int64_t n, float *ret);
+void orr_row_range_to_fp32(orr_row_format format, const void *row, int64_t from, int64_t n, float *ret);
 /* `ret` has orr_row_format_bytes() bytes. Of numbers that are not finite only FP32, FP16 and BF16
  * keep any. */
-void orr_row_write(orr_row_format format, const float *values, int64_t n, void *ret);
+void orr_row_from_fp32(orr_row_format format, const float *values, int64_t n, void *ret);
 
 /* Row `i` of a table in segments; no check of `i`. */
-const void *orr_row_at(const orr_rows *rows, int64_t i);
+const void *orr_row_at(const orr_weight_rows *rows, int64_t i);
 
 /* FP32, FP16, BF16 and FP64, one number behind another. */
-void orr_numbers_read(orr_dtype dtype, const void *from, int64_t n, float *ret);
-void orr_numbers_write(orr_dtype dtype, const float *from, int64_t n, void *ret);
+void orr_dtype_to_fp32(orr_dtype dtype, const void *from, int64_t n, float *ret);
+void orr_dtype_from_fp32(orr_dtype dtype, const float *from, int64_t n, void *ret);
 
-static inline float orr_of_bf16(uint16_t bits)
+static inline float orr_bf16_to_fp32(uint16_t bits)
 {
     const uint32_t wide = (uint32_t)bits << 16;
     float value;
@@ -30,7 +30,7 @@ static inline float orr_of_bf16(uint16_t bits)
 }
 
 /* Ties to even; what is not a number stays so. */
-static inline uint16_t orr_to_bf16(float value)
+static inline uint16_t orr_fp32_to_bf16(float value)
 {
     uint32_t bits;
     __builtin_memcpy(&bits, &value, sizeof bits);
@@ -39,7 +39,7 @@ static inline uint16_t orr_to_bf16(float value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-float orr_of_fp16(uint16_t bits);
-uint16_t orr_to_fp16(float value);
+float orr_fp16_to_fp32(uint16_t bits);
+uint16_t orr_fp32_to_fp16(float value);
 
 #endif /* ORR_KERNEL_ROW_H */

@@ -19,18 +19,18 @@ int64_t orr_row_format_bytes(orr_row_format format, int64_t columns)
     if (columns < 0 || columns > INT64_MAX / 8)
         return -1;
     switch (format) {
-    case ORR_ROWS_FP32:
+    case ORR_ROW_FORMAT_FP32:
         return 4 * columns;
-    case ORR_ROWS_FP16:
-    case ORR_ROWS_BF16:
+    case ORR_ROW_FORMAT_FP16:
+    case ORR_ROW_FORMAT_BF16:
         return 2 * columns;
-    case ORR_ROWS_Q8_0:
+    case ORR_ROW_FORMAT_Q8_0:
         return columns % BLOCK == 0 ? columns / BLOCK * (2 + BLOCK) : -1;
-    case ORR_ROWS_Q4_0:
+    case ORR_ROW_FORMAT_Q4_0:
         return columns % BLOCK == 0 ? columns / BLOCK * (2 + BLOCK / 2) : -1;
-    case ORR_ROWS_INT8:
+    case ORR_ROW_FORMAT_INT8:
         return 4 + columns;
-    case ORR_ROWS_INT4:
+    case ORR_ROW_FORMAT_INT4:
         return 8 + (columns + 1) / 2;
     case ORR_ROW_FORMATS:
         break;

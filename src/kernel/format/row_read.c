@@ -18,7 +18,7 @@
 enum { BLOCK = 32, Q8_BYTES = 2 + BLOCK, Q4_BYTES = 2 + BLOCK / 2 };
 
 /* IEEE 754 binary16. */
-float orr_of_fp16(uint16_t bits)
+float orr_fp16_to_fp32(uint16_t bits)
 {
     const uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, exponent = bits >> 10 & 31,
                    fraction = bits & 0x3ffu;
@@ -33,7 +33,7 @@ float orr_of_fp16(uint16_t bits)
     return value;
 }
 
-uint16_t orr_to_fp16(float value)
+uint16_t orr_fp32_to_fp16(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -63,13 +63,13 @@ BODY float half_at(const void *at)
 {
     uint16_t bits;
     memcpy(&bits, at, sizeof bits);
-    return orr_of_fp16(bits);
+    return orr_fp16_to_fp32(bits);
 }
 
 BODY void read_bf16(const uint16_t *from, int64_t n, float *ret)
 {
     for (int64_t i = 0; i < n; i++)
-        ret[i] = orr_of_bf16(from[i]);
+        ret[i] = orr_bf16_to_fp32(from[i]);
 }
 
 BODY void read_q8_0(const uint8_t *row, int64_t n, float *ret)
@@ -116,25 +116,25 @@ BODY void read_int4(const uint8_t *row, int64_t from, int64_t n, float *ret)
 BODY void read_row(orr_row_format format, const uint8_t *row, int64_t from, int64_t n, float *ret)
 {
     switch (format) {
-    case ORR_ROWS_BF16:
+    case ORR_ROW_FORMAT_BF16:
         read_bf16((const uint16_t *)(const void *)row + from, n, ret);
         return;
-    case ORR_ROWS_Q8_0:
+    case ORR_ROW_FORMAT_Q8_0:
         read_q8_0(row + from / BLOCK * Q8_BYTES, n, ret);
         return;
-    case ORR_ROWS_Q4_0:
+    case ORR_ROW_FORMAT_Q4_0:
         read_q4_0(row + from / BLOCK * Q4_BYTES, n, ret);
         return;
-    case ORR_ROWS_INT8:
+    case ORR_ROW_FORMAT_INT8:
         read_int8(row, from, n, ret);
         return;
-    case ORR_ROWS_INT4:
+    case ORR_ROW_FORMAT_INT4:
         read_int4(row, from, n, ret);
         return;
-    case ORR_ROWS_FP32:
+    case ORR_ROW_FORMAT_FP32:
         memcpy(ret, row + 4 * from, (size_t)n * sizeof *ret);
         return;
-    case ORR_ROWS_FP16:
+    case ORR_ROW_FORMAT_FP16:
         for (int64_t i = 0; i < n; i++)
             ret[i] = half_at(row + 2 * (from + i));
         return;
@@ -146,7 +146,7 @@ BODY void read_row(orr_row_format format, const uint8_t *row, int64_t from, int6
 BODY void write_bf16(const float *from, int64_t n, uint16_t *ret)
 {
     for (int64_t i = 0; i < n; i++)
-        ret[i] = orr_to_bf16(from[i]);
+        ret[i] = orr_fp32_to_bf16(from[i]);
 }
 
 static void read_plain(orr_row_format format, const uint8_t *row, int64_t from, int64_t n,
@@ -175,7 +175,7 @@ ORR_AVX2 static void read_fp16_avx2(const uint8_t *row, int64_t n, float *ret)
 ORR_AVX2 static void read_avx2(orr_row_format format, const uint8_t *row, int64_t from, int64_t n,
                                float *ret)
 {
-    if (format == ORR_ROWS_FP16)
+    if (format == ORR_ROW_FORMAT_FP16)
         read_fp16_avx2(row + 2 * from, n, ret);
     else
         read_row(format, row, from, n, ret);
@@ -184,7 +184,7 @@ ORR_AVX2 static void read_avx2(orr_row_format format, const uint8_t *row, int64_
 ORR_AVX512 static void read_avx512(orr_row_format format, const uint8_t *row, int64_t from,
                                    int64_t n, float *ret)
 {
-    if (format == ORR_ROWS_FP16)
+    if (format == ORR_ROW_FORMAT_FP16)
         read_fp16_avx2(row + 2 * from, n, ret);
     else
         read_row(format, row, from, n, ret);
@@ -197,7 +197,7 @@ ORR_AVX2 static void write_fp16_avx2(const float *from, int64_t n, uint16_t *ret
         _mm_storeu_si128((void *)(ret + i),
                          _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
     for (; i < n; i++)
-        ret[i] = orr_to_fp16(from[i]);
+        ret[i] = orr_fp32_to_fp16(from[i]);
 }
 
 ORR_AVX2 static void write_bf16_avx2(const float *from, int64_t n, uint16_t *ret)
@@ -220,7 +220,7 @@ static void write_fp16(const float *from, int64_t n, uint16_t *ret)
     }
 #endif
     for (int64_t i = 0; i < n; i++)
-        ret[i] = orr_to_fp16(from[i]);
+        ret[i] = orr_fp32_to_fp16(from[i]);
 }
 
 static void write_as_bf16(const float *from, int64_t n, uint16_t *ret)
@@ -238,7 +238,7 @@ static void write_as_bf16(const float *from, int64_t n, uint16_t *ret)
     write_bf16_plain(from, n, ret);
 }
 
-void orr_row_read_from(orr_row_format format, const void *row, int64_t from, int64_t n, float *ret)
+void orr_row_range_to_fp32(orr_row_format format, const void *row, int64_t from, int64_t n, float *ret)
 {
 #if ORR_X86
     if (orr_cpu_level() >= ORR_CPU_AVX512) {
@@ -253,17 +253,17 @@ void orr_row_read_from(orr_row_format format, const void *row, int64_t from, int
     read_plain(format, row, from, n, ret);
 }
 
-void orr_row_read(orr_row_format format, const void *row, int64_t n, float *ret)
+void orr_row_to_fp32(orr_row_format format, const void *row, int64_t n, float *ret)
 {
-    orr_row_read_from(format, row, 0, n, ret);
+    orr_row_range_to_fp32(format, row, 0, n, ret);
 }
 
-void orr_numbers_read(orr_dtype dtype, const void *from, int64_t n, float *ret)
+void orr_dtype_to_fp32(orr_dtype dtype, const void *from, int64_t n, float *ret)
 {
     if (dtype == ORR_DTYPE_BF16)
-        orr_row_read(ORR_ROWS_BF16, from, n, ret);
+        orr_row_to_fp32(ORR_ROW_FORMAT_BF16, from, n, ret);
     else if (dtype == ORR_DTYPE_FP16)
-        orr_row_read(ORR_ROWS_FP16, from, n, ret);
+        orr_row_to_fp32(ORR_ROW_FORMAT_FP16, from, n, ret);
     else if (dtype == ORR_DTYPE_FP64)
         for (int64_t i = 0; i < n; i++)
             ret[i] = (float)((const double *)from)[i];
@@ -271,7 +271,7 @@ void orr_numbers_read(orr_dtype dtype, const void *from, int64_t n, float *ret)
         memcpy(ret, from, (size_t)n * sizeof *ret);
 }
 
-void orr_numbers_write(orr_dtype dtype, const float *from, int64_t n, void *ret)
+void orr_dtype_from_fp32(orr_dtype dtype, const float *from, int64_t n, void *ret)
 {
     if (dtype == ORR_DTYPE_BF16)
         write_as_bf16(from, n, ret);
@@ -284,7 +284,7 @@ void orr_numbers_write(orr_dtype dtype, const float *from, int64_t n, void *ret)
         memcpy(ret, from, (size_t)n * sizeof *from);
 }
 
-const void *orr_row_at(const orr_rows *rows, int64_t i)
+const void *orr_row_at(const orr_weight_rows *rows, int64_t i)
 {
     uint32_t low = 0, high = rows->n_segments;
     while (high - low > 1) {
@@ -294,6 +294,6 @@ const void *orr_row_at(const orr_rows *rows, int64_t i)
         else
             high = middle;
     }
-    const orr_row_piece *piece = &rows->segments[low];
+    const orr_row_segment *piece = &rows->segments[low];
     return (const char *)piece->data + (i - piece->first) * rows->row_bytes;
 }

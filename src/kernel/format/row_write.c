@@ -31,7 +31,7 @@ BODY float extreme(const float *values, int64_t n)
 
 BODY void put_half(float value, uint8_t *ret)
 {
-    const uint16_t bits = orr_to_fp16(value);
+    const uint16_t bits = orr_fp32_to_fp16(value);
     memcpy(ret, &bits, sizeof bits);
 }
 
@@ -110,16 +110,16 @@ BODY void write_int4(const float *values, int64_t n, uint8_t *ret)
 BODY void write_blocks(orr_row_format format, const float *values, int64_t n, void *ret)
 {
     switch (format) {
-    case ORR_ROWS_Q8_0:
+    case ORR_ROW_FORMAT_Q8_0:
         write_q8_0(values, n, ret);
         return;
-    case ORR_ROWS_Q4_0:
+    case ORR_ROW_FORMAT_Q4_0:
         write_q4_0(values, n, ret);
         return;
-    case ORR_ROWS_INT8:
+    case ORR_ROW_FORMAT_INT8:
         write_int8(values, n, ret);
         return;
-    case ORR_ROWS_INT4:
+    case ORR_ROW_FORMAT_INT4:
         write_int4(values, n, ret);
         return;
     default:
@@ -140,11 +140,11 @@ ORR_AVX512 static void write_avx512(orr_row_format format, const float *values, 
 }
 #endif
 
-void orr_row_write(orr_row_format format, const float *values, int64_t n, void *ret)
+void orr_row_from_fp32(orr_row_format format, const float *values, int64_t n, void *ret)
 {
-    if (format == ORR_ROWS_FP32 || format == ORR_ROWS_FP16 || format == ORR_ROWS_BF16) {
-        orr_numbers_write(format == ORR_ROWS_FP32   ? ORR_DTYPE_FP32
-                          : format == ORR_ROWS_FP16 ? ORR_DTYPE_FP16
+    if (format == ORR_ROW_FORMAT_FP32 || format == ORR_ROW_FORMAT_FP16 || format == ORR_ROW_FORMAT_BF16) {
+        orr_dtype_from_fp32(format == ORR_ROW_FORMAT_FP32   ? ORR_DTYPE_FP32
+                          : format == ORR_ROW_FORMAT_FP16 ? ORR_DTYPE_FP16
                                                     : ORR_DTYPE_BF16,
                           values, n, ret);
         return;

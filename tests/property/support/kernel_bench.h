@@ -63,7 +63,7 @@ static inline int64_t kernel_offset(const orr_operand *o, int64_t i)
     int64_t at = 0;
     for (uint32_t d = o->type.rank; d-- > 0; i /= o->type.dim[d])
         at += i % o->type.dim[d] * o->stride[d];
-    return at * orr_number_bytes((orr_dtype)o->type.dtype);
+    return at * orr_dtype_stride_bytes((orr_dtype)o->type.dtype);
 }
 
 static inline double kernel_get(const orr_operand *o, const unsigned char *bytes, int64_t i)
@@ -75,7 +75,7 @@ static inline double kernel_get(const orr_operand *o, const unsigned char *bytes
         memcpy(&wide, at, sizeof wide);
         return (double)wide;
     }
-    orr_strided_read((orr_dtype)o->type.dtype, at, 0, 1, &value);
+    orr_strided_to_fp32((orr_dtype)o->type.dtype, at, 0, 1, &value);
     return (double)value;
 }
 static inline void kernel_put(const orr_operand *o, unsigned char *bytes, int64_t i, double value)
@@ -87,7 +87,7 @@ static inline void kernel_put(const orr_operand *o, unsigned char *bytes, int64_
         memcpy(at, &wide, sizeof wide);
         return;
     }
-    orr_strided_write((orr_dtype)o->type.dtype, &narrow, 1, 0, at);
+    orr_strided_from_fp32((orr_dtype)o->type.dtype, &narrow, 1, 0, at);
 }
 
 /* Numbers as their dtype has them. */
@@ -110,7 +110,7 @@ static inline void kernel_lay(kernel_bench *k, kernel_room *room, const orr_type
         room->operand.stride[d] = step;
         step *= type->dim[d] + (gaps ? (int64_t)orr_random_below(&k->random, 4) : 0);
     }
-    room->size = (size_t)(step * orr_number_bytes((orr_dtype)type->dtype)) + 64;
+    room->size = (size_t)(step * orr_dtype_stride_bytes((orr_dtype)type->dtype)) + 64;
     room->bytes = orr_arena_alloc(k->arena, room->size, 1, 64);
     room->before = orr_arena_alloc(k->arena, room->size, 1, 64);
     assert_non_null(room->bytes);
@@ -136,7 +136,7 @@ static inline kernel_room *kernel_out(kernel_bench *k, uint32_t o)
 /* Runs it with so many threads from the same bytes as ever. */
 static inline orr_status kernel_run(kernel_bench *k, orr_workers *workers, orr_error *err)
 {
-    const orr_kernel_seat *entry = &k->backend->entries[k->now.op];
+    const orr_kernel_entry *entry = &k->backend->entries[k->now.op];
     orr_kernel_call call = k->now;
     void *workspace = NULL;
     for (uint32_t r = 0; r < ORR_CALL_IN + ORR_CALL_OUT; r++)
@@ -221,7 +221,7 @@ static inline void kernel_check_gaps(kernel_bench *k)
         assert_non_null(seen);
         memcpy(seen, room->bytes, room->size);
         const bool written = r >= ORR_CALL_IN && k->out[r - ORR_CALL_IN].data != NULL;
-        const size_t each = (size_t)orr_number_bytes((orr_dtype)room->operand.type.dtype);
+        const size_t each = (size_t)orr_dtype_stride_bytes((orr_dtype)room->operand.type.dtype);
         for (int64_t i = 0; written && i < naive_size(&room->operand.type); i++)
             memcpy(seen + kernel_offset(&room->operand, i),
                    room->before + kernel_offset(&room->operand, i), each);

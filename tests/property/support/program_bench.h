@@ -122,7 +122,7 @@ static inline orr_backend bench_backend(void)
                            .copy = bench_copy};
     for (int op = 0; op < ORR_OPS; op++)
         if (NAIVE[op] != NULL && !orr_op_of((orr_op)op)->shares)
-            backend.entries[op] = (orr_kernel_seat){.run = bench_kernel,
+            backend.entries[op] = (orr_kernel_entry){.run = bench_kernel,
                                                   .workspace = bench_workspace,
                                                   .accumulates = op == ORR_OP_MATMUL};
     return backend;

@@ -43,8 +43,8 @@ static void fill(orr_dtype dtype, void *at, int64_t n, uint64_t seed, uint64_t m
         const float x = orr_random_below(&r, 500) == 0 ? odd[orr_random_below(&r, 5)] : real(&r);
         switch (dtype) {
         case ORR_DTYPE_FP64: ((double *)at)[i] = x * 1.000000001; break;
-        case ORR_DTYPE_BF16: ((uint16_t *)at)[i] = orr_to_bf16(x); break;
-        case ORR_DTYPE_FP16: ((uint16_t *)at)[i] = orr_to_fp16(x); break;
+        case ORR_DTYPE_BF16: ((uint16_t *)at)[i] = orr_fp32_to_bf16(x); break;
+        case ORR_DTYPE_FP16: ((uint16_t *)at)[i] = orr_fp32_to_fp16(x); break;
         case ORR_DTYPE_INT64: ((uint64_t *)at)[i] = orr_random_u64(&r); break;
         case ORR_DTYPE_INT32: ((uint32_t *)at)[i] = orr_random_u32(&r); break;
         case ORR_DTYPE_INT8: ((uint8_t *)at)[i] = (uint8_t)orr_random_u32(&r); break;
@@ -66,8 +66,8 @@ static void plain_sum(orr_dtype dtype, const void *const *of, uint32_t members, 
         case ORR_DTYPE_FP64:
             d = m == 0 ? ((const double *)of[m])[i] : d + ((const double *)of[m])[i];
             break;
-        case ORR_DTYPE_BF16: x = orr_of_bf16(((const uint16_t *)of[m])[i]); break;
-        case ORR_DTYPE_FP16: x = orr_of_fp16(((const uint16_t *)of[m])[i]); break;
+        case ORR_DTYPE_BF16: x = orr_bf16_to_fp32(((const uint16_t *)of[m])[i]); break;
+        case ORR_DTYPE_FP16: x = orr_fp16_to_fp32(((const uint16_t *)of[m])[i]); break;
         case ORR_DTYPE_INT64: u += ((const uint64_t *)of[m])[i]; break;
         case ORR_DTYPE_INT32: u += ((const uint32_t *)of[m])[i]; break;
         case ORR_DTYPE_INT8: u += ((const uint8_t *)of[m])[i]; break;
@@ -77,8 +77,8 @@ static void plain_sum(orr_dtype dtype, const void *const *of, uint32_t members, 
     }
     switch (dtype) {
     case ORR_DTYPE_FP64: memcpy(ret, &d, 8); break;
-    case ORR_DTYPE_BF16: *(uint16_t *)ret = orr_to_bf16(f); break;
-    case ORR_DTYPE_FP16: *(uint16_t *)ret = orr_to_fp16(f); break;
+    case ORR_DTYPE_BF16: *(uint16_t *)ret = orr_fp32_to_bf16(f); break;
+    case ORR_DTYPE_FP16: *(uint16_t *)ret = orr_fp32_to_fp16(f); break;
     case ORR_DTYPE_FP32:
     case ORR_DTYPE_TF32: memcpy(ret, &f, 4); break;
     default: memcpy(ret, &u, (size_t)orr_dtype_bytes(dtype)); /* little-endian */
@@ -89,8 +89,8 @@ static bool is_nan(orr_dtype dtype, const void *at)
 {
     switch (dtype) {
     case ORR_DTYPE_FP64: return isnan(*(const double *)at);
-    case ORR_DTYPE_BF16: return isnan(orr_of_bf16(*(const uint16_t *)at));
-    case ORR_DTYPE_FP16: return isnan(orr_of_fp16(*(const uint16_t *)at));
+    case ORR_DTYPE_BF16: return isnan(orr_bf16_to_fp32(*(const uint16_t *)at));
+    case ORR_DTYPE_FP16: return isnan(orr_fp16_to_fp32(*(const uint16_t *)at));
     case ORR_DTYPE_FP32:
     case ORR_DTYPE_TF32: return isnan(*(const float *)at);
     default: return false;

@@ -179,7 +179,7 @@ static void test_rows_of_weights(void **state)
 {
     (void)state;
     fixture f;
-    const orr_rows rows = {.format = ORR_ROWS_FP32, .columns = 3, .row_bytes = 12};
+    const orr_weight_rows rows = {.format = ORR_ROW_FORMAT_FP32, .columns = 3, .row_bytes = 12};
     begin(&f);
     const orr_value x = given(&f, TYPE(2, 3)), w = given(&f, TYPE(3, 4));
     f.bindings[w] = (orr_binding){.rows = &rows};
@@ -273,7 +273,7 @@ static void test_what_kernels_are_told(void **state)
     const orr_value x = given(&f, TYPE(4, 2));
     apply(&f, ORR_OP_DROPOUT, ARGS(.value = 0.5), x);
     f.backend.entries[ORR_OP_DROPOUT] =
-        (orr_kernel_seat){.run = hear, .prepare = prepare, .release = release};
+        (orr_kernel_entry){.run = hear, .prepare = prepare, .release = release};
     f.source.seed = 1;
     make(&f);
     run(&f);
@@ -308,7 +308,7 @@ static void test_cache(void **state)
     const orr_value now = apply2(&f, ORR_OP_CACHE, NULL, cache, x);
     const orr_value y = apply(&f, ORR_OP_SCALE, ARGS(.value = 1), now);
     f.bindings[y].kept = true;
-    f.backend.entries[ORR_OP_CACHE] = (orr_kernel_seat){.run = hear};
+    f.backend.entries[ORR_OP_CACHE] = (orr_kernel_entry){.run = hear};
     make(&f);
     run(&f);
     assert_ptr_equal(heard.out[0].data, heard.in[0].data);

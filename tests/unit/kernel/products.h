@@ -16,8 +16,8 @@
 /* Random operands for products, with their exact values beside them. */
 typedef struct tensor {
     orr_operand operand;
-    orr_rows rows;
-    orr_row_piece *segments;
+    orr_weight_rows rows;
+    orr_row_segment *segments;
     char *bytes;
     double *values; /* row-major, as the operand's numbers say */
     int64_t n;
@@ -53,7 +53,7 @@ static float number_at(const tensor *t, int64_t i)
     float value;
     const orr_dtype dtype = (orr_dtype)t->operand.type.dtype;
     const int64_t bytes = (int64_t)orr_dtype_bytes(dtype);
-    orr_numbers_read(dtype, t->bytes + place_of(&t->operand, i) * bytes, 1, &value);
+    orr_dtype_to_fp32(dtype, t->bytes + place_of(&t->operand, i) * bytes, 1, &value);
     return value;
 }
 
@@ -82,7 +82,7 @@ static tensor tensor_of(orr_dtype dtype, uint32_t rank, const int64_t *dims, boo
     t.values = calloc((size_t)t.n + 1, sizeof *t.values);
     for (int64_t i = 0; i < t.n; i++) {
         const float value = random_number(r);
-        orr_numbers_write(dtype, &value, 1, t.bytes + place_of(&t.operand, i) * bytes);
+        orr_dtype_from_fp32(dtype, &value, 1, t.bytes + place_of(&t.operand, i) * bytes);
         t.values[i] = (double)number_at(&t, i);
     }
     t.operand.data = t.bytes;
@@ -108,19 +108,19 @@ static tensor rows_of(orr_row_format format, orr_dtype dtype, int64_t experts, i
     t.values = calloc((size_t)t.n + 1, sizeof *t.values);
     t.segments = calloc(PIECES, sizeof *t.segments);
     float *row = calloc((size_t)k + 1, sizeof *row);
-    t.rows = (orr_rows){
+    t.rows = (orr_weight_rows){
         .format = (uint8_t)format, .columns = k, .row_bytes = row_bytes, .segments = t.segments};
     for (int64_t first = 0; first < all && t.rows.n_segments < PIECES; t.rows.n_segments++) {
         const bool last = t.rows.n_segments == PIECES - 1;
         const int64_t count =
             last ? all - first : 1 + (int64_t)orr_random_below(r, (uint64_t)(all - first));
         char *data = t.bytes + (first + t.rows.n_segments) * row_bytes;
-        t.segments[t.rows.n_segments] = (orr_row_piece){.data = data, .first = first, .count = count};
+        t.segments[t.rows.n_segments] = (orr_row_segment){.data = data, .first = first, .count = count};
         for (int64_t i = 0; i < count; i++) {
             for (int64_t j = 0; j < k; j++)
                 row[j] = random_number(r);
-            orr_row_write(format, row, k, data + i * row_bytes);
-            orr_row_read(format, data + i * row_bytes, k, row);
+            orr_row_from_fp32(format, row, k, data + i * row_bytes);
+            orr_row_to_fp32(format, data + i * row_bytes, k, row);
             for (int64_t j = 0; j < k; j++) {
                 const int64_t e = (first + i) / n, in_n = (first + i) % n;
                 t.values[e * n * k + (turned ? in_n * k + j : j * n + in_n)] = (double)row[j];
@@ -159,9 +159,9 @@ typedef struct tolerance {
 /* How far tokens are rounded where weights are of the format: half a step of int16 or int8. */
 static double token_rounding(int format)
 {
-    if (orr_cpu_level() < ORR_CPU_AVX512_BF16 || format < ORR_ROWS_Q8_0)
+    if (orr_cpu_level() < ORR_CPU_AVX512_BF16 || format < ORR_ROW_FORMAT_Q8_0)
         return 0;
-    return format == ORR_ROWS_Q4_0 ? 0.51 / 127 : 0.51 / 16319;
+    return format == ORR_ROW_FORMAT_Q4_0 ? 0.51 / 127 : 0.51 / 16319;
 }
 
 static bool is_near(double got, double want, const tolerance *t)
@@ -183,7 +183,7 @@ static orr_status run_call(orr_kernel_call *call, int threads)
         abort();
     if (threads > 0 && orr_workers_new(threads, &workers, &err) != ORR_OK)
         abort();
-    const orr_kernel_seat *entry = &backend->entries[call->op];
+    const orr_kernel_entry *entry = &backend->entries[call->op];
     call->workers = workers;
     const size_t bytes = entry->workspace != NULL ? entry->workspace(call) : 0;
     /* Exactly as many bytes as were asked for, so that a sanitizer sees one more. */

@@ -53,7 +53,7 @@ static tensor tensor_of(orr_dtype dtype, uint32_t rank, const int64_t *dim, int6
             step += gap;
         t.n *= dim[d];
     }
-    const size_t bytes = (size_t)((step + 16) * orr_number_bytes(dtype));
+    const size_t bytes = (size_t)((step + 16) * orr_dtype_stride_bytes(dtype));
     t.operand.data = orr_malloc_aligned(bytes);
     t.value = orr_calloc((size_t)t.n + 1, sizeof *t.value);
     assert_non_null(t.operand.data);
@@ -65,20 +65,20 @@ static tensor tensor_of(orr_dtype dtype, uint32_t rank, const int64_t *dim, int6
 static char *element(const tensor *t, int64_t i)
 {
     return (char *)t->operand.data +
-           place(&t->operand, i) * orr_number_bytes((orr_dtype)t->operand.type.dtype);
+           place(&t->operand, i) * orr_dtype_stride_bytes((orr_dtype)t->operand.type.dtype);
 }
 static void put(tensor *t, int64_t i, double value)
 {
     const float v = (float)value;
     float back;
-    orr_strided_write((orr_dtype)t->operand.type.dtype, &v, 1, 0, element(t, i));
-    orr_strided_read((orr_dtype)t->operand.type.dtype, element(t, i), 0, 1, &back);
+    orr_strided_from_fp32((orr_dtype)t->operand.type.dtype, &v, 1, 0, element(t, i));
+    orr_strided_to_fp32((orr_dtype)t->operand.type.dtype, element(t, i), 0, 1, &back);
     t->value[i] = (double)back;
 }
 static double got(const tensor *t, int64_t i)
 {
     float v;
-    orr_strided_read((orr_dtype)t->operand.type.dtype, element(t, i), 0, 1, &v);
+    orr_strided_to_fp32((orr_dtype)t->operand.type.dtype, element(t, i), 0, 1, &v);
     return (double)v;
 }
 static void draw_all(tensor *t)
@@ -112,7 +112,7 @@ static inline orr_status run_call(orr_kernel_call *call, orr_error *err)
 {
     orr_backend *cpu;
     assert_int_equal(orr_backend_cpu(&cpu, NULL), ORR_OK);
-    const orr_kernel_seat *entry = &cpu->entries[call->op];
+    const orr_kernel_entry *entry = &cpu->entries[call->op];
     assert_non_null(entry->run);
     const size_t bytes = entry->workspace != NULL ? entry->workspace(call) : 0;
     call->workspace = bytes > 0 ? orr_malloc_aligned(bytes) : NULL;

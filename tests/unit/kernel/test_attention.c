@@ -144,7 +144,7 @@ static void one_query(bench *t, int64_t b, int64_t i, int64_t h)
     double *y = (double *)row(&t->y, b, i, h), *dq = (double *)row(&t->dq, b, i, h);
     for (int64_t j = 0; j < c->keys; j++) {
         const int64_t at = r * c->keys + j;
-        const bool keeps = c->dropped == 0 || orr_attention_keeps(5, at, c->dropped);
+        const bool keeps = c->dropped == 0 || orr_attention_dropout_keeps(5, at, c->dropped);
         const double grown = keeps ? 1 / (1 - c->dropped) : 0, left = p[j] * grown;
         t->p.value[at] = p[j];
         t->mask.value[at] = keeps;
@@ -256,7 +256,7 @@ static void same_bits(const tensor *a, const tensor *b)
 {
     for (int64_t i = 0; i < a->n; i++)
         assert_memory_equal(element(a, i), element(b, i),
-                            (size_t)orr_number_bytes((orr_dtype)a->operand.type.dtype));
+                            (size_t)orr_dtype_stride_bytes((orr_dtype)a->operand.type.dtype));
 }
 
 static void threads_change_nothing(void **state)

@@ -72,7 +72,7 @@ static void run(side *s, const cuda_case *c, uint32_t n_out)
 {
     static const orr_update update = {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1,
                                       .step = 3, .gradient_scale = 1};
-    const orr_kernel_seat *entry = &s->backend->entries[c->op];
+    const orr_kernel_entry *entry = &s->backend->entries[c->op];
     orr_kernel_call call = {.op = (uint8_t)c->op, .args = &c->args, .n_in = c->n_in, .n_out = n_out,
                             .in = s->in, .out = s->out, .update = &update};
     const size_t bytes = entry->workspace != NULL ? entry->workspace(&call) : 0;

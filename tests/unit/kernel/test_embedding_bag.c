@@ -9,8 +9,8 @@ enum { ROWS = 300 };
 static const int64_t WIDTHS[] = {1, 15, 64, 100, 224};
 
 typedef struct table {
-    orr_rows rows;
-    orr_row_piece segments[3];
+    orr_weight_rows rows;
+    orr_row_segment segments[3];
     char *data;
     float *values; /* what stands in the rows, (ROWS, columns) */
 } table;
@@ -26,15 +26,15 @@ static void make_table(table *t, orr_row_format format, int64_t columns)
     for (int64_t i = 0; i < ROWS * columns; i++)
         t->values[i] = (float)draw();
     for (int64_t i = 0; i < ROWS; i++) {
-        orr_row_write(format, t->values + i * columns, columns, t->data + i * bytes);
-        orr_row_read(format, t->data + i * bytes, columns, t->values + i * columns);
+        orr_row_from_fp32(format, t->values + i * columns, columns, t->data + i * bytes);
+        orr_row_to_fp32(format, t->data + i * bytes, columns, t->values + i * columns);
     }
     const int64_t first[] = {0, 120, 121, ROWS};
     for (int i = 0; i < 3; i++)
-        t->segments[i] = (orr_row_piece){.data = t->data + first[i] * bytes,
+        t->segments[i] = (orr_row_segment){.data = t->data + first[i] * bytes,
                                        .first = first[i],
                                        .count = first[i + 1] - first[i]};
-    t->rows = (orr_rows){.format = (uint8_t)format,
+    t->rows = (orr_weight_rows){.format = (uint8_t)format,
                          .columns = columns,
                          .row_bytes = bytes,
                          .segments = t->segments,

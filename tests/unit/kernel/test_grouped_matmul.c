@@ -64,7 +64,7 @@ static void check_forward(const shape *s, const int32_t *counts, const tensor *x
                 double sum = s->accumulate ? y->values[token * s->n + j] : 0;
                 tolerance t = {.magnitude = fabs(sum),
                                .token = token_rounding(s->format),
-                               .coarse = s->format >= ORR_ROWS_Q8_0,
+                               .coarse = s->format >= ORR_ROW_FORMAT_Q8_0,
                                .k = s->k,
                                .dtype = s->y};
                 for (int64_t k = 0; k < s->k; k++) {
@@ -188,7 +188,7 @@ static const shape SHAPES[] = {
      .counted = true,
      .x = ORR_DTYPE_BF16,
      .y = ORR_DTYPE_BF16,
-     .format = ORR_ROWS_Q8_0},
+     .format = ORR_ROW_FORMAT_Q8_0},
     {.experts = 4,
      .tokens = 120,
      .k = 96,
@@ -196,7 +196,7 @@ static const shape SHAPES[] = {
      .counted = true,
      .x = ORR_DTYPE_BF16,
      .y = ORR_DTYPE_FP32,
-     .format = ORR_ROWS_INT8},
+     .format = ORR_ROW_FORMAT_INT8},
     {.experts = 1,
      .tokens = 90,
      .k = 96,

@@ -24,17 +24,17 @@ static void test_dims_without_gaps_are_one(void **state)
     (void)state;
     float data[24];
     const orr_operand x = operand(data, 4, (const int64_t[]){2, 1, 3, 4});
-    orr_tensor_iter walk = orr_walk_over(&x.type);
-    orr_walk_add(&walk, &x);
-    orr_walk_merge(&walk, 0);
+    orr_tensor_iter walk = orr_tensor_iter_over(&x.type);
+    orr_tensor_iter_add(&walk, &x);
+    orr_tensor_iter_coalesce(&walk, 0);
     assert_int_equal(walk.rank, 1);
-    assert_int_equal(orr_walk_columns(&walk), 24);
-    assert_int_equal(orr_walk_rows(&walk), 1);
-    walk = orr_walk_over(&x.type);
-    orr_walk_add(&walk, &x);
-    orr_walk_merge(&walk, 1);
-    assert_int_equal(orr_walk_rows(&walk), 6);
-    assert_int_equal(orr_walk_columns(&walk), 4);
+    assert_int_equal(orr_tensor_iter_columns(&walk), 24);
+    assert_int_equal(orr_tensor_iter_rows(&walk), 1);
+    walk = orr_tensor_iter_over(&x.type);
+    orr_tensor_iter_add(&walk, &x);
+    orr_tensor_iter_coalesce(&walk, 1);
+    assert_int_equal(orr_tensor_iter_rows(&walk), 6);
+    assert_int_equal(orr_tensor_iter_columns(&walk), 4);
 }
 
 /* A slice of rows, and a bias that is the same for all: rows stay rows. */
@@ -48,20 +48,20 @@ static void test_gaps_and_repeats_stay(void **state)
     x.stride[0] = 30;
     for (int i = 0; i < 60; i++)
         data[i] = (float)i;
-    orr_tensor_iter walk = orr_walk_over(&x.type);
-    orr_walk_add(&walk, &x);
-    orr_walk_add(&walk, &b);
-    orr_walk_merge(&walk, 0);
+    orr_tensor_iter walk = orr_tensor_iter_over(&x.type);
+    orr_tensor_iter_add(&walk, &x);
+    orr_tensor_iter_add(&walk, &b);
+    orr_tensor_iter_coalesce(&walk, 0);
     assert_int_equal(walk.rank, 2);
-    assert_int_equal(orr_walk_rows(&walk), 6);
-    orr_cursor step, jump;
-    orr_walk_to(&walk, 0, &step);
-    for (int64_t row = 0; row < 6; row++, orr_walk_next(&walk, &step)) {
+    assert_int_equal(orr_tensor_iter_rows(&walk), 6);
+    orr_tensor_cursor step, jump;
+    orr_tensor_iter_seek(&walk, 0, &step);
+    for (int64_t row = 0; row < 6; row++, orr_tensor_iter_next(&walk, &step)) {
         float buffer[4];
-        orr_walk_to(&walk, row, &jump);
+        orr_tensor_iter_seek(&walk, row, &jump);
         assert_int_equal(step.offset[0], jump.offset[0]);
-        assert_true(orr_walk_read(&walk, 0, &step, 0, 4, buffer)[0] == (float)(10 * row));
-        assert_true(orr_walk_read(&walk, 1, &step, 2, 2, buffer)[1] == 4);
+        assert_true(orr_tensor_iter_read(&walk, 0, &step, 0, 4, buffer)[0] == (float)(10 * row));
+        assert_true(orr_tensor_iter_read(&walk, 1, &step, 2, 2, buffer)[1] == 4);
     }
 }
 
@@ -74,12 +74,12 @@ static void test_transposed_rows_are_gathered(void **state)
     x.stride[1] = 3;
     for (int i = 0; i < 12; i++)
         data[i] = (float)i;
-    orr_tensor_iter walk = orr_walk_over(&x.type);
-    orr_walk_add(&walk, &x);
-    orr_walk_merge(&walk, 0);
-    orr_cursor cursor;
-    orr_walk_to(&walk, 2, &cursor);
-    const float *row = orr_walk_read(&walk, 0, &cursor, 1, 3, buffer);
+    orr_tensor_iter walk = orr_tensor_iter_over(&x.type);
+    orr_tensor_iter_add(&walk, &x);
+    orr_tensor_iter_coalesce(&walk, 0);
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&walk, 2, &cursor);
+    const float *row = orr_tensor_iter_read(&walk, 0, &cursor, 1, 3, buffer);
     assert_true(row == buffer && row[0] == 5 && row[1] == 8 && row[2] == 11);
 }
 
@@ -89,14 +89,14 @@ static void test_a_number_each_row(void **state)
     float data[24], each[6] = {0, 1, 2, 3, 4, 5};
     const orr_operand x = operand(data, 3, (const int64_t[]){2, 3, 4}),
                       r = operand(each, 2, (const int64_t[]){2, 3});
-    orr_tensor_iter walk = orr_walk_over(&x.type);
-    orr_walk_add(&walk, &x);
-    const uint32_t part = orr_walk_add_each_row(&walk, &r);
-    orr_walk_merge(&walk, 1);
-    orr_cursor cursor;
-    orr_walk_to(&walk, 4, &cursor);
-    assert_true(orr_walk_read_one(&walk, part, &cursor) == 4);
-    orr_walk_write_one(&walk, part, &cursor, 9);
+    orr_tensor_iter walk = orr_tensor_iter_over(&x.type);
+    orr_tensor_iter_add(&walk, &x);
+    const uint32_t part = orr_tensor_iter_add_per_row(&walk, &r);
+    orr_tensor_iter_coalesce(&walk, 1);
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&walk, 4, &cursor);
+    assert_true(orr_tensor_iter_read_scalar(&walk, part, &cursor) == 4);
+    orr_tensor_iter_write_scalar(&walk, part, &cursor, 9);
     assert_true(each[4] == 9);
 }
 
@@ -117,7 +117,7 @@ static void test_pieces_are_all_and_once(void **state)
     (void)state;
     for (int64_t n = 0; n <= 1000; n += 37) {
         marks m = {.longest = 0};
-        orr_rows_split(n, 16, mark, &m, NULL);
+        orr_parallel_ranges(n, 16, mark, &m, NULL);
         for (int64_t i = 0; i < 1000; i++)
             assert_int_equal(m.count[i], i < n);
         assert_int_equal(m.longest, n < 16 ? n : 16);

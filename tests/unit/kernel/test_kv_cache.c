@@ -30,7 +30,7 @@ static orr_operand operand(orr_dtype dtype, void *data, uint32_t rank, const int
 static orr_status run(orr_op op, const orr_op_args *args, const orr_operand *in, uint32_t n_in,
                       const orr_operand *out, const int64_t *first, orr_error *err)
 {
-    const orr_kernel_seat *entry = &cpu->entries[op];
+    const orr_kernel_entry *entry = &cpu->entries[op];
     orr_kernel_call call = {.op = (uint8_t)op,
                             .args = args,
                             .n_in = n_in,
@@ -107,10 +107,10 @@ static void test_tables_in_any_format(void **state)
         for (int r = 0; r < ROWS; r++, at += row_bytes) {
             for (int j = 0; j < COLUMNS; j++)
                 row[j] = (float)((j * 37 + r * 11) % 101 - 50) / 16;
-            orr_row_write((orr_row_format)f, row, COLUMNS, at);
+            orr_row_from_fp32((orr_row_format)f, row, COLUMNS, at);
         }
-        const orr_row_piece segments[2] = {{bytes, 0, 2}, {bytes + 2 * row_bytes, 2, 3}};
-        const orr_rows rows = {.format = (uint8_t)f,
+        const orr_row_segment segments[2] = {{bytes, 0, 2}, {bytes + 2 * row_bytes, 2, 3}};
+        const orr_weight_rows rows = {.format = (uint8_t)f,
                                .columns = COLUMNS,
                                .row_bytes = row_bytes,
                                .segments = segments,
@@ -121,7 +121,7 @@ static void test_tables_in_any_format(void **state)
         const orr_op_args args = {.count = 0};
         assert_int_equal(run(ORR_OP_EMBEDDING, &args, in, 2, &out, NULL, &err), ORR_OK);
         for (int i = 0; i < 3; i++) {
-            orr_row_read((orr_row_format)f, bytes + ids[i] * row_bytes, COLUMNS, want);
+            orr_row_to_fp32((orr_row_format)f, bytes + ids[i] * row_bytes, COLUMNS, want);
             assert_memory_equal(got[i], want, sizeof want);
         }
     }

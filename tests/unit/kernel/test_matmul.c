@@ -44,7 +44,7 @@ static void check_values(const shape *s, uint64_t seed, const tensor *x, const t
 {
     const int64_t batch = y->n / (s->m * s->n);
     const bool narrow = s->x == ORR_DTYPE_BF16 && s->w == ORR_DTYPE_BF16 && s->format >= 0 &&
-                        s->format != ORR_ROWS_BF16;
+                        s->format != ORR_ROW_FORMAT_BF16;
     for (int64_t b = 0; b < batch; b++)
         for (int64_t i = 0; i < s->m; i++)
             for (int64_t j = 0; j < s->n; j++) {
@@ -155,7 +155,7 @@ static shape some_shape(orr_random *r)
     if (orr_random_below(r, 3) == 0) {
         s.format = (int)orr_random_below(r, ORR_ROW_FORMATS);
         s.w_has_leading = false;
-        if (s.format == ORR_ROWS_Q8_0 || s.format == ORR_ROWS_Q4_0)
+        if (s.format == ORR_ROW_FORMAT_Q8_0 || s.format == ORR_ROW_FORMAT_Q4_0)
             s.k = (s.k + 31) / 32 * 32;
     }
     s.w_has_leading = s.w_has_leading && s.leading > 0;
@@ -271,7 +271,7 @@ static void wrong_rows_are_refused(void **state)
     orr_random r = orr_random_of(1, 1);
     const orr_op_args args = {0};
     tensor x = tensor_of(ORR_DTYPE_FP32, 2, (int64_t[]){2, 32}, false, false, &r);
-    tensor w = rows_of(ORR_ROWS_BF16, ORR_DTYPE_BF16, 1, 32, 4, false, &r);
+    tensor w = rows_of(ORR_ROW_FORMAT_BF16, ORR_DTYPE_BF16, 1, 32, 4, false, &r);
     tensor y = tensor_of(ORR_DTYPE_FP32, 2, (int64_t[]){2, 5}, false, false, &r);
     settle(&w);
     w.operand.type.dim[1] = 5;

@@ -64,7 +64,7 @@ static bool run_prepared(orr_kernel_call *call, int threads)
     assert_int_equal(orr_backend_cpu(&cpu, NULL), ORR_OK);
     if (threads > 0)
         assert_int_equal(orr_workers_new(threads, &workers, &err), ORR_OK);
-    const orr_kernel_seat *entry = &cpu->entries[call->op];
+    const orr_kernel_entry *entry = &cpu->entries[call->op];
     call->workers = workers;
     const size_t bytes = entry->workspace(call);
     call->workspace = orr_malloc_aligned(bytes);
@@ -129,7 +129,7 @@ static void hold(orr_op op, const shape *s, orr_dtype dtype, bool by_onednn)
     for (size_t t = 0; t < sizeof THREADS / sizeof *THREADS; t++) {
         for (int64_t i = 0; i < made->n; i++) {
             const float nothing = NAN;
-            orr_strided_write(dtype, &nothing, 1, 0, element(made, i));
+            orr_strided_from_fp32(dtype, &nothing, 1, 0, element(made, i));
         }
         assert_int_equal(run_prepared(&m.call, THREADS[t]), by_onednn);
         for (int64_t i = 0; i < made->n; i++) {
@@ -155,7 +155,7 @@ static void hold_all(orr_dtype dtype, bool by_onednn)
 static void need(orr_cpu_level_id level)
 {
     orr_cpu_level_limit(ORR_CPU_LEVELS);
-    if (!orr_onednn_is_there()) {
+    if (!orr_onednn_available()) {
         print_message("oneDNN is not installed, or Orrery was built without it\n");
         skip();
     }
@@ -219,7 +219,7 @@ static void test_more_threads_than_prepared_for(void **state)
     orr_error err;
     images_of(&m, ORR_OP_CONVOLUTION, &SHAPES[1], ORR_DTYPE_FP32);
     assert_int_equal(orr_backend_cpu(&cpu, NULL), ORR_OK);
-    const orr_kernel_seat *entry = &cpu->entries[m.call.op];
+    const orr_kernel_entry *entry = &cpu->entries[m.call.op];
     m.call.workspace = orr_malloc_aligned(entry->workspace(&m.call));
     assert_non_null(m.call.workspace);
     assert_int_equal(entry->prepare(&m.call, &m.call.state, &err), ORR_OK);
@@ -243,7 +243,7 @@ static void test_no_memory(void **state)
     orr_error err;
     images_of(&m, ORR_OP_CONVOLUTION, &SHAPES[1], ORR_DTYPE_FP32);
     assert_int_equal(orr_backend_cpu(&cpu, NULL), ORR_OK);
-    const orr_kernel_seat *entry = &cpu->entries[m.call.op];
+    const orr_kernel_entry *entry = &cpu->entries[m.call.op];
     for (uint64_t nth = 1; nth <= 2; nth++) {
         orr_alloc_fail_from(nth);
         const orr_status status = entry->prepare(&m.call, &m.call.state, &err);

@@ -25,7 +25,7 @@ static void random_values(uint64_t seed, float values[MOST])
 
 static bool in_blocks(int format)
 {
-    return format == ORR_ROWS_Q8_0 || format == ORR_ROWS_Q4_0;
+    return format == ORR_ROW_FORMAT_Q8_0 || format == ORR_ROW_FORMAT_Q4_0;
 }
 
 /* Half a step of the format, for values of up to 1. */
@@ -47,9 +47,9 @@ static void what_is_written_is_read_again(void **state)
                 continue;
             const int64_t bytes = orr_row_format_bytes((orr_row_format)format, n);
             memset(row, 0x5a, sizeof row);
-            orr_row_write((orr_row_format)format, values, n, row);
+            orr_row_from_fp32((orr_row_format)format, values, n, row);
             assert_int_equal(row[bytes], 0x5a);
-            orr_row_read((orr_row_format)format, row, n, read);
+            orr_row_to_fp32((orr_row_format)format, row, n, read);
             for (int i = 0; i < n; i++)
                 assert_true(fabs((double)values[i] - (double)read[i]) <= step_of(format));
         }
@@ -64,15 +64,15 @@ static void all_levels_give_the_same_bits(void **state)
     for (int format = 0; format < ORR_ROW_FORMATS; format++) {
         const size_t bytes = (size_t)orr_row_format_bytes((orr_row_format)format, MOST);
         orr_cpu_level_limit(ORR_CPU_PLAIN);
-        orr_row_write((orr_row_format)format, values, MOST, plain);
-        orr_row_read((orr_row_format)format, plain, MOST, want);
+        orr_row_from_fp32((orr_row_format)format, values, MOST, plain);
+        orr_row_to_fp32((orr_row_format)format, plain, MOST, want);
         for (int level = 0; level < ORR_CPU_LEVELS; level++) {
             orr_cpu_level_limit((orr_cpu_level_id)level);
-            orr_row_write((orr_row_format)format, values, MOST, row);
+            orr_row_from_fp32((orr_row_format)format, values, MOST, row);
             assert_memory_equal(row, plain, bytes);
-            orr_row_read((orr_row_format)format, row, MOST, got);
+            orr_row_to_fp32((orr_row_format)format, row, MOST, got);
             assert_memory_equal(got, want, sizeof want);
-            orr_row_read_from((orr_row_format)format, row, 64, MOST - 64, got);
+            orr_row_range_to_fp32((orr_row_format)format, row, 64, MOST - 64, got);
             assert_memory_equal(got, want + 64, sizeof want - 64 * sizeof *want);
         }
     }
@@ -84,34 +84,34 @@ static void fp16_goes_both_ways(void **state)
 {
     (void)state;
     for (uint32_t bits = 0; bits < 65536; bits++) {
-        const float value = orr_of_fp16((uint16_t)bits);
+        const float value = orr_fp16_to_fp32((uint16_t)bits);
         if (isnan(value))
-            assert_true(isnan(orr_of_fp16(orr_to_fp16(value))));
+            assert_true(isnan(orr_fp16_to_fp32(orr_fp32_to_fp16(value))));
         else
-            assert_int_equal(orr_to_fp16(value), bits);
+            assert_int_equal(orr_fp32_to_fp16(value), bits);
 #ifdef __FLT16_MAX__
         _Float16 half;
         memcpy(&half, &(uint16_t){(uint16_t)bits}, sizeof half);
         assert_true(isnan(value) || value == (float)half);
 #endif
     }
-    assert_int_equal(orr_to_fp16(65519.0f), 0x7bff);
-    assert_int_equal(orr_to_fp16(65520.0f), 0x7c00);
-    assert_int_equal(orr_to_fp16(0x1p-25f), 0);
-    assert_int_equal(orr_to_fp16(0x1.8p-25f), 1);
-    assert_int_equal(orr_to_fp16(0x1.8p-24f), 2);
-    assert_int_equal(orr_to_fp16(1 + 0x1p-11f), 0x3c00);
-    assert_int_equal(orr_to_fp16(1 + 0x1.8p-10f), 0x3c02);
+    assert_int_equal(orr_fp32_to_fp16(65519.0f), 0x7bff);
+    assert_int_equal(orr_fp32_to_fp16(65520.0f), 0x7c00);
+    assert_int_equal(orr_fp32_to_fp16(0x1p-25f), 0);
+    assert_int_equal(orr_fp32_to_fp16(0x1.8p-25f), 1);
+    assert_int_equal(orr_fp32_to_fp16(0x1.8p-24f), 2);
+    assert_int_equal(orr_fp32_to_fp16(1 + 0x1p-11f), 0x3c00);
+    assert_int_equal(orr_fp32_to_fp16(1 + 0x1.8p-10f), 0x3c02);
 }
 
 static void bf16_rounds_ties_to_even(void **state)
 {
     (void)state;
-    assert_int_equal(orr_to_bf16(1.0f), 0x3f80);
-    assert_int_equal(orr_to_bf16(1 + 0x1p-8f), 0x3f80);
-    assert_int_equal(orr_to_bf16(1 + 0x1.8p-7f), 0x3f82);
-    assert_int_equal(orr_to_bf16(INFINITY), 0x7f80);
-    assert_true(isnan(orr_of_bf16(orr_to_bf16(NAN))));
+    assert_int_equal(orr_fp32_to_bf16(1.0f), 0x3f80);
+    assert_int_equal(orr_fp32_to_bf16(1 + 0x1p-8f), 0x3f80);
+    assert_int_equal(orr_fp32_to_bf16(1 + 0x1.8p-7f), 0x3f82);
+    assert_int_equal(orr_fp32_to_bf16(INFINITY), 0x7f80);
+    assert_true(isnan(orr_bf16_to_fp32(orr_fp32_to_bf16(NAN))));
 }
 
 /* Worked by hand, by the formulas of gguf-py's quants.py. */
@@ -123,14 +123,14 @@ static void blocks_are_as_the_format_says(void **state)
     values[0] = 1.27f;
     values[1] = -0.635f;
     values[31] = 0.014f;
-    orr_row_write(ORR_ROWS_Q8_0, values, 32, row);
-    assert_int_equal(row[0] | row[1] << 8, orr_to_fp16(0.01f));
+    orr_row_from_fp32(ORR_ROW_FORMAT_Q8_0, values, 32, row);
+    assert_int_equal(row[0] | row[1] << 8, orr_fp32_to_fp16(0.01f));
     assert_int_equal((int8_t)row[2], 127);
     assert_int_equal((int8_t)row[3], -64); /* -63.5: away from zero */
     assert_int_equal((int8_t)row[33], 1);
     values[0] = -0.8f;
-    orr_row_write(ORR_ROWS_Q4_0, values, 32, row);
-    assert_int_equal(row[0] | row[1] << 8, orr_to_fp16(0.1f));
+    orr_row_from_fp32(ORR_ROW_FORMAT_Q4_0, values, 32, row);
+    assert_int_equal(row[0] | row[1] << 8, orr_fp32_to_fp16(0.1f));
     assert_int_equal(row[2] & 15, 0);  /* -8 */
     assert_int_equal(row[3] & 15, 2);  /* -6.35 + 8.5 */
     assert_int_equal(row[17] >> 4, 8); /* 0.14 + 8.5 */
@@ -145,19 +145,19 @@ static void what_is_not_finite_writes_blocks_all_the_same(void **state)
     values[40] = INFINITY;
     values[41] = -INFINITY;
     for (int format = 0; format < ORR_ROW_FORMATS; format++)
-        orr_row_write((orr_row_format)format, values, 64, row);
+        orr_row_from_fp32((orr_row_format)format, values, 64, row);
     values[0] = 1e-44f;
     values[3] = values[40] = values[41] = 0;
     for (int format = 0; format < ORR_ROW_FORMATS; format++)
-        orr_row_write((orr_row_format)format, values, 64, row);
+        orr_row_from_fp32((orr_row_format)format, values, 64, row);
 }
 
 static void rows_are_found_in_pieces(void **state)
 {
     (void)state;
     char a[40], b[40], c[40];
-    const orr_row_piece segments[] = {{a, 0, 3}, {b, 3, 1}, {c, 4, 5}};
-    const orr_rows rows = {.row_bytes = 8, .segments = segments, .n_segments = 3};
+    const orr_row_segment segments[] = {{a, 0, 3}, {b, 3, 1}, {c, 4, 5}};
+    const orr_weight_rows rows = {.row_bytes = 8, .segments = segments, .n_segments = 3};
     assert_ptr_equal(orr_row_at(&rows, 0), a);
     assert_ptr_equal(orr_row_at(&rows, 2), a + 16);
     assert_ptr_equal(orr_row_at(&rows, 3), b);
@@ -167,13 +167,13 @@ static void rows_are_found_in_pieces(void **state)
 static void bytes_of_a_row(void **state)
 {
     (void)state;
-    assert_int_equal(orr_row_format_bytes(ORR_ROWS_Q8_0, 64), 68);
-    assert_int_equal(orr_row_format_bytes(ORR_ROWS_Q8_0, 63), -1);
-    assert_int_equal(orr_row_format_bytes(ORR_ROWS_Q4_0, 64), 36);
-    assert_int_equal(orr_row_format_bytes(ORR_ROWS_INT4, 5), 11);
-    assert_int_equal(orr_row_format_bytes(ORR_ROWS_FP32, -1), -1);
-    assert_int_equal(orr_row_format_bytes(ORR_ROWS_FP32, INT64_MAX), -1);
-    assert_string_equal(orr_row_format_name(ORR_ROWS_Q4_0), "q4_0");
+    assert_int_equal(orr_row_format_bytes(ORR_ROW_FORMAT_Q8_0, 64), 68);
+    assert_int_equal(orr_row_format_bytes(ORR_ROW_FORMAT_Q8_0, 63), -1);
+    assert_int_equal(orr_row_format_bytes(ORR_ROW_FORMAT_Q4_0, 64), 36);
+    assert_int_equal(orr_row_format_bytes(ORR_ROW_FORMAT_INT4, 5), 11);
+    assert_int_equal(orr_row_format_bytes(ORR_ROW_FORMAT_FP32, -1), -1);
+    assert_int_equal(orr_row_format_bytes(ORR_ROW_FORMAT_FP32, INT64_MAX), -1);
+    assert_string_equal(orr_row_format_name(ORR_ROW_FORMAT_Q4_0), "q4_0");
 }
 
 int main(void)

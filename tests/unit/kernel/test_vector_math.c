@@ -15,13 +15,13 @@
 /* Functions on rows against those of the C library in double precision, at each level. */
 enum { N = 4099 };
 
-static void at_each_level(void (*body)(const orr_row_math *math))
+static void at_each_level(void (*body)(const orr_vector_math *math))
 {
     orr_cpu_level_limit(ORR_CPU_LEVELS);
     const int highest = (int)orr_cpu_level();
     for (int level = 0; level <= highest; level++) {
         orr_cpu_level_limit((orr_cpu_level_id)level);
-        body(orr_row_math_now());
+        body(orr_vector_math_of_cpu());
     }
     orr_cpu_level_limit(ORR_CPU_LEVELS);
 }
@@ -40,7 +40,7 @@ static double error_of(double got, double want)
     return fabs(got - want) / fabs(want);
 }
 
-static void exponentials(const orr_row_math *math)
+static void exponentials(const orr_vector_math *math)
 {
     float y[N];
     double worst = 0, sum = 0;
@@ -66,7 +66,7 @@ static void test_exponentials(void **state)
     at_each_level(exponentials);
 }
 
-static void activations(const orr_row_math *math)
+static void activations(const orr_vector_math *math)
 {
     float y[N];
     const float *x = steps(-30, 30);
@@ -93,7 +93,7 @@ static void test_activations(void **state)
 }
 
 /* Positions as far as contexts go, so far that fp32 would have lost the angle. */
-static void angles(const orr_row_math *math)
+static void angles(const orr_vector_math *math)
 {
     enum { PAIRS = 67 };
     double frequency[PAIRS];
@@ -114,7 +114,7 @@ static void test_angles(void **state)
     at_each_level(angles);
 }
 
-static void sums(const orr_row_math *math)
+static void sums(const orr_vector_math *math)
 {
     const float *x = steps(-1, 2);
     for (int n = 0; n < 200; n += n < 70 ? 1 : 37) {
@@ -142,7 +142,7 @@ static void test_sums(void **state)
 }
 
 /* Blocks side by side are those of base/philox.h, across the end of the counter's first word. */
-static void numbers(const orr_row_math *math)
+static void numbers(const orr_vector_math *math)
 {
     const uint32_t key[2] = {7, 9};
     uint32_t words[4 * 77], one[4];

@@ -11,8 +11,8 @@ static float number_at(const orr_weights *w, const char *name, int64_t i)
     const orr_weight *t = orr_weights_find(w, name);
     float value;
     assert_non_null(t);
-    const int64_t each = t->format == ORR_ROWS_FP32 ? 4 : 2;
-    orr_row_read((orr_row_format)t->format, (const char *)t->data + i * each, 1, &value);
+    const int64_t each = t->format == ORR_ROW_FORMAT_FP32 ? 4 : 2;
+    orr_row_to_fp32((orr_row_format)t->format, (const char *)t->data + i * each, 1, &value);
     return value;
 }
 
@@ -127,9 +127,9 @@ static void tables_are_read(void **state)
     close_it(&o);
 }
 
-static const void *row_at(const orr_rows *rows, int64_t i)
+static const void *row_at(const orr_weight_rows *rows, int64_t i)
 {
-    const orr_row_piece *p = rows->segments;
+    const orr_row_segment *p = rows->segments;
     while (i >= p->first + p->count)
         p++;
     return (const char *)p->data + (i - p->first) * rows->row_bytes;
@@ -138,7 +138,7 @@ static const void *row_at(const orr_rows *rows, int64_t i)
 /* Rows and numbers of a parameter say the same, whether in place or copied. */
 static void must_agree(const opened *o, const orr_weight_key *key, const orr_type *type, bool table)
 {
-    orr_rows rows;
+    orr_weight_rows rows;
     orr_error err = {.text = ""};
     const float *numbers = read_it(o, *key, *type);
     if (orr_weights_rows(o->weights, o->model, key, o->arena, &rows, &err) != ORR_OK)
@@ -146,13 +146,13 @@ static void must_agree(const opened *o, const orr_weight_key *key, const orr_typ
     float *row = orr_arena_array(o->arena, float, (size_t)rows.columns);
     const int64_t n = orr_type_elements(type) / rows.columns;
     const int64_t width = type->dim[type->rank - 1];
-    const orr_row_piece *last = &rows.segments[rows.n_segments - 1];
+    const orr_row_segment *last = &rows.segments[rows.n_segments - 1];
     assert_int_equal(last->first + last->count, n);
     assert_int_equal(rows.row_bytes,
                      orr_row_format_bytes((orr_row_format)rows.format, rows.columns));
     for (int64_t i = 0; i < n; i++) {
         const int64_t matrix = type->rank > 1 ? i / width : 0, r = type->rank > 1 ? i % width : i;
-        orr_row_read((orr_row_format)rows.format, row_at(&rows, i), rows.columns, row);
+        orr_row_to_fp32((orr_row_format)rows.format, row_at(&rows, i), rows.columns, row);
         for (int64_t k = 0; k < rows.columns; k++) {
             const float want = table || type->rank == 1
                                    ? numbers[i * rows.columns + k]
@@ -210,9 +210,9 @@ static void weights_stay_in_the_file(void **state)
     const orr_weight_key up = {.module = ORR_MODULE_LAYER, .layer = 0, .name = "gate_up"};
     const orr_weight *q = orr_weights_find(o.weights, "model.layers.0.self_attn.q_proj.weight");
     const orr_weight *gate = orr_weights_find(o.weights, "model.layers.0.mlp.gate_proj.weight");
-    orr_rows rows;
+    orr_weight_rows rows;
     assert_int_equal(orr_weights_rows(o.weights, o.model, &key, o.arena, &rows, NULL), ORR_OK);
-    assert_int_equal(rows.format, ORR_ROWS_BF16);
+    assert_int_equal(rows.format, ORR_ROW_FORMAT_BF16);
     assert_int_equal(rows.n_segments, 6);
     assert_ptr_equal(rows.segments[0].data, q->data);
     assert_ptr_equal(rows.segments[3].data, (const char *)q->data + 32 * 128);
@@ -227,7 +227,7 @@ static void must_fail(const opened *o, orr_weight_key key, orr_type type, orr_st
                       const char *says)
 {
     float numbers[1];
-    orr_rows rows;
+    orr_weight_rows rows;
     orr_error err = {.text = ""};
     assert_int_equal(orr_weights_read(o->weights, o->model, &key, &type, numbers, &err), status);
     must_say(&err, says);
@@ -271,7 +271,7 @@ static void failing_allocations_are_survived(void **state)
     orr_status status = ORR_NO_MEMORY;
     for (uint64_t nth = 1; status != ORR_OK; nth++) {
         orr_arena *arena = orr_arena_new(0, 0);
-        orr_rows rows;
+        orr_weight_rows rows;
         orr_alloc_fail_from(nth);
         status = orr_weights_rows(o.weights, o.model, &key, arena, &rows, NULL);
         orr_alloc_fail_from(0);

@@ -21,7 +21,7 @@ static void tensors_are_found_by_name(void **state)
     assert_int_equal(w->bytes, 30);
     assert_false(w->gguf);
     const orr_weight *b = orr_weights_find(w, "b");
-    assert_int_equal(b->format, ORR_ROWS_FP32);
+    assert_int_equal(b->format, ORR_ROW_FORMAT_FP32);
     assert_int_equal(b->rank, 2);
     assert_int_equal(b->dim[0], 2);
     assert_int_equal(b->dim[1], 3);

@@ -40,8 +40,8 @@ static void save(const opened *from, orr_row_format format, const char *path, in
 static float number_at(const orr_weight *w, int64_t i)
 {
     float value;
-    const int64_t each = w->format == ORR_ROWS_FP32 ? 4 : 2;
-    orr_row_read((orr_row_format)w->format, (const char *)w->data + i * each, 1, &value);
+    const int64_t each = w->format == ORR_ROW_FORMAT_FP32 ? 4 : 2;
+    orr_row_to_fp32((orr_row_format)w->format, (const char *)w->data + i * each, 1, &value);
     return value;
 }
 
@@ -70,7 +70,7 @@ static void what_is_saved_is_what_was_read(void **state)
     for (int i = 0; i < N_FAMILIES; i++) {
         opened from = open_at(checkpoint(families[i]));
         const char *folder = in_scratch(families[i]);
-        save(&from, ORR_ROWS_FP32, folder, i % 2 == 0 ? 0 : 100000);
+        save(&from, ORR_ROW_FORMAT_FP32, folder, i % 2 == 0 ? 0 : 100000);
         opened to = open_at(in_scratch(families[i]));
         must_be_the_same(from.weights, to.weights);
         close_it(&to);
@@ -90,11 +90,11 @@ static void gguf_and_back_is_the_same(void **state)
             continue;
         }
         (void)snprintf(path, sizeof path, "%s/%s.gguf", scratch, families[i]);
-        save(&from, ORR_ROWS_FP32, path, 0);
+        save(&from, ORR_ROW_FORMAT_FP32, path, 0);
         opened gguf = open_at(path);
         assert_true(gguf.weights->gguf);
         (void)snprintf(path, sizeof path, "%s/%s-back", scratch, families[i]);
-        save(&gguf, ORR_ROWS_FP32, path, 0);
+        save(&gguf, ORR_ROW_FORMAT_FP32, path, 0);
         opened back = open_at(path);
         must_be_the_same(from.weights, back.weights);
         close_it(&back);
@@ -109,11 +109,11 @@ static void rotary_pairs_of_gguf_are_neighbours(void **state)
 {
     (void)state;
     opened from = open_at(checkpoint("llama3"));
-    save(&from, ORR_ROWS_BF16, in_scratch("turned.gguf"), 0);
+    save(&from, ORR_ROW_FORMAT_BF16, in_scratch("turned.gguf"), 0);
     opened gguf = open_at(in_scratch("turned.gguf"));
     const orr_weight *a = orr_weights_find(from.weights, "model.layers.1.self_attn.k_proj.weight");
     const orr_weight *b = orr_weights_find(gguf.weights, "blk.1.attn_k.weight");
-    assert_int_equal(b->format, ORR_ROWS_BF16);
+    assert_int_equal(b->format, ORR_ROW_FORMAT_BF16);
     for (int64_t head = 0; head < 2; head++)
         for (int64_t pair = 0; pair < 8; pair++)
             for (int64_t half = 0; half < 2; half++)
@@ -133,15 +133,15 @@ static void quantised_files_keep_what_must_be_exact(void **state)
 {
     (void)state;
     opened from = open_at(checkpoint("mixtral"));
-    save(&from, ORR_ROWS_Q4_0, in_scratch("q.gguf"), 0);
+    save(&from, ORR_ROW_FORMAT_Q4_0, in_scratch("q.gguf"), 0);
     opened gguf = open_at(in_scratch("q.gguf"));
     static const struct {
         const char *name;
         uint8_t format;
     } want[] = {
-        {"blk.0.attn_q.weight", ORR_ROWS_Q4_0},        {"token_embd.weight", ORR_ROWS_Q4_0},
-        {"blk.0.ffn_gate_inp.weight", ORR_ROWS_FP32},  {"blk.0.attn_norm.weight", ORR_ROWS_FP32},
-        {"blk.0.ffn_down_exps.weight", ORR_ROWS_FP16}, {"blk.0.ffn_up_exps.weight", ORR_ROWS_Q4_0}};
+        {"blk.0.attn_q.weight", ORR_ROW_FORMAT_Q4_0},        {"token_embd.weight", ORR_ROW_FORMAT_Q4_0},
+        {"blk.0.ffn_gate_inp.weight", ORR_ROW_FORMAT_FP32},  {"blk.0.attn_norm.weight", ORR_ROW_FORMAT_FP32},
+        {"blk.0.ffn_down_exps.weight", ORR_ROW_FORMAT_FP16}, {"blk.0.ffn_up_exps.weight", ORR_ROW_FORMAT_Q4_0}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         assert_int_equal(orr_weights_find(gguf.weights, want[i].name)->format, want[i].format);
     assert_int_equal(gguf.model->moe.experts, 4);
@@ -157,16 +157,16 @@ static void nothing_half_written_stays(void **state)
     orr_error err = {.text = ""};
     const orr_parameter_reader reader = {read_parameter, &s};
     orr_model other = *from.model;
-    save(&from, ORR_ROWS_BF16, in_scratch("whole.safetensors"), 0);
+    save(&from, ORR_ROW_FORMAT_BF16, in_scratch("whole.safetensors"), 0);
     other.layers = 3; /* the last one's weights are missing */
     assert_int_equal(
-        orr_weights_save(&other, &reader, ORR_ROWS_FP32, in_scratch("whole.safetensors"), 0, &err),
+        orr_weights_save(&other, &reader, ORR_ROW_FORMAT_FP32, in_scratch("whole.safetensors"), 0, &err),
         ORR_NOT_FOUND);
     must_say(&err, "of layer 2");
     orr_free(s.numbers);
     orr_weights *w;
     assert_int_equal(orr_weights_open(in_scratch("whole.safetensors"), &w, NULL), ORR_OK);
-    assert_int_equal(orr_weights_find(w, "model.norm.weight")->format, ORR_ROWS_BF16);
+    assert_int_equal(orr_weights_find(w, "model.norm.weight")->format, ORR_ROW_FORMAT_BF16);
     orr_weights_close(w);
     close_it(&from);
 }
@@ -177,12 +177,12 @@ static void one_form_is_left(void **state)
     (void)state;
     opened from = open_at(checkpoint("llama2"));
     const char *folder = in_scratch("again");
-    save(&from, ORR_ROWS_FP32, folder, 100000);
+    save(&from, ORR_ROW_FORMAT_FP32, folder, 100000);
     assert_int_equal(access(in_scratch("again/model.safetensors.index.json"), F_OK), 0);
-    save(&from, ORR_ROWS_BF16, in_scratch("again"), 0);
+    save(&from, ORR_ROW_FORMAT_BF16, in_scratch("again"), 0);
     assert_int_equal(access(in_scratch("again/model.safetensors"), F_OK), 0);
     assert_int_not_equal(access(in_scratch("again/model.safetensors.index.json"), F_OK), 0);
-    save(&from, ORR_ROWS_FP32, in_scratch("again"), 100000);
+    save(&from, ORR_ROW_FORMAT_FP32, in_scratch("again"), 100000);
     assert_int_not_equal(access(in_scratch("again/model.safetensors"), F_OK), 0);
     close_it(&from);
 }

@@ -31,10 +31,10 @@ typedef struct backward {
 /* Tensors of a block with lanes: q, dy, dq (W, lanes), weight and slope (keys, lanes); and as rows.
  * In pairs of bf16 where heads are. */
 typedef struct room {
-    _Alignas(64) float q[ORR_HEAD_ROOM], dy[ORR_HEAD_ROOM], dq[ORR_HEAD_ROOM];
-    float q_rows[ORR_HEAD_ROOM], dy_rows[ORR_HEAD_ROOM], keys[ORR_HEAD_ROOM];
-    float weight[ORR_LANES * ORR_LANES], slope[ORR_LANES * ORR_LANES], pairs[ORR_LANES * ORR_LANES];
-    float minus[ORR_LANES], delta[ORR_LANES];
+    _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], dy[ORR_QUERY_BLOCK_FLOATS], dq[ORR_QUERY_BLOCK_FLOATS];
+    float q_rows[ORR_QUERY_BLOCK_FLOATS], dy_rows[ORR_QUERY_BLOCK_FLOATS], keys[ORR_QUERY_BLOCK_FLOATS];
+    float weight[ORR_BLOCK_LANES * ORR_BLOCK_LANES], slope[ORR_BLOCK_LANES * ORR_BLOCK_LANES], pairs[ORR_BLOCK_LANES * ORR_BLOCK_LANES];
+    float minus[ORR_BLOCK_LANES], delta[ORR_BLOCK_LANES];
 } room;
 
 static void multiply(const orr_attention_problem *h, const orr_block_product *p)
@@ -43,22 +43,22 @@ static void multiply(const orr_attention_problem *h, const orr_block_product *p)
 }
 
 /* Rows of whole vectors, zeros behind; pairs are of two rows. */
-static void read_rows(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b,
+static void read_rows(const orr_attention_problem *h, const orr_head_rows *of, const orr_query_block *b,
                       int64_t wide, float *keys, float *to)
 {
     float *rows = h->pairs ? keys : to;
     memset(rows, 0, (size_t)(b->n * wide) * sizeof(float));
-    orr_heads_read(h, of, b, rows, wide);
+    orr_attention_read_rows(h, of, b, rows, wide);
     if (h->pairs)
         h->lanes->pairs_across(rows, b->n, wide, to);
 }
 
 /* delta = sum of dy y, by lanes; of what the probabilities are, the exponent. */
-static void read_kept(const backward *w, const orr_head_block *b, room *r)
+static void read_kept(const backward *w, const orr_query_block *b, room *r)
 {
     const orr_attention_problem *h = w->h;
-    orr_heads_read_lanes(h, &w->dy, b, false, r->keys, r->dq);
-    orr_heads_read_lanes(h, &w->y, b, false, r->keys, r->dy);
+    orr_attention_read_transposed(h, &w->dy, b, false, r->keys, r->dq);
+    orr_attention_read_transposed(h, &w->y, b, false, r->keys, r->dy);
     memset(r->delta, 0, sizeof r->delta);
     for (int64_t d = 0; d < h->value_width; d++)
         for (int64_t i = 0; i < b->lanes; i++)
@@ -75,7 +75,7 @@ static void read_kept(const backward *w, const orr_head_block *b, room *r)
 }
 
 /* Gradients of the probabilities, dy v', (n, lanes). */
-static void make_slopes(const backward *w, const orr_head_block *b, int64_t key, int64_t n, room *r)
+static void make_slopes(const backward *w, const orr_query_block *b, int64_t key, int64_t n, room *r)
 {
     const orr_attention_problem *h = w->h;
     const int64_t columns = h->pairs ? (h->value_width + 1) / 2 : h->value_width;
@@ -96,19 +96,19 @@ static void make_slopes(const backward *w, const orr_head_block *b, int64_t key,
 }
 
 /* Numbers of all rows from `key` on, with lanes. */
-static void read_pairs(const orr_attention_problem *h, const orr_head_block *b, const orr_operand *of,
+static void read_pairs(const orr_attention_problem *h, const orr_query_block *b, const orr_operand *of,
                        int64_t key, int64_t n, float *rows, float *to)
 {
     memset(rows, 0, (size_t)(n * b->lanes) * sizeof(float));
     for (int64_t i = 0; i < b->n; i++) {
-        const orr_pair_row from = orr_pair_row_of(h, b, of, i, key);
-        orr_strided_read(from.dtype, from.data, from.stride, n, rows + i * n);
+        const orr_score_row from = orr_score_row_of(h, b, of, i, key);
+        orr_strided_to_fp32(from.dtype, from.data, from.stride, n, rows + i * n);
     }
     h->lanes->transpose(rows, n, b->lanes, n, to, b->lanes);
 }
 
 /* Without flash: probabilities, and slopes of what dropout left. */
-static void read_weights(const backward *w, const orr_head_block *b, int64_t key, int64_t n,
+static void read_weights(const backward *w, const orr_query_block *b, int64_t key, int64_t n,
                          room *r)
 {
     const orr_attention_problem *h = w->h;
@@ -122,7 +122,7 @@ static void read_weights(const backward *w, const orr_head_block *b, int64_t key
     read_pairs(h, b, w->probability, key, n, r->pairs, r->weight);
 }
 
-static void add_deltas(const backward *w, const orr_head_block *b, room *r)
+static void add_deltas(const backward *w, const orr_query_block *b, room *r)
 {
     const orr_attention_problem *h = w->h;
     memset(r->delta, 0, sizeof r->delta);
@@ -135,7 +135,7 @@ static void add_deltas(const backward *w, const orr_head_block *b, room *r)
     }
 }
 
-static void make_weights(const backward *w, const orr_head_block *b, int64_t key, int64_t n,
+static void make_weights(const backward *w, const orr_query_block *b, int64_t key, int64_t n,
                          room *r)
 {
     const orr_attention_problem *h = w->h;
@@ -145,12 +145,12 @@ static void make_weights(const backward *w, const orr_head_block *b, int64_t key
     }
     make_slopes(w, b, key, n, r);
     orr_attention_scores(h, b, r->q, key, n, r->keys, r->weight);
-    orr_heads_hide(h, b, key, n, r->weight, -INFINITY);
+    orr_attention_mask_scores(h, b, key, n, r->weight, -INFINITY);
     h->lanes->exp2_scaled(r->weight, n, b->lanes, h->scale * 1.44269504f, r->minus);
 }
 
 /* sums (n, wide) += x' rows, x (n, lanes) */
-static void add_to_keys(const orr_attention_problem *h, const orr_head_block *b, const float *x, int64_t n,
+static void add_to_keys(const orr_attention_problem *h, const orr_query_block *b, const float *x, int64_t n,
                         const float *rows, float *sums, int64_t row, int64_t wide, float *pairs)
 {
     orr_block_product p = {.a = x,
@@ -174,7 +174,7 @@ static void add_to_keys(const orr_attention_problem *h, const orr_head_block *b,
 }
 
 /* dq += k' ds */
-static void add_to_queries(const orr_attention_problem *h, const orr_head_block *b, int64_t key, int64_t n,
+static void add_to_queries(const orr_attention_problem *h, const orr_query_block *b, int64_t key, int64_t n,
                            room *r)
 {
     orr_block_product p = {.a = r->keys,
@@ -199,7 +199,7 @@ static void add_to_queries(const orr_attention_problem *h, const orr_head_block 
     multiply(h, &p);
 }
 
-static void use_keys(const backward *w, const orr_head_block *b, int64_t key, int64_t n,
+static void use_keys(const backward *w, const orr_query_block *b, int64_t key, int64_t n,
                      float *sums, room *r)
 {
     const orr_attention_problem *h = w->h;
@@ -214,13 +214,13 @@ static void use_keys(const backward *w, const orr_head_block *b, int64_t key, in
     add_to_queries(h, b, key, n, r);
 }
 
-static void use_block(const backward *w, const orr_head_block *b, float *sums, room *r)
+static void use_block(const backward *w, const orr_query_block *b, float *sums, room *r)
 {
     const orr_attention_problem *h = w->h;
     if (w->probability == NULL)
         read_kept(w, b, r);
-    orr_heads_read_lanes(h, &h->q, b, h->pairs, r->keys, r->q);
-    orr_heads_read_lanes(h, &w->dy, b, h->pairs, r->keys, r->dy);
+    orr_attention_read_transposed(h, &h->q, b, h->pairs, r->keys, r->q);
+    orr_attention_read_transposed(h, &w->dy, b, h->pairs, r->keys, r->dy);
     if (w->probability != NULL)
         add_deltas(w, b, r);
     read_rows(h, &h->q, b, w->wide_k, r->keys, r->q_rows);
@@ -229,7 +229,7 @@ static void use_block(const backward *w, const orr_head_block *b, float *sums, r
     for (int64_t key = b->begin; key < b->end; key += h->block)
         use_keys(w, b, key, b->end - key < h->block ? b->end - key : h->block, sums, r);
     h->lanes->transpose(r->dq, b->lanes, h->width, b->lanes, r->keys, h->width);
-    orr_heads_write(h, &w->dq, b, r->keys, h->width);
+    orr_attention_write_rows(h, &w->dq, b, r->keys, h->width);
 }
 
 static void run_piece(void *ctx, size_t i, int thread)
@@ -243,7 +243,7 @@ static void run_piece(void *ctx, size_t i, int thread)
     memset(sums, 0, (size_t)numbers * sizeof(float));
     room r;
     for (int64_t number = part; number < h->blocks; number += w->parts) {
-        const orr_head_block b = orr_heads_block(h, place / h->groups, place % h->groups, number);
+        const orr_query_block b = orr_query_block_of(h, place / h->groups, place % h->groups, number);
         use_block(w, &b, sums, &r);
     }
 }
@@ -254,9 +254,9 @@ static void run_merge(void *ctx, size_t i, int thread)
     (void)thread;
     const backward *w = ctx;
     const orr_attention_problem *h = w->h;
-    const int64_t blocks = (h->keys + ORR_LANES - 1) / ORR_LANES, wide = w->wide_k + w->wide_v;
-    const int64_t place = (int64_t)i / blocks, key = (int64_t)i % blocks * ORR_LANES;
-    const int64_t n = h->keys - key < ORR_LANES ? h->keys - key : ORR_LANES;
+    const int64_t blocks = (h->keys + ORR_BLOCK_LANES - 1) / ORR_BLOCK_LANES, wide = w->wide_k + w->wide_v;
+    const int64_t place = (int64_t)i / blocks, key = (int64_t)i % blocks * ORR_BLOCK_LANES;
+    const int64_t n = h->keys - key < ORR_BLOCK_LANES ? h->keys - key : ORR_BLOCK_LANES;
     float *sums = w->sums + (place * w->parts * h->keys + key) * wide;
     for (int64_t part = 1; part < w->parts; part++) {
         const float *other = sums + part * h->keys * wide;
@@ -285,7 +285,7 @@ static size_t backward_workspace(const orr_kernel_call *call)
     orr_attention_problem h;
     orr_kernel_call shapes = *call;
     shapes.first = NULL;
-    if (orr_heads_of(&shapes, 1, &h, NULL) != ORR_OK)
+    if (orr_attention_problem_of(&shapes, 1, &h, NULL) != ORR_OK)
         return 0;
     const int64_t wide = whole_vectors(h.width) + whole_vectors(h.value_width);
     return (size_t)(h.batch * h.groups * parts_of(&h) * h.keys * wide) * sizeof(float);
@@ -294,7 +294,7 @@ static size_t backward_workspace(const orr_kernel_call *call)
 static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
 {
     orr_attention_problem h;
-    ORR_TRY(orr_heads_of(call, 1, &h, err));
+    ORR_TRY(orr_attention_problem_of(call, 1, &h, err));
     const bool flash = call->args->flash, drops = !flash && call->args->value > 0;
     backward w = {.h = &h,
                   .dy = orr_head_rows_of(&call->in[0]),
@@ -316,10 +316,10 @@ static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
     }
     const int64_t places = h.batch * h.groups;
     orr_workers_run(call->workers, (size_t)(places * w.parts), run_piece, &w);
-    orr_workers_run(call->workers, (size_t)(places * ((h.keys + ORR_LANES - 1) / ORR_LANES)),
+    orr_workers_run(call->workers, (size_t)(places * ((h.keys + ORR_BLOCK_LANES - 1) / ORR_BLOCK_LANES)),
                     run_merge, &w);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_ATTENTION_BACKWARD = {.run = backward_run,
+const orr_kernel_entry orr_cpu_ATTENTION_BACKWARD = {.run = backward_run,
                                                     .workspace = backward_workspace};

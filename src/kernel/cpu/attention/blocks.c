@@ -9,7 +9,7 @@
 orr_head_rows orr_head_rows_of(const orr_operand *operand)
 {
     const orr_dtype dtype = (orr_dtype)operand->type.dtype;
-    const int64_t bytes = orr_number_bytes(dtype), *stride = operand->stride;
+    const int64_t bytes = orr_dtype_stride_bytes(dtype), *stride = operand->stride;
     return (orr_head_rows){.data = operand->data,
                            .dtype = dtype,
                            .sample = stride[0] * bytes,
@@ -29,12 +29,12 @@ static bool is_bf16_row(const orr_head_rows *rows)
     return rows->dtype == ORR_DTYPE_BF16 && rows->column == 2;
 }
 
-int64_t orr_heads_first(const orr_attention_problem *h, int64_t sample)
+int64_t orr_attention_first_position(const orr_attention_problem *h, int64_t sample)
 {
     return h->call->first != NULL ? h->call->first[sample] : h->call->args->offset;
 }
 
-int64_t orr_heads_keys(const orr_attention_problem *h, int64_t sample)
+int64_t orr_attention_key_count(const orr_attention_problem *h, int64_t sample)
 {
     if (h->call->first == NULL)
         return h->keys;
@@ -45,12 +45,12 @@ int64_t orr_heads_keys(const orr_attention_problem *h, int64_t sample)
 
 static orr_status check(const orr_attention_problem *h, orr_error *err)
 {
-    if (h->width > ORR_HEAD_WIDTH || h->value_width > ORR_HEAD_WIDTH)
+    if (h->width > ORR_HEAD_WIDTH_MAX || h->value_width > ORR_HEAD_WIDTH_MAX)
         return orr_fail(err, ORR_UNSUPPORTED, "attention: heads of %lld columns, more than %d",
                         (long long)(h->width > h->value_width ? h->width : h->value_width),
-                        ORR_HEAD_WIDTH);
+                        ORR_HEAD_WIDTH_MAX);
     for (int64_t b = 0; h->call->first != NULL && b < h->batch; b++)
-        if (h->call->first[b] < 0 || orr_heads_keys(h, b) > h->keys)
+        if (h->call->first[b] < 0 || orr_attention_key_count(h, b) > h->keys)
             return orr_fail(
                 err, ORR_INVALID,
                 "attention: sample %lld has %lld tokens behind %lld, and there is room for "
@@ -60,12 +60,12 @@ static orr_status check(const orr_attention_problem *h, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_heads_of(const orr_kernel_call *call, uint32_t first, orr_attention_problem *ret, orr_error *err)
+orr_status orr_attention_problem_of(const orr_kernel_call *call, uint32_t first, orr_attention_problem *ret, orr_error *err)
 {
     const orr_operand *q = &call->in[first], *k = q + 1, *v = q + 2;
     orr_attention_problem h = {
         .call = call,
-        .lanes = orr_lanes_now(),
+        .lanes = orr_block_math_of_cpu(),
         .q = orr_head_rows_of(q),
         .k = orr_head_rows_of(k),
         .v = orr_head_rows_of(v),
@@ -80,7 +80,7 @@ orr_status orr_heads_of(const orr_kernel_call *call, uint32_t first, orr_attenti
     const int64_t wide = h.width > h.value_width ? h.width : h.value_width;
     h.share = h.heads / h.groups;
     h.rows = h.queries * h.share;
-    h.block = wide * ORR_LANES <= ORR_HEAD_ROOM ? ORR_LANES : 16;
+    h.block = wide * ORR_BLOCK_LANES <= ORR_QUERY_BLOCK_FLOATS ? ORR_BLOCK_LANES : 16;
     h.blocks = (h.rows + h.block - 1) / h.block;
     h.scale = (float)(1 / sqrt((double)h.width));
     h.pairs = h.lanes->pair_product != NULL && is_bf16_row(&h.q) && is_bf16_row(&h.k) &&
@@ -94,18 +94,18 @@ orr_status orr_heads_of(const orr_kernel_call *call, uint32_t first, orr_attenti
 static void seen(const orr_attention_problem *h, int64_t sample, int64_t token, int64_t *least, int64_t *last)
 {
     const orr_op_args *args = h->call->args;
-    const int64_t keys = orr_heads_keys(h, sample);
-    const int64_t position = orr_heads_first(h, sample) + token;
+    const int64_t keys = orr_attention_key_count(h, sample);
+    const int64_t position = orr_attention_first_position(h, sample) + token;
     *least = 0;
     *last = args->mask == ORR_MASK_NONE ? keys : within(position + 1 - args->begin, keys);
     if (args->mask == ORR_MASK_CHUNKED && position >= 0)
         *least = within(position / args->window * args->window - args->begin, *last);
 }
 
-orr_head_block orr_heads_block(const orr_attention_problem *h, int64_t sample, int64_t group, int64_t number)
+orr_query_block orr_query_block_of(const orr_attention_problem *h, int64_t sample, int64_t group, int64_t number)
 {
     const int64_t row = number * h->block, left = h->rows - row;
-    orr_head_block b = {.sample = sample, .group = group, .row = row, .begin = INT64_MAX};
+    orr_query_block b = {.sample = sample, .group = group, .row = row, .begin = INT64_MAX};
     b.n = left < h->block ? left : h->block;
     b.lanes = (b.n + 15) / 16 * 16;
     for (int64_t i = 0; i < b.lanes; i++) {
@@ -119,10 +119,10 @@ orr_head_block orr_heads_block(const orr_attention_problem *h, int64_t sample, i
     return b;
 }
 
-void orr_heads_hide(const orr_attention_problem *h, const orr_head_block *b, int64_t key, int64_t n,
+void orr_attention_mask_scores(const orr_attention_problem *h, const orr_query_block *b, int64_t key, int64_t n,
                     float *score, float hidden)
 {
-    int32_t least[ORR_LANES], last[ORR_LANES];
+    int32_t least[ORR_BLOCK_LANES], last[ORR_BLOCK_LANES];
     bool whole = true;
     for (int64_t i = 0; i < b->lanes; i++) {
         least[i] = (int32_t)within(b->least[i] - key, n);
@@ -133,25 +133,25 @@ void orr_heads_hide(const orr_attention_problem *h, const orr_head_block *b, int
         h->lanes->mask_scores(score, n, b->lanes, least, last, hidden);
 }
 
-static char *row_of(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b, int64_t i)
+static char *row_of(const orr_attention_problem *h, const orr_head_rows *of, const orr_query_block *b, int64_t i)
 {
     const int64_t r = b->row + i;
     return of->data + b->sample * of->sample + r / h->share * of->token +
            (b->group * h->share + r % h->share) * of->head;
 }
 
-void orr_heads_read(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b, float *to,
+void orr_attention_read_rows(const orr_attention_problem *h, const orr_head_rows *of, const orr_query_block *b, float *to,
                     int64_t to_row)
 {
     for (int64_t i = 0; i < b->n; i++)
-        orr_strided_read(of->dtype, row_of(h, of, b, i), of->column, of->width, to + i * to_row);
+        orr_strided_to_fp32(of->dtype, row_of(h, of, b, i), of->column, of->width, to + i * to_row);
 }
 
-void orr_heads_write(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b,
+void orr_attention_write_rows(const orr_attention_problem *h, const orr_head_rows *of, const orr_query_block *b,
                      const float *from, int64_t from_row)
 {
     for (int64_t i = 0; of->data != NULL && i < b->n; i++)
-        orr_strided_write(of->dtype, from + i * from_row, of->width, of->column,
+        orr_strided_from_fp32(of->dtype, from + i * from_row, of->width, of->column,
                           row_of(h, of, b, i));
 }
 
@@ -163,7 +163,7 @@ static void copy_pairs(const char *from, int64_t width, float *to)
     memcpy(to, from, (size_t)width * 2);
 }
 
-void orr_heads_read_lanes(const orr_attention_problem *h, const orr_head_rows *of, const orr_head_block *b,
+void orr_attention_read_transposed(const orr_attention_problem *h, const orr_head_rows *of, const orr_query_block *b,
                           bool pairs, float *room, float *to)
 {
     const int64_t columns = pairs ? (of->width + 1) / 2 : of->width;
@@ -171,7 +171,7 @@ void orr_heads_read_lanes(const orr_attention_problem *h, const orr_head_rows *o
         for (int64_t i = 0; i < b->n; i++)
             copy_pairs(row_of(h, of, b, i), of->width, room + i * columns);
     else
-        orr_heads_read(h, of, b, room, columns);
+        orr_attention_read_rows(h, of, b, room, columns);
     memset(room + b->n * columns, 0, (size_t)((b->lanes - b->n) * columns) * sizeof(float));
     h->lanes->transpose(room, columns, b->lanes, columns, to, b->lanes);
 }
@@ -185,7 +185,7 @@ void orr_keys_read(const orr_head_rows *of, int64_t sample, int64_t group, int64
                    float *to, int64_t to_row)
 {
     for (int64_t i = 0; i < n; i++)
-        orr_strided_read(of->dtype, key_of(of, sample, group, token + i), of->column, of->width,
+        orr_strided_to_fp32(of->dtype, key_of(of, sample, group, token + i), of->column, of->width,
                          to + i * to_row);
 }
 
@@ -193,7 +193,7 @@ void orr_keys_write(const orr_head_rows *of, int64_t sample, int64_t group, int6
                     int64_t n, const float *from, int64_t from_row)
 {
     for (int64_t i = 0; of->data != NULL && i < n; i++)
-        orr_strided_write(of->dtype, from + i * from_row, of->width, of->column,
+        orr_strided_from_fp32(of->dtype, from + i * from_row, of->width, of->column,
                           key_of(of, sample, group, token + i));
 }
 
@@ -204,10 +204,10 @@ void orr_keys_pairs_along(const orr_head_rows *of, int64_t sample, int64_t group
         copy_pairs(key_of(of, sample, group, token + i), of->width, to + i * ((of->width + 1) / 2));
 }
 
-void orr_keys_pairs_across(const orr_lanes *lanes, const orr_head_rows *of, int64_t sample,
+void orr_keys_pairs_across(const orr_block_math *lanes, const orr_head_rows *of, int64_t sample,
                            int64_t group, int64_t token, int64_t n, float *to)
 {
-    static const uint16_t none[ORR_HEAD_WIDTH];
+    static const uint16_t none[ORR_HEAD_WIDTH_MAX];
     for (int64_t i = 0; i < n; i += 2) {
         const void *above = key_of(of, sample, group, token + i),
                    *below =

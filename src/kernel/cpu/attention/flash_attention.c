@@ -28,12 +28,12 @@ typedef struct flash {
 
 /* A piece of work in scratch: queries and what they gave so far, with lanes. */
 typedef struct room {
-    _Alignas(64) float q[ORR_HEAD_ROOM], o[ORR_HEAD_ROOM], keys[ORR_HEAD_ROOM];
-    float score[ORR_LANES * ORR_LANES], pairs[ORR_LANES * ORR_LANES / 2];
-    float most[ORR_LANES], sum[ORR_LANES], factor[ORR_LANES];
+    _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], o[ORR_QUERY_BLOCK_FLOATS], keys[ORR_QUERY_BLOCK_FLOATS];
+    float score[ORR_BLOCK_LANES * ORR_BLOCK_LANES], pairs[ORR_BLOCK_LANES * ORR_BLOCK_LANES / 2];
+    float most[ORR_BLOCK_LANES], sum[ORR_BLOCK_LANES], factor[ORR_BLOCK_LANES];
 } room;
 
-void orr_attention_scores(const orr_attention_problem *h, const orr_head_block *b, const float *q, int64_t key,
+void orr_attention_scores(const orr_attention_problem *h, const orr_query_block *b, const float *q, int64_t key,
                           int64_t n, float *packed, float *ret)
 {
     const int64_t columns = h->pairs ? (h->width + 1) / 2 : h->width;
@@ -55,7 +55,7 @@ void orr_attention_scores(const orr_attention_problem *h, const orr_head_block *
 }
 
 /* o += values' weights */
-static void add_values(const orr_attention_problem *h, const orr_head_block *b, int64_t key, int64_t n, room *r)
+static void add_values(const orr_attention_problem *h, const orr_query_block *b, int64_t key, int64_t n, room *r)
 {
     orr_block_product p = {.a = r->keys,
                      .a_row = 1,
@@ -80,7 +80,7 @@ static void add_values(const orr_attention_problem *h, const orr_head_block *b, 
     }
 }
 
-static void go_over_keys(const orr_attention_problem *h, const orr_head_block *b, int64_t begin, int64_t end,
+static void go_over_keys(const orr_attention_problem *h, const orr_query_block *b, int64_t begin, int64_t end,
                          room *r)
 {
     for (int64_t i = 0; i < b->lanes; i++) {
@@ -89,12 +89,12 @@ static void go_over_keys(const orr_attention_problem *h, const orr_head_block *b
     }
     memset(r->o, 0, (size_t)(h->value_width * b->lanes) * sizeof(float));
     if (begin < end)
-        orr_heads_read_lanes(h, &h->q, b, h->pairs, r->keys, r->q);
+        orr_attention_read_transposed(h, &h->q, b, h->pairs, r->keys, r->q);
     for (int64_t key = begin; key < end; key += h->block) {
         const int64_t n = end - key < h->block ? end - key : h->block;
         orr_attention_scores(h, b, r->q, key, n, r->keys, r->score);
-        orr_heads_hide(h, b, key, n, r->score, -INFINITY);
-        const orr_soft_block soft = {.score = r->score,
+        orr_attention_mask_scores(h, b, key, n, r->score, -INFINITY);
+        const orr_online_softmax_block soft = {.score = r->score,
                                      .most = r->most,
                                      .sum = r->sum,
                                      .factor = r->factor,
@@ -107,7 +107,7 @@ static void go_over_keys(const orr_attention_problem *h, const orr_head_block *b
     }
 }
 
-static void write_logsumexp(const flash *f, const orr_head_block *b, const room *r)
+static void write_logsumexp(const flash *f, const orr_query_block *b, const room *r)
 {
     const orr_attention_problem *h = f->h;
     const int64_t *stride = f->logsumexp->stride;
@@ -120,7 +120,7 @@ static void write_logsumexp(const flash *f, const orr_head_block *b, const room 
 }
 
 /* y = o / sum; of those that see no key zeros. */
-static void finish(const flash *f, const orr_head_block *b, room *r)
+static void finish(const flash *f, const orr_query_block *b, room *r)
 {
     const orr_attention_problem *h = f->h;
     write_logsumexp(f, b, r);
@@ -128,21 +128,21 @@ static void finish(const flash *f, const orr_head_block *b, room *r)
         r->factor[i] = r->sum[i] == 0 ? 0 : 1 / r->sum[i];
     h->lanes->scale(r->o, h->value_width, b->lanes, r->factor);
     h->lanes->transpose(r->o, b->lanes, h->value_width, b->lanes, r->keys, h->value_width);
-    orr_heads_write(h, &f->y, b, r->keys, h->value_width);
+    orr_attention_write_rows(h, &f->y, b, r->keys, h->value_width);
 }
 
 /* Late blocks of queries see most keys where there is a mask: they are first. */
-static orr_head_block block_of(const orr_attention_problem *h, int64_t i)
+static orr_query_block block_of(const orr_attention_problem *h, int64_t i)
 {
     const int64_t both = h->batch * h->groups, place = i % both;
-    return orr_heads_block(h, place / h->groups, place % h->groups, h->blocks - 1 - i / both);
+    return orr_query_block_of(h, place / h->groups, place % h->groups, h->blocks - 1 - i / both);
 }
 
 static void run_block(void *ctx, size_t i, int thread)
 {
     (void)thread;
     const flash *f = ctx;
-    const orr_head_block b = block_of(f->h, (int64_t)i);
+    const orr_query_block b = block_of(f->h, (int64_t)i);
     room r;
     go_over_keys(f->h, &b, b.begin, b.end, &r);
     finish(f, &b, &r);
@@ -158,7 +158,7 @@ static void run_part(void *ctx, size_t i, int thread)
     (void)thread;
     const flash *f = ctx;
     const orr_attention_problem *h = f->h;
-    const orr_head_block b = block_of(h, (int64_t)i / f->parts);
+    const orr_query_block b = block_of(h, (int64_t)i / f->parts);
     const int64_t from = b.begin + (int64_t)i % f->parts * f->part_keys, to = from + f->part_keys;
     room r;
     go_over_keys(h, &b, from < b.end ? from : b.end, to < b.end ? to : b.end, &r);
@@ -168,9 +168,9 @@ static void run_part(void *ctx, size_t i, int thread)
     memcpy(kept + 2 * h->block, r.o, sizeof(float) * (size_t)(b.lanes * h->value_width));
 }
 
-static void merge_part(const orr_attention_problem *h, const orr_head_block *b, const float *kept, room *r)
+static void merge_part(const orr_attention_problem *h, const orr_query_block *b, const float *kept, room *r)
 {
-    float other[ORR_LANES];
+    float other[ORR_BLOCK_LANES];
     for (int64_t i = 0; i < b->lanes; i++) {
         const float most = kept[i] > r->most[i] ? kept[i] : r->most[i];
         r->factor[i] = expf((r->most[i] - most) * h->scale);
@@ -189,7 +189,7 @@ static void run_merge(void *ctx, size_t i, int thread)
 {
     (void)thread;
     const flash *f = ctx;
-    const orr_head_block b = block_of(f->h, (int64_t)i);
+    const orr_query_block b = block_of(f->h, (int64_t)i);
     room r;
     go_over_keys(f->h, &b, 0, 0, &r);
     for (int64_t part = 0; part < f->parts; part++)
@@ -211,7 +211,7 @@ static size_t attention_workspace(const orr_kernel_call *call)
     orr_attention_problem h;
     orr_kernel_call shapes = *call;
     shapes.first = NULL;
-    if (!call->args->flash || orr_heads_of(&shapes, 0, &h, NULL) != ORR_OK ||
+    if (!call->args->flash || orr_attention_problem_of(&shapes, 0, &h, NULL) != ORR_OK ||
         parts_of(&h, h.keys) == 1)
         return 0;
     return (size_t)(h.batch * h.groups * h.blocks * parts_of(&h, h.keys) * kept_numbers(&h)) *
@@ -221,12 +221,12 @@ static size_t attention_workspace(const orr_kernel_call *call)
 static orr_status attention_run(const orr_kernel_call *call, orr_error *err)
 {
     orr_attention_problem h;
-    ORR_TRY(orr_heads_of(call, 0, &h, err));
+    ORR_TRY(orr_attention_problem_of(call, 0, &h, err));
     if (!call->args->flash)
-        return orr_attention_plain(&h, err);
+        return orr_attention_materialized(&h, err);
     int64_t keys = 0;
     for (int64_t b = 0; b < h.batch; b++)
-        keys = orr_heads_keys(&h, b) > keys ? orr_heads_keys(&h, b) : keys;
+        keys = orr_attention_key_count(&h, b) > keys ? orr_attention_key_count(&h, b) : keys;
     const int64_t parts = parts_of(&h, keys);
     flash f = {.h = &h,
                .y = orr_head_rows_of(&call->out[0]),
@@ -244,4 +244,4 @@ static orr_status attention_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_ATTENTION = {.run = attention_run, .workspace = attention_workspace};
+const orr_kernel_entry orr_cpu_ATTENTION = {.run = attention_run, .workspace = attention_workspace};

@@ -37,7 +37,7 @@ static orr_status cache_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_CACHE = {.run = cache_run};
+const orr_kernel_entry orr_cpu_CACHE = {.run = cache_run};
 
 typedef struct tuning {
     orr_tensor_iter walk; /* a row for each token and head */
@@ -56,17 +56,17 @@ static float factor_of(const tuning *t, int64_t row)
 static void tune_rows(void *ctx, int64_t begin, int64_t end)
 {
     const tuning *t = ctx;
-    float in[ORR_CHUNK], out[ORR_CHUNK];
-    orr_cursor cursor;
-    orr_walk_to(&t->walk, begin, &cursor);
-    for (int64_t row = begin; row < end; row++, orr_walk_next(&t->walk, &cursor)) {
+    float in[ORR_ELEMENT_CHUNK], out[ORR_ELEMENT_CHUNK];
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&t->walk, begin, &cursor);
+    for (int64_t row = begin; row < end; row++, orr_tensor_iter_next(&t->walk, &cursor)) {
         const float factor = factor_of(t, row);
         for (int64_t from = 0, n; from < t->columns; from += n) {
-            n = t->columns - from < ORR_CHUNK ? t->columns - from : ORR_CHUNK;
-            const float *x = orr_walk_read(&t->walk, 0, &cursor, from, n, in);
-            float *y = orr_walk_room(&t->walk, 1, &cursor, from, out);
-            orr_row_math_now()->scale(x, factor, n, y);
-            orr_walk_write(&t->walk, 1, &cursor, from, n, y);
+            n = t->columns - from < ORR_ELEMENT_CHUNK ? t->columns - from : ORR_ELEMENT_CHUNK;
+            const float *x = orr_tensor_iter_read(&t->walk, 0, &cursor, from, n, in);
+            float *y = orr_tensor_iter_buffer(&t->walk, 1, &cursor, from, out);
+            orr_vector_math_of_cpu()->scale(x, factor, n, y);
+            orr_tensor_iter_write(&t->walk, 1, &cursor, from, n, y);
         }
     }
 }
@@ -75,18 +75,18 @@ static orr_status tune_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
     const orr_type *x = &call->in[0].type;
-    tuning t = {.walk = orr_walk_over(x),
+    tuning t = {.walk = orr_tensor_iter_over(x),
                 .call = call,
                 .tokens = x->dim[x->rank - 3],
                 .heads = x->dim[x->rank - 2],
                 .columns = x->dim[x->rank - 1]};
-    orr_walk_add(&t.walk, &call->in[0]);
-    orr_walk_add(&t.walk, &call->out[0]);
-    orr_walk_merge(&t.walk, 1);
+    orr_tensor_iter_add(&t.walk, &call->in[0]);
+    orr_tensor_iter_add(&t.walk, &call->out[0]);
+    orr_tensor_iter_coalesce(&t.walk, 1);
     if (t.columns > 0)
-        orr_rows_split(orr_walk_rows(&t.walk), orr_rows_of_piece(t.columns), tune_rows, &t,
+        orr_parallel_ranges(orr_tensor_iter_rows(&t.walk), orr_rows_per_range(t.columns), tune_rows, &t,
                        call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_ATTENTION_TEMPERATURE = {.run = tune_run};
+const orr_kernel_entry orr_cpu_ATTENTION_TEMPERATURE = {.run = tune_run};

@@ -18,13 +18,13 @@ typedef struct plain {
 } plain;
 
 typedef struct room {
-    _Alignas(64) float q[ORR_HEAD_ROOM], o[ORR_HEAD_ROOM], keys[ORR_HEAD_ROOM];
-    float score[ORR_LANES * ORR_LANES], row[ORR_LANES * ORR_LANES];
-    float most[ORR_LANES], sum[ORR_LANES], factor[ORR_LANES];
+    _Alignas(64) float q[ORR_QUERY_BLOCK_FLOATS], o[ORR_QUERY_BLOCK_FLOATS], keys[ORR_QUERY_BLOCK_FLOATS];
+    float score[ORR_BLOCK_LANES * ORR_BLOCK_LANES], row[ORR_BLOCK_LANES * ORR_BLOCK_LANES];
+    float most[ORR_BLOCK_LANES], sum[ORR_BLOCK_LANES], factor[ORR_BLOCK_LANES];
 } room;
 
 /* Philox gives four numbers at a time: number i is one of block i / 4. */
-bool orr_attention_keeps(uint64_t seed, int64_t i, double dropped)
+bool orr_attention_dropout_keeps(uint64_t seed, int64_t i, double dropped)
 {
     const uint64_t block = (uint64_t)i / 4;
     uint32_t drawn[4];
@@ -33,7 +33,7 @@ bool orr_attention_keeps(uint64_t seed, int64_t i, double dropped)
     return (double)drawn[i % 4] >= dropped * 4294967296.0;
 }
 
-orr_pair_row orr_pair_row_of(const orr_attention_problem *h, const orr_head_block *b, const orr_operand *pairs,
+orr_score_row orr_score_row_of(const orr_attention_problem *h, const orr_query_block *b, const orr_operand *pairs,
                              int64_t i, int64_t key)
 {
     const orr_dtype dtype = (orr_dtype)pairs->type.dtype;
@@ -41,34 +41,34 @@ orr_pair_row orr_pair_row_of(const orr_attention_problem *h, const orr_head_bloc
                   token = row / h->share, *stride = pairs->stride;
     const int64_t at =
         b->sample * stride[0] + head * stride[1] + token * stride[2] + key * stride[3];
-    return (orr_pair_row){
-        .data = pairs->data == NULL ? NULL : (char *)pairs->data + at * orr_number_bytes(dtype),
+    return (orr_score_row){
+        .data = pairs->data == NULL ? NULL : (char *)pairs->data + at * orr_dtype_stride_bytes(dtype),
         .dtype = dtype,
-        .stride = stride[3] * orr_number_bytes(dtype),
+        .stride = stride[3] * orr_dtype_stride_bytes(dtype),
         .index = ((b->sample * h->heads + head) * h->queries + token) * h->keys + key};
 }
 
 /* What the dtype of the output makes of `values`: written and read again. */
-static void write_rounded(const orr_pair_row *to, int64_t n, float *values)
+static void write_rounded(const orr_score_row *to, int64_t n, float *values)
 {
     if (to->data == NULL)
         return;
-    orr_strided_write(to->dtype, values, n, to->stride, to->data);
+    orr_strided_from_fp32(to->dtype, values, n, to->stride, to->data);
     if (to->dtype != ORR_DTYPE_FP32)
-        orr_strided_read(to->dtype, to->data, to->stride, n, values);
+        orr_strided_to_fp32(to->dtype, to->data, to->stride, n, values);
 }
 
 /* Probabilities of a row, n from `key` on, become what dropout leaves. */
-static void drop_out(const plain *p, const orr_head_block *b, int64_t i, int64_t key, int64_t n,
+static void drop_out(const plain *p, const orr_query_block *b, int64_t i, int64_t key, int64_t n,
                      float *row)
 {
     const orr_attention_problem *h = p->h;
     const double dropped = h->call->args->value;
-    const orr_pair_row mask = orr_pair_row_of(h, b, p->mask, i, key),
-                       left = orr_pair_row_of(h, b, p->left, i, key);
+    const orr_score_row mask = orr_score_row_of(h, b, p->mask, i, key),
+                       left = orr_score_row_of(h, b, p->left, i, key);
     const float grown = (float)(1 / (1 - dropped));
     for (int64_t j = 0; j < n; j++) {
-        const bool keeps = orr_attention_keeps(h->call->seed, mask.index + j, dropped);
+        const bool keeps = orr_attention_dropout_keeps(h->call->seed, mask.index + j, dropped);
         if (mask.data != NULL)
             *(int8_t *)(mask.data + j * mask.stride) = keeps;
         row[j] = keeps ? row[j] * grown : 0;
@@ -76,7 +76,7 @@ static void drop_out(const plain *p, const orr_head_block *b, int64_t i, int64_t
     write_rounded(&left, n, row);
 }
 
-static void add_up(const orr_attention_problem *h, const orr_head_block *b, room *r)
+static void add_up(const orr_attention_problem *h, const orr_query_block *b, room *r)
 {
     for (int64_t i = 0; i < b->lanes; i++) {
         r->most[i] = -1e30f;
@@ -85,8 +85,8 @@ static void add_up(const orr_attention_problem *h, const orr_head_block *b, room
     for (int64_t key = b->begin; key < b->end; key += h->block) {
         const int64_t n = b->end - key < h->block ? b->end - key : h->block;
         orr_attention_scores(h, b, r->q, key, n, r->keys, r->score);
-        orr_heads_hide(h, b, key, n, r->score, -INFINITY);
-        (void)h->lanes->online_softmax(&(orr_soft_block){.score = r->score,
+        orr_attention_mask_scores(h, b, key, n, r->score, -INFINITY);
+        (void)h->lanes->online_softmax(&(orr_online_softmax_block){.score = r->score,
                                                  .most = r->most,
                                                  .sum = r->sum,
                                                  .factor = r->factor,
@@ -100,24 +100,24 @@ static void add_up(const orr_attention_problem *h, const orr_head_block *b, room
 }
 
 /* Probabilities of the keys [key, key + n) into row, (lanes, n); what is not seen: zeros. */
-static void make_rows(const orr_attention_problem *h, const orr_head_block *b, int64_t key, int64_t n, room *r)
+static void make_rows(const orr_attention_problem *h, const orr_query_block *b, int64_t key, int64_t n, room *r)
 {
     if (key + n <= b->begin || key >= b->end) {
         memset(r->row, 0, (size_t)(n * b->lanes) * sizeof(float));
         return;
     }
     orr_attention_scores(h, b, r->q, key, n, r->keys, r->score);
-    orr_heads_hide(h, b, key, n, r->score, -INFINITY);
+    orr_attention_mask_scores(h, b, key, n, r->score, -INFINITY);
     h->lanes->exp2_scaled(r->score, n, b->lanes, h->scale * 1.44269504f, r->factor);
     h->lanes->transpose(r->score, b->lanes, n, b->lanes, r->row, n);
 }
 
-static void use_keys(const plain *p, const orr_head_block *b, int64_t key, int64_t n, room *r)
+static void use_keys(const plain *p, const orr_query_block *b, int64_t key, int64_t n, room *r)
 {
     const orr_attention_problem *h = p->h;
     make_rows(h, b, key, n, r);
     for (int64_t i = 0; i < b->n; i++) {
-        const orr_pair_row to = orr_pair_row_of(h, b, p->probability, i, key);
+        const orr_score_row to = orr_score_row_of(h, b, p->probability, i, key);
         write_rounded(&to, n, r->row + i * n);
         if (p->mask != NULL)
             drop_out(p, b, i, key, n, r->row + i * n);
@@ -143,19 +143,19 @@ static void run_block(void *ctx, size_t i, int thread)
     const plain *p = ctx;
     const orr_attention_problem *h = p->h;
     const int64_t both = h->batch * h->groups, place = (int64_t)i % both;
-    const orr_head_block b =
-        orr_heads_block(h, place / h->groups, place % h->groups, (int64_t)i / both);
+    const orr_query_block b =
+        orr_query_block_of(h, place / h->groups, place % h->groups, (int64_t)i / both);
     room r;
-    orr_heads_read_lanes(h, &h->q, &b, h->pairs, r.keys, r.q);
+    orr_attention_read_transposed(h, &h->q, &b, h->pairs, r.keys, r.q);
     add_up(h, &b, &r);
     memset(r.o, 0, (size_t)(h->value_width * b.lanes) * sizeof(float));
     for (int64_t key = 0; key < h->keys; key += h->block)
         use_keys(p, &b, key, h->keys - key < h->block ? h->keys - key : h->block, &r);
     h->lanes->transpose(r.o, b.lanes, h->value_width, b.lanes, r.keys, h->value_width);
-    orr_heads_write(h, &p->y, &b, r.keys, h->value_width);
+    orr_attention_write_rows(h, &p->y, &b, r.keys, h->value_width);
 }
 
-orr_status orr_attention_plain(const orr_attention_problem *h, orr_error *err)
+orr_status orr_attention_materialized(const orr_attention_problem *h, orr_error *err)
 {
     (void)err;
     const orr_kernel_call *call = h->call;

@@ -26,35 +26,35 @@ static float share_of(float a, float b, float *ret_sum)
     return expf(a - most) / sum;
 }
 
-static void merge_row(const merge *m, const orr_cursor *cursor, float share, float other)
+static void merge_row(const merge *m, const orr_tensor_cursor *cursor, float share, float other)
 {
     float a[COLUMNS], b[COLUMNS];
     for (int64_t at = 0, n; at < m->columns; at += n) {
         n = m->columns - at < COLUMNS ? m->columns - at : COLUMNS;
-        const float *x = orr_walk_read(&m->y, 0, cursor, at, n, a),
-                    *x2 = orr_walk_read(&m->y, 1, cursor, at, n, b);
+        const float *x = orr_tensor_iter_read(&m->y, 0, cursor, at, n, a),
+                    *x2 = orr_tensor_iter_read(&m->y, 1, cursor, at, n, b);
         for (int64_t j = 0; j < n; j++)
             a[j] = x[j] * share + x2[j] * other;
-        orr_walk_write(&m->y, 2, cursor, at, n, a);
+        orr_tensor_iter_write(&m->y, 2, cursor, at, n, a);
     }
 }
 
 static void merge_rows(void *ctx, int64_t begin, int64_t end)
 {
     const merge *m = ctx;
-    orr_cursor y, l;
-    orr_walk_to(&m->y, begin, &y);
-    orr_walk_to(&m->l, begin, &l);
+    orr_tensor_cursor y, l;
+    orr_tensor_iter_seek(&m->y, begin, &y);
+    orr_tensor_iter_seek(&m->l, begin, &l);
     for (int64_t i = begin; i < end; i++) {
-        const float a = orr_walk_read_one(&m->l, 0, &l), b = orr_walk_read_one(&m->l, 1, &l);
+        const float a = orr_tensor_iter_read_scalar(&m->l, 0, &l), b = orr_tensor_iter_read_scalar(&m->l, 1, &l);
         float sum, ignored;
         const float share = share_of(a, b, &sum);
         if (m->y.part[2].data != NULL)
             merge_row(m, &y, share, share_of(b, a, &ignored));
         if (m->l.part[2].data != NULL)
-            orr_walk_write_one(&m->l, 2, &l, sum);
-        orr_walk_next(&m->y, &y);
-        orr_walk_next(&m->l, &l);
+            orr_tensor_iter_write_scalar(&m->l, 2, &l, sum);
+        orr_tensor_iter_next(&m->y, &y);
+        orr_tensor_iter_next(&m->l, &l);
     }
 }
 
@@ -76,16 +76,16 @@ static orr_status merge_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
     const orr_operand l[3] = {as_rows(&call->in[1]), as_rows(&call->in[3]), as_rows(&call->out[1])};
-    merge m = {.y = orr_walk_over(&call->in[0].type), .l = orr_walk_over(&l[0].type)};
-    (void)orr_walk_add(&m.y, &call->in[0]);
-    (void)orr_walk_add(&m.y, &call->in[2]);
-    (void)orr_walk_add(&m.y, &call->out[0]);
+    merge m = {.y = orr_tensor_iter_over(&call->in[0].type), .l = orr_tensor_iter_over(&l[0].type)};
+    (void)orr_tensor_iter_add(&m.y, &call->in[0]);
+    (void)orr_tensor_iter_add(&m.y, &call->in[2]);
+    (void)orr_tensor_iter_add(&m.y, &call->out[0]);
     for (int k = 0; k < 3; k++)
-        (void)orr_walk_add(&m.l, &l[k]);
-    m.columns = orr_walk_columns(&m.y);
-    orr_rows_split(orr_walk_rows(&m.y), orr_rows_of_piece(m.columns), merge_rows, &m,
+        (void)orr_tensor_iter_add(&m.l, &l[k]);
+    m.columns = orr_tensor_iter_columns(&m.y);
+    orr_parallel_ranges(orr_tensor_iter_rows(&m.y), orr_rows_per_range(m.columns), merge_rows, &m,
                    call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_ATTENTION_MERGE = {.run = merge_run};
+const orr_kernel_entry orr_cpu_ATTENTION_MERGE = {.run = merge_run};

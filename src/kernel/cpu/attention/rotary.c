@@ -7,7 +7,7 @@
 
 /* Rotary positions: src/op/families/rotary.c has the formulas. Frequencies are made once a call, cosines and
  * sines once a token for all its heads. */
-enum { PAIRS = ORR_CHUNK / 2 }; /* turned at once */
+enum { PAIRS = ORR_ELEMENT_CHUNK / 2 }; /* turned at once */
 
 typedef struct rotary {
     orr_tensor_iter walk; /* tokens, heads, columns */
@@ -43,20 +43,20 @@ static void make_frequencies(const orr_op_args *args, int64_t pairs, double *ret
 }
 
 typedef struct turn_room {
-    _Alignas(64) float cosine[PAIRS], sine[PAIRS], x[ORR_CHUNK], y[ORR_CHUNK], pair[4][PAIRS];
+    _Alignas(64) float cosine[PAIRS], sine[PAIRS], x[ORR_ELEMENT_CHUNK], y[ORR_ELEMENT_CHUNK], pair[4][PAIRS];
 } turn_room;
 
 /* Pairs from..from + n of one head. */
-static void turn_halves(const rotary *r, const orr_cursor *cursor, int64_t from, int64_t n,
+static void turn_halves(const rotary *r, const orr_tensor_cursor *cursor, int64_t from, int64_t n,
                         turn_room *room)
 {
-    const float *a = orr_walk_read(&r->walk, 0, cursor, from, n, room->pair[0]);
-    const float *b = orr_walk_read(&r->walk, 0, cursor, from + r->pairs, n, room->pair[1]);
-    float *ya = orr_walk_room(&r->walk, 1, cursor, from, room->pair[2]);
-    float *yb = orr_walk_room(&r->walk, 1, cursor, from + r->pairs, room->pair[3]);
-    orr_row_math_now()->turn(a, b, room->cosine, room->sine, n, ya, yb);
-    orr_walk_write(&r->walk, 1, cursor, from, n, ya);
-    orr_walk_write(&r->walk, 1, cursor, from + r->pairs, n, yb);
+    const float *a = orr_tensor_iter_read(&r->walk, 0, cursor, from, n, room->pair[0]);
+    const float *b = orr_tensor_iter_read(&r->walk, 0, cursor, from + r->pairs, n, room->pair[1]);
+    float *ya = orr_tensor_iter_buffer(&r->walk, 1, cursor, from, room->pair[2]);
+    float *yb = orr_tensor_iter_buffer(&r->walk, 1, cursor, from + r->pairs, room->pair[3]);
+    orr_vector_math_of_cpu()->turn(a, b, room->cosine, room->sine, n, ya, yb);
+    orr_tensor_iter_write(&r->walk, 1, cursor, from, n, ya);
+    orr_tensor_iter_write(&r->walk, 1, cursor, from + r->pairs, n, yb);
 }
 
 /* Columns 2 i and 2 i + 1. */
@@ -66,7 +66,7 @@ static void turn_neighbours(const float *x, int64_t n, turn_room *room, float *y
         room->pair[0][i] = x[2 * i];
         room->pair[1][i] = x[2 * i + 1];
     }
-    orr_row_math_now()->turn(room->pair[0], room->pair[1], room->cosine, room->sine, n,
+    orr_vector_math_of_cpu()->turn(room->pair[0], room->pair[1], room->cosine, room->sine, n,
                              room->pair[2], room->pair[3]);
     for (int64_t i = 0; i < n; i++) {
         y[2 * i] = room->pair[2][i];
@@ -74,34 +74,34 @@ static void turn_neighbours(const float *x, int64_t n, turn_room *room, float *y
     }
 }
 
-static void turn_neighbours_at(const rotary *r, const orr_cursor *cursor, int64_t from, int64_t n,
+static void turn_neighbours_at(const rotary *r, const orr_tensor_cursor *cursor, int64_t from, int64_t n,
                                turn_room *room)
 {
-    const float *x = orr_walk_read(&r->walk, 0, cursor, 2 * from, 2 * n, room->x);
-    float *y = orr_walk_room(&r->walk, 1, cursor, 2 * from, room->y);
+    const float *x = orr_tensor_iter_read(&r->walk, 0, cursor, 2 * from, 2 * n, room->x);
+    float *y = orr_tensor_iter_buffer(&r->walk, 1, cursor, 2 * from, room->y);
     turn_neighbours(x, n, room, y);
-    orr_walk_write(&r->walk, 1, cursor, 2 * from, 2 * n, y);
+    orr_tensor_iter_write(&r->walk, 1, cursor, 2 * from, 2 * n, y);
 }
 
 /* Heads that lie one behind another, as many as the buffers hold. */
-static void turn_heads(const rotary *r, const orr_cursor *cursor, int64_t heads, turn_room *room)
+static void turn_heads(const rotary *r, const orr_tensor_cursor *cursor, int64_t heads, turn_room *room)
 {
     const int64_t n = r->pairs;
-    const float *x = orr_walk_read(&r->walk, 0, cursor, 0, heads * 2 * n, room->x);
-    float *y = orr_walk_room(&r->walk, 1, cursor, 0, room->y);
+    const float *x = orr_tensor_iter_read(&r->walk, 0, cursor, 0, heads * 2 * n, room->x);
+    float *y = orr_tensor_iter_buffer(&r->walk, 1, cursor, 0, room->y);
     for (int64_t at = 0; at < heads * 2 * n; at += 2 * n)
         if (r->interleaved)
             turn_neighbours(x + at, n, room, y + at);
         else
-            orr_row_math_now()->turn(x + at, x + at + n, room->cosine, room->sine, n, y + at,
+            orr_vector_math_of_cpu()->turn(x + at, x + at + n, room->cosine, room->sine, n, y + at,
                                      y + at + n);
-    orr_walk_write(&r->walk, 1, cursor, 0, heads * 2 * n, y);
+    orr_tensor_iter_write(&r->walk, 1, cursor, 0, heads * 2 * n, y);
 }
 
 /* Of pairs from .. from + n of token t of all samples' tokens. */
 static void make_angles(const rotary *r, int64_t t, int64_t from, int64_t n, turn_room *room)
 {
-    const orr_row_math *math = orr_row_math_now();
+    const orr_vector_math *math = orr_vector_math_of_cpu();
     const int64_t sample = t / r->tokens, index = t % r->tokens;
     if (r->side == 0) {
         const int64_t first = r->first != NULL ? r->first[sample] : r->offset;
@@ -119,10 +119,10 @@ static void make_angles(const rotary *r, int64_t t, int64_t from, int64_t n, tur
 
 static void turn_pairs(const rotary *r, int64_t t, int64_t from, int64_t n, turn_room *room)
 {
-    orr_cursor cursor;
+    orr_tensor_cursor cursor;
     make_angles(r, t, from, n, room);
-    orr_walk_to(&r->walk, t * r->heads, &cursor);
-    for (int64_t h = 0; h < r->heads; h++, orr_walk_next(&r->walk, &cursor))
+    orr_tensor_iter_seek(&r->walk, t * r->heads, &cursor);
+    for (int64_t h = 0; h < r->heads; h++, orr_tensor_iter_next(&r->walk, &cursor))
         if (r->interleaved)
             turn_neighbours_at(r, &cursor, from, n, room);
         else
@@ -132,7 +132,7 @@ static void turn_pairs(const rotary *r, int64_t t, int64_t from, int64_t n, turn
 /* All heads of a token. */
 static void turn_token(const rotary *r, int64_t t, turn_room *room)
 {
-    const int64_t together = r->dense ? ORR_CHUNK / (2 * r->pairs) : 0;
+    const int64_t together = r->dense ? ORR_ELEMENT_CHUNK / (2 * r->pairs) : 0;
     if (together == 0) {
         for (int64_t from = 0; from < r->pairs; from += PAIRS)
             turn_pairs(r, t, from, r->pairs - from < PAIRS ? r->pairs - from : PAIRS, room);
@@ -140,8 +140,8 @@ static void turn_token(const rotary *r, int64_t t, turn_room *room)
     }
     make_angles(r, t, 0, r->pairs, room);
     for (int64_t h = 0; h < r->heads; h += together) {
-        orr_cursor cursor;
-        orr_walk_to(&r->walk, t * r->heads + h, &cursor);
+        orr_tensor_cursor cursor;
+        orr_tensor_iter_seek(&r->walk, t * r->heads + h, &cursor);
         turn_heads(r, &cursor, r->heads - h < together ? r->heads - h : together, room);
     }
 }
@@ -165,7 +165,7 @@ static orr_status rotary_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
     const orr_type *x = &call->in[0].type;
-    rotary r = {.walk = orr_walk_over(x),
+    rotary r = {.walk = orr_tensor_iter_over(x),
                 .first = call->first,
                 .offset = call->args->offset,
                 .tokens = x->dim[x->rank - 3],
@@ -178,10 +178,10 @@ static orr_status rotary_run(const orr_kernel_call *call, orr_error *err)
     if (orr_type_elements(x) == 0)
         return ORR_OK;
     make_frequencies(call->args, r.pairs, r.frequency);
-    orr_walk_add(&r.walk, &call->in[0]);
-    orr_walk_add(&r.walk, &call->out[0]);
-    orr_walk_merge(&r.walk, 1);
-    orr_rows_split(orr_walk_rows(&r.walk) / r.heads, orr_rows_of_piece(r.heads * r.pairs * 2),
+    orr_tensor_iter_add(&r.walk, &call->in[0]);
+    orr_tensor_iter_add(&r.walk, &call->out[0]);
+    orr_tensor_iter_coalesce(&r.walk, 1);
+    orr_parallel_ranges(orr_tensor_iter_rows(&r.walk) / r.heads, orr_rows_per_range(r.heads * r.pairs * 2),
                    turn_tokens, &r, call->workers);
     return ORR_OK;
 }
@@ -192,4 +192,4 @@ static size_t rotary_workspace(const orr_kernel_call *call)
     return (size_t)(x->dim[x->rank - 1] / 2) * sizeof(double);
 }
 
-const orr_kernel_seat orr_cpu_ROTARY = {.run = rotary_run, .workspace = rotary_workspace};
+const orr_kernel_entry orr_cpu_ROTARY = {.run = rotary_run, .workspace = rotary_workspace};

@@ -8,10 +8,10 @@
 /* Convolutions as products with lanes of pixels: a block of 64 pixels of an image, and for each of
  * them the numbers that a filter meets there, are put together in scratch (never for a whole
  * image), and multiplied with all filters. x (N, C, H, W), w (K, C, R, S), y (N, K, P, Q). */
-enum { ORR_PIXELS = 64, ORR_DEPTH = 256 };
+enum { ORR_CONVOLUTION_PIXELS = 64, ORR_CONVOLUTION_DEPTH = 256 };
 
 typedef struct orr_convolution {
-    const orr_lanes *lanes;
+    const orr_block_math *lanes;
     const orr_operand *x, *w, *y; /* or their gradients */
     int64_t samples, channels, high, wide, filters, filter_high, filter_wide, rows, columns;
     int64_t stride, padding;
@@ -23,7 +23,7 @@ orr_convolution orr_convolution_of(const orr_op_args *args, const orr_operand *x
 
 /* `n` pixels of a plane (rows, columns) from `first` on, in pieces of rows: those of one row at a
  * time. Returns how many, and where they begin. */
-static inline int64_t orr_run_of_row(int64_t first, int64_t n, int64_t columns, int64_t *ret_row,
+static inline int64_t orr_pixel_run(int64_t first, int64_t n, int64_t columns, int64_t *ret_row,
                                      int64_t *ret_column)
 {
     *ret_row = first / columns;
@@ -32,11 +32,11 @@ static inline int64_t orr_run_of_row(int64_t first, int64_t n, int64_t columns, 
 }
 
 /* What filters meet at `n` pixels of y from `first` on: to[i][pixel] for taps tap .. tap + taps -
- * 1, rows of ORR_PIXELS, zeros behind n. */
-void orr_convolution_gather(const orr_convolution *c, int64_t sample, int64_t first, int64_t n,
+ * 1, rows of ORR_CONVOLUTION_PIXELS, zeros behind n. */
+void orr_convolution_im2col(const orr_convolution *c, int64_t sample, int64_t first, int64_t n,
                             int64_t tap, int64_t taps, float *to);
 /* `n` pixels from `first` on of planes plane .. plane + planes - 1 of an image, in fp32 (planes,
- * ORR_PIXELS), zeros behind n, and back. */
+ * ORR_CONVOLUTION_PIXELS), zeros behind n, and back. */
 void orr_planes_read(const orr_operand *image, int64_t sample, int64_t plane, int64_t planes,
                      int64_t first, int64_t n, float *to);
 void orr_planes_write(const orr_operand *image, int64_t sample, int64_t plane, int64_t planes,

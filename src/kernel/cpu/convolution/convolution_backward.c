@@ -16,7 +16,7 @@ typedef struct input {
 
 static int64_t bytes_of(const orr_operand *o)
 {
-    return orr_number_bytes((orr_dtype)o->type.dtype);
+    return orr_dtype_stride_bytes((orr_dtype)o->type.dtype);
 }
 
 static void copy_places(const orr_convolution *c, float *to)
@@ -27,7 +27,7 @@ static void copy_places(const orr_convolution *c, float *to)
         const int64_t channel = i % c->channels, r = i / c->channels / c->filter_wide,
                       s = i / c->channels % c->filter_wide;
         const int64_t at = channel * w->stride[1] + r * w->stride[2] + s * w->stride[3];
-        orr_strided_read((orr_dtype)w->type.dtype, (const char *)w->data + at * bytes_of(w),
+        orr_strided_to_fp32((orr_dtype)w->type.dtype, (const char *)w->data + at * bytes_of(w),
                          w->stride[0] * bytes_of(w), c->filters, to + i * c->filters);
     }
 }
@@ -53,48 +53,48 @@ static void gather_row(const orr_convolution *c, int64_t sample, int64_t k, int6
                                                 p / c->stride * y->stride[2] + q * y->stride[3]) *
                                                    bytes_of(y);
     if (c->stride == 1 && count > 0)
-        orr_strided_read((orr_dtype)y->type.dtype, from, y->stride[3] * bytes_of(y), count,
+        orr_strided_to_fp32((orr_dtype)y->type.dtype, from, y->stride[3] * bytes_of(y), count,
                          to + begin);
     for (int64_t i = 0; c->stride > 1 && i < count; i++)
-        orr_strided_read((orr_dtype)y->type.dtype, from + i * y->stride[3] * bytes_of(y), 0, 1,
+        orr_strided_to_fp32((orr_dtype)y->type.dtype, from + i * y->stride[3] * bytes_of(y), 0, 1,
                          to + begin + i * c->stride);
 }
 
 static void gather(const orr_convolution *c, int64_t sample, int64_t first, int64_t n,
                    int64_t place, int64_t k, int64_t planes, float *to)
 {
-    for (int64_t i = 0; i < planes; i++, to += ORR_PIXELS) {
+    for (int64_t i = 0; i < planes; i++, to += ORR_CONVOLUTION_PIXELS) {
         for (int64_t done = 0, run; done < n; done += run) {
             int64_t row, column;
-            run = orr_run_of_row(first + done, n - done, c->wide, &row, &column);
+            run = orr_pixel_run(first + done, n - done, c->wide, &row, &column);
             gather_row(c, sample, k + i, row, column, run, place / c->filter_wide,
                        place % c->filter_wide, to + done);
         }
-        memset(to + n, 0, (size_t)(ORR_PIXELS - n) * sizeof *to);
+        memset(to + n, 0, (size_t)(ORR_CONVOLUTION_PIXELS - n) * sizeof *to);
     }
 }
 
 static void input_block(const input *f, int64_t block, float *room)
 {
     const orr_convolution *c = &f->c;
-    float *met = room, *sum = room + ORR_DEPTH * ORR_PIXELS;
-    const int64_t sample = block / f->blocks, first = block % f->blocks * ORR_PIXELS,
-                  left = c->high * c->wide - first, n = left < ORR_PIXELS ? left : ORR_PIXELS;
-    memset(sum, 0, (size_t)(c->channels * ORR_PIXELS) * sizeof *sum);
+    float *met = room, *sum = room + ORR_CONVOLUTION_DEPTH * ORR_CONVOLUTION_PIXELS;
+    const int64_t sample = block / f->blocks, first = block % f->blocks * ORR_CONVOLUTION_PIXELS,
+                  left = c->high * c->wide - first, n = left < ORR_CONVOLUTION_PIXELS ? left : ORR_CONVOLUTION_PIXELS;
+    memset(sum, 0, (size_t)(c->channels * ORR_CONVOLUTION_PIXELS) * sizeof *sum);
     for (int64_t place = 0; place < c->filter_high * c->filter_wide; place++)
-        for (int64_t k = 0; k < c->filters; k += ORR_DEPTH) {
-            const int64_t planes = c->filters - k < ORR_DEPTH ? c->filters - k : ORR_DEPTH;
+        for (int64_t k = 0; k < c->filters; k += ORR_CONVOLUTION_DEPTH) {
+            const int64_t planes = c->filters - k < ORR_CONVOLUTION_DEPTH ? c->filters - k : ORR_CONVOLUTION_DEPTH;
             gather(c, sample, first, n, place, k, planes, met);
             c->lanes->product(&(orr_block_product){.a = f->filters + place * c->channels * c->filters + k,
                                              .a_row = c->filters,
                                              .a_step = 1,
                                              .b = met,
-                                             .b_row = ORR_PIXELS,
+                                             .b_row = ORR_CONVOLUTION_PIXELS,
                                              .c = sum,
-                                             .c_row = ORR_PIXELS,
+                                             .c_row = ORR_CONVOLUTION_PIXELS,
                                              .rows = c->channels,
                                              .depth = planes,
-                                             .lanes = ORR_PIXELS,
+                                             .lanes = ORR_CONVOLUTION_PIXELS,
                                              .add = true});
         }
     orr_planes_write(c->x, sample, 0, c->channels, first, n, sum);
@@ -109,20 +109,20 @@ static void input_blocks(const void *ctx, int64_t begin, int64_t end, float *roo
 static input input_of(const orr_kernel_call *call)
 {
     input f = {.c = orr_convolution_of(call->args, &call->out[0], &call->in[1], &call->in[0])};
-    f.blocks = (f.c.high * f.c.wide + ORR_PIXELS - 1) / ORR_PIXELS;
+    f.blocks = (f.c.high * f.c.wide + ORR_CONVOLUTION_PIXELS - 1) / ORR_CONVOLUTION_PIXELS;
     return f;
 }
 
 static int64_t input_room(const orr_convolution *c)
 {
-    return (ORR_DEPTH + c->channels) * ORR_PIXELS;
+    return (ORR_CONVOLUTION_DEPTH + c->channels) * ORR_CONVOLUTION_PIXELS;
 }
 
 static size_t input_workspace(const orr_kernel_call *call)
 {
     const input f = input_of(call);
-    return orr_onednn_workspace(call, orr_pieces_bytes(f.c.samples * f.blocks, input_room(&f.c)) +
-                                          (size_t)orr_whole_vectors(f.c.filters * f.c.taps) *
+    return orr_onednn_workspace(call, orr_parallel_scratch_bytes(f.c.samples * f.blocks, input_room(&f.c)) +
+                                          (size_t)orr_round_up_to_vectors(f.c.filters * f.c.taps) *
                                               sizeof(float));
 }
 
@@ -137,26 +137,26 @@ static orr_status input_run(const orr_kernel_call *call, orr_error *err)
     float *places = call->workspace;
     copy_places(&f.c, places);
     f.filters = places;
-    orr_pieces_run(f.c.samples * f.blocks, input_room(&f.c), input_blocks, &f,
-                   places + orr_whole_vectors(f.c.filters * f.c.taps), call->workers);
+    orr_parallel_scratch_run(f.c.samples * f.blocks, input_room(&f.c), input_blocks, &f,
+                   places + orr_round_up_to_vectors(f.c.filters * f.c.taps), call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_CONVOLUTION_INPUT = {.run = input_run,
+const orr_kernel_entry orr_cpu_CONVOLUTION_INPUT = {.run = input_run,
                                                    .workspace = input_workspace,
                                                    .prepare = orr_onednn_prepare,
                                                    .release = orr_onednn_release};
 
 /* Gradient of the filters: blocks of 64 filters and 64 taps, which go over all pixels of all
  * samples, in order. Here taps are the lanes. */
-enum { BLOCK = ORR_PIXELS };
+enum { BLOCK = ORR_CONVOLUTION_PIXELS };
 
 static void add_pixels(const orr_convolution *c, int64_t sample, int64_t first, int64_t n,
                        int64_t k, int64_t filters, int64_t tap, int64_t taps, float *room,
                        float *sum)
 {
     float *met = room, *across = met + BLOCK * BLOCK, *dy = across + BLOCK * BLOCK;
-    orr_convolution_gather(c, sample, first, n, tap, taps, met);
+    orr_convolution_im2col(c, sample, first, n, tap, taps, met);
     memset(met + taps * BLOCK, 0, (size_t)((BLOCK - taps) * BLOCK) * sizeof *met);
     c->lanes->transpose(met, BLOCK, BLOCK, BLOCK, across, BLOCK);
     orr_planes_read(c->y, sample, k, filters, first, n, dy);
@@ -184,7 +184,7 @@ static void write_taps(const orr_convolution *c, int64_t k, int64_t filters, int
                           channel = (tap + t) / c->filter_wide / c->filter_high;
             const int64_t at = (k + i) * w->stride[0] + channel * w->stride[1] + r * w->stride[2] +
                                s * w->stride[3];
-            orr_strided_write((orr_dtype)w->type.dtype, &sum[i * BLOCK + t], 1, 0,
+            orr_strided_from_fp32((orr_dtype)w->type.dtype, &sum[i * BLOCK + t], 1, 0,
                               (char *)w->data + at * bytes_of(w));
         }
 }
@@ -221,7 +221,7 @@ static size_t weight_workspace(const orr_kernel_call *call)
 {
     const orr_convolution c =
         orr_convolution_of(call->args, &call->in[0], &call->out[0], &call->in[1]);
-    return orr_onednn_workspace(call, orr_pieces_bytes(weight_count(&c), 4 * BLOCK * BLOCK));
+    return orr_onednn_workspace(call, orr_parallel_scratch_bytes(weight_count(&c), 4 * BLOCK * BLOCK));
 }
 
 static orr_status weight_run(const orr_kernel_call *call, orr_error *err)
@@ -233,12 +233,12 @@ static orr_status weight_run(const orr_kernel_call *call, orr_error *err)
     }
     const orr_convolution c =
         orr_convolution_of(call->args, &call->in[0], &call->out[0], &call->in[1]);
-    orr_pieces_run(weight_count(&c), 4 * BLOCK * BLOCK, weight_blocks, &c, call->workspace,
+    orr_parallel_scratch_run(weight_count(&c), 4 * BLOCK * BLOCK, weight_blocks, &c, call->workspace,
                    call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_CONVOLUTION_WEIGHT = {.run = weight_run,
+const orr_kernel_entry orr_cpu_CONVOLUTION_WEIGHT = {.run = weight_run,
                                                     .workspace = weight_workspace,
                                                     .prepare = orr_onednn_prepare,
                                                     .release = orr_onednn_release};

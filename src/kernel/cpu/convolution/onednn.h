@@ -12,7 +12,7 @@
  *
  * ORRERY_PRODUCTS in the environment: "own" does without it, "onednn" asks for it at any level of
  * the processor; else it is used from AVX-512 on, where it was measured. */
-bool orr_onednn_is_there(void);
+bool orr_onednn_available(void);
 
 /* Bytes of scratch that a call needs, which takes `own` where it is not made by oneDNN: enough for
  * both ways, since prepare() may still find that it is not. */

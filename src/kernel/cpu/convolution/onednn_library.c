@@ -31,7 +31,7 @@ const orr_onednn_api *orr_onednn_open(void)
     return available ? &api : NULL;
 }
 
-bool orr_onednn_is_there(void)
+bool orr_onednn_available(void)
 {
     return orr_onednn_open() != NULL;
 }

@@ -36,7 +36,7 @@ static int64_t piece_of(int64_t n, int64_t others)
 
 static int64_t step_of(const orr_operand *o, int dim, int64_t piece)
 {
-    return o->stride[dim] * piece * orr_number_bytes((orr_dtype)o->type.dtype);
+    return o->stride[dim] * piece * orr_dtype_stride_bytes((orr_dtype)o->type.dtype);
 }
 
 static shape shape_of(const orr_kernel_call *call)

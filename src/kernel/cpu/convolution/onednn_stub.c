@@ -3,7 +3,7 @@
 
 /* Built without oneDNN's header. */
 
-bool orr_onednn_is_there(void)
+bool orr_onednn_available(void)
 {
     return false;
 }

@@ -36,14 +36,14 @@ static char *plane_row(const orr_operand *o, int64_t plane, int64_t row)
 {
     const int64_t sample = plane / o->type.dim[1], channel = plane % o->type.dim[1];
     return (char *)o->data + (sample * o->stride[0] + channel * o->stride[1] + row * o->stride[2]) *
-                                 orr_number_bytes((orr_dtype)o->type.dtype);
+                                 orr_dtype_stride_bytes((orr_dtype)o->type.dtype);
 }
 
 static void read_plane(const orr_operand *o, int64_t plane, float *to)
 {
     const orr_dtype dtype = (orr_dtype)o->type.dtype;
     for (int64_t r = 0; r < o->type.dim[2]; r++)
-        orr_strided_read(dtype, plane_row(o, plane, r), o->stride[3] * orr_number_bytes(dtype),
+        orr_strided_to_fp32(dtype, plane_row(o, plane, r), o->stride[3] * orr_dtype_stride_bytes(dtype),
                          o->type.dim[3], to + r * o->type.dim[3]);
 }
 
@@ -51,8 +51,8 @@ static void write_plane(const orr_operand *o, int64_t plane, const float *from)
 {
     const orr_dtype dtype = (orr_dtype)o->type.dtype;
     for (int64_t r = 0; r < o->type.dim[2]; r++)
-        orr_strided_write(dtype, from + r * o->type.dim[3], o->type.dim[3],
-                          o->stride[3] * orr_number_bytes(dtype), plane_row(o, plane, r));
+        orr_strided_from_fp32(dtype, from + r * o->type.dim[3], o->type.dim[3],
+                          o->stride[3] * orr_dtype_stride_bytes(dtype), plane_row(o, plane, r));
 }
 
 /* The window of a place, within the image. */
@@ -158,14 +158,14 @@ static int64_t planes_of(const orr_operand *x)
 static size_t pool_workspace(const orr_kernel_call *call)
 {
     const pooling p = pooling_of(call->args, &call->in[0], &call->out[0]);
-    return orr_pieces_bytes(planes_of(&call->in[0]), room_of(&p));
+    return orr_parallel_scratch_bytes(planes_of(&call->in[0]), room_of(&p));
 }
 
 static orr_status pool_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
     const pooling p = pooling_of(call->args, &call->in[0], &call->out[0]);
-    orr_pieces_run(planes_of(&call->in[0]), room_of(&p), pool_planes, &p, call->workspace,
+    orr_parallel_scratch_run(planes_of(&call->in[0]), room_of(&p), pool_planes, &p, call->workspace,
                    call->workers);
     return ORR_OK;
 }
@@ -173,7 +173,7 @@ static orr_status pool_run(const orr_kernel_call *call, orr_error *err)
 static size_t backward_workspace(const orr_kernel_call *call)
 {
     const pooling p = pooling_of(call->args, &call->out[0], &call->in[0]);
-    return orr_pieces_bytes(planes_of(&call->out[0]), room_of(&p));
+    return orr_parallel_scratch_bytes(planes_of(&call->out[0]), room_of(&p));
 }
 
 static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
@@ -181,11 +181,11 @@ static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
     (void)err;
     pooling p = pooling_of(call->args, &call->out[0], &call->in[0]);
     p.seen = &call->in[1];
-    orr_pieces_run(planes_of(&call->out[0]), room_of(&p), give_back_planes, &p, call->workspace,
+    orr_parallel_scratch_run(planes_of(&call->out[0]), room_of(&p), give_back_planes, &p, call->workspace,
                    call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_POOL = {.run = pool_run, .workspace = pool_workspace};
-const orr_kernel_seat orr_cpu_POOL_BACKWARD = {.run = backward_run,
+const orr_kernel_entry orr_cpu_POOL = {.run = pool_run, .workspace = pool_workspace};
+const orr_kernel_entry orr_cpu_POOL_BACKWARD = {.run = backward_run,
                                                .workspace = backward_workspace};

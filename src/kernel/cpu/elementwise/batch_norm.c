@@ -12,14 +12,14 @@ enum { CHUNK = 1024 };
 
 typedef struct channels {
     const orr_operand *x, *dy, *weight, *bias, *m, *r, *y, *dx, *dweight;
-    const orr_row_math *math;
+    const orr_vector_math *math;
     int64_t rows, columns; /* of a channel */
     double epsilon;
 } channels;
 
 static int64_t bytes_of(const orr_operand *o)
 {
-    return orr_number_bytes((orr_dtype)o->type.dtype);
+    return orr_dtype_stride_bytes((orr_dtype)o->type.dtype);
 }
 
 /* Row i of a channel: its sample and all dims between channel and columns. */
@@ -39,7 +39,7 @@ static int64_t step_of(const orr_operand *o)
 static void read_row(const orr_operand *o, int64_t channel, int64_t i, int64_t from, int64_t n,
                      float *to)
 {
-    orr_strided_read((orr_dtype)o->type.dtype, row_of(o, channel, i) + from * step_of(o),
+    orr_strided_to_fp32((orr_dtype)o->type.dtype, row_of(o, channel, i) + from * step_of(o),
                      step_of(o), n, to);
 }
 static void write_row(const orr_operand *o, int64_t channel, int64_t i, int64_t from, int64_t n,
@@ -47,26 +47,26 @@ static void write_row(const orr_operand *o, int64_t channel, int64_t i, int64_t 
 {
     if (o->data == NULL)
         return;
-    orr_strided_write((orr_dtype)o->type.dtype, values, n, step_of(o),
+    orr_strided_from_fp32((orr_dtype)o->type.dtype, values, n, step_of(o),
                       row_of(o, channel, i) + from * step_of(o));
 }
 static float read_one(const orr_operand *o, int64_t channel)
 {
     float value;
-    orr_strided_read((orr_dtype)o->type.dtype,
+    orr_strided_to_fp32((orr_dtype)o->type.dtype,
                      (const char *)o->data + channel * o->stride[0] * bytes_of(o), 0, 1, &value);
     return value;
 }
 static void write_one(const orr_operand *o, int64_t channel, float value)
 {
     if (o->data != NULL)
-        orr_strided_write((orr_dtype)o->type.dtype, &value, 1, 0,
+        orr_strided_from_fp32((orr_dtype)o->type.dtype, &value, 1, 0,
                           (char *)o->data + channel * o->stride[0] * bytes_of(o));
 }
 
 static channels channels_of(const orr_operand *x)
 {
-    channels c = {.x = x, .math = orr_row_math_now(), .rows = x->type.dim[0], .columns = 1};
+    channels c = {.x = x, .math = orr_vector_math_of_cpu(), .rows = x->type.dim[0], .columns = 1};
     for (uint32_t d = 2; d + 1 < x->type.rank; d++)
         c.rows *= x->type.dim[d];
     if (x->type.rank > 2)
@@ -160,7 +160,7 @@ static orr_status norm_run(const orr_kernel_call *call, orr_error *err)
     c.m = &call->out[1];
     c.r = &call->out[2];
     c.epsilon = call->args->value;
-    orr_pieces_run(c.x->type.dim[1], 0, normalise_some, &c, NULL, call->workers);
+    orr_parallel_scratch_run(c.x->type.dim[1], 0, normalise_some, &c, NULL, call->workers);
     return ORR_OK;
 }
 
@@ -174,9 +174,9 @@ static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
     c.weight = &call->in[4];
     c.dx = &call->out[0];
     c.dweight = call->n_out > 1 ? &call->out[1] : NULL;
-    orr_pieces_run(c.x->type.dim[1], 0, differentiate_some, &c, NULL, call->workers);
+    orr_parallel_scratch_run(c.x->type.dim[1], 0, differentiate_some, &c, NULL, call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_BATCH_NORM = {.run = norm_run};
-const orr_kernel_seat orr_cpu_BATCH_NORM_BACKWARD = {.run = backward_run};
+const orr_kernel_entry orr_cpu_BATCH_NORM = {.run = norm_run};
+const orr_kernel_entry orr_cpu_BATCH_NORM_BACKWARD = {.run = backward_run};

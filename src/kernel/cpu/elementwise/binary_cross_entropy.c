@@ -26,14 +26,14 @@ static void gradient_body(const void *ctx, const orr_element_span *span)
 static orr_status bce_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
-    orr_tensor_iter walk = orr_walk_over(&call->in[0].type);
+    orr_tensor_iter walk = orr_tensor_iter_over(&call->in[0].type);
     for (uint32_t k = 0; k < call->n_in; k++)
-        orr_walk_add(&walk, &call->in[k]);
-    orr_walk_add(&walk, &call->out[0]);
-    orr_each(&walk, call->n_in, call->accumulate,
+        orr_tensor_iter_add(&walk, &call->in[k]);
+    orr_tensor_iter_add(&walk, &call->out[0]);
+    orr_elementwise(&walk, call->n_in, call->accumulate,
              call->op == ORR_OP_BCE_LOSS ? loss_body : gradient_body, NULL, call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_BCE_LOSS = {.run = bce_run, .accumulates = true};
-const orr_kernel_seat orr_cpu_BCE_LOSS_BACKWARD = {.run = bce_run, .accumulates = true};
+const orr_kernel_entry orr_cpu_BCE_LOSS = {.run = bce_run, .accumulates = true};
+const orr_kernel_entry orr_cpu_BCE_LOSS_BACKWARD = {.run = bce_run, .accumulates = true};

@@ -46,12 +46,12 @@ static void put_integer(uint8_t dtype, int64_t value, char *at)
 static void cast_integers(void *ctx, int64_t begin, int64_t end)
 {
     const orr_tensor_iter *walk = ctx;
-    orr_cursor cursor;
-    orr_walk_to(walk, begin, &cursor);
-    for (int64_t i = begin; i < end; i++, orr_walk_next(walk, &cursor)) {
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(walk, begin, &cursor);
+    for (int64_t i = begin; i < end; i++, orr_tensor_iter_next(walk, &cursor)) {
         const char *from = walk->part[0].data + cursor.offset[0];
         char *to = walk->part[1].data + cursor.offset[1];
-        for (int64_t j = 0; j < orr_walk_columns(walk); j++)
+        for (int64_t j = 0; j < orr_tensor_iter_columns(walk); j++)
             put_integer(
                 walk->part[1].dtype,
                 integer_at(walk->part[0].dtype, from + j * walk->part[0].stride[walk->rank - 1]),
@@ -70,25 +70,25 @@ static void cut_body(const void *ctx, const orr_element_span *span)
 static orr_status cast_run(const orr_kernel_call *call, orr_error *err)
 {
     const orr_operand *x = &call->in[0], *y = &call->out[0];
-    orr_tensor_iter walk = orr_walk_over(&x->type);
+    orr_tensor_iter walk = orr_tensor_iter_over(&x->type);
     if (y->data == NULL)
         return ORR_OK;
-    orr_walk_add(&walk, x);
-    orr_walk_add(&walk, y);
+    orr_tensor_iter_add(&walk, x);
+    orr_tensor_iter_add(&walk, y);
     if (x->type.dtype == y->type.dtype && !call->accumulate) {
         if (x->data != y->data)
             orr_copy_operand(x, y, call->workers);
     } else if (x->type.dtype == ORR_DTYPE_FP4 || y->type.dtype == ORR_DTYPE_FP4) {
         return orr_fail(err, ORR_UNSUPPORTED, "cast: fp4 has scales: quantize, dequantize");
     } else if (is_integer(x->type.dtype) && is_integer(y->type.dtype) && !call->accumulate) {
-        orr_walk_merge(&walk, 1);
-        orr_rows_split(orr_walk_rows(&walk), orr_rows_of_piece(orr_walk_columns(&walk)),
+        orr_tensor_iter_coalesce(&walk, 1);
+        orr_parallel_ranges(orr_tensor_iter_rows(&walk), orr_rows_per_range(orr_tensor_iter_columns(&walk)),
                        cast_integers, &walk, call->workers);
     } else {
-        orr_each(&walk, 1, call->accumulate, is_integer(y->type.dtype) ? cut_body : orr_each_same,
+        orr_elementwise(&walk, 1, call->accumulate, is_integer(y->type.dtype) ? cut_body : orr_elementwise_copy,
                  NULL, call->workers);
     }
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_CAST = {.run = cast_run, .accumulates = true};
+const orr_kernel_entry orr_cpu_CAST = {.run = cast_run, .accumulates = true};

@@ -17,25 +17,25 @@ typedef struct cross_entropy {
     const orr_operand *gathered; /* of the second call of a sliced vocabulary */
 } cross_entropy;
 
-static float logit_at(const cross_entropy *c, const orr_cursor *cursor, int64_t row)
+static float logit_at(const cross_entropy *c, const orr_tensor_cursor *cursor, int64_t row)
 {
     float logit;
-    const int64_t target = orr_index_at(&c->targets, row) - c->begin;
+    const int64_t target = orr_indices_at(&c->targets, row) - c->begin;
     if (target < 0 || target >= c->columns)
         return 0;
-    const float *x = orr_walk_read(&c->walk, 0, cursor, target, 1, &logit);
+    const float *x = orr_tensor_iter_read(&c->walk, 0, cursor, target, 1, &logit);
     return *x;
 }
 
-static double lse_of_row(const cross_entropy *c, const orr_cursor *cursor)
+static double lse_of_row(const cross_entropy *c, const orr_tensor_cursor *cursor)
 {
-    const orr_row_math *math = orr_row_math_now();
-    _Alignas(64) float buffer[ORR_CHUNK];
+    const orr_vector_math *math = orr_vector_math_of_cpu();
+    _Alignas(64) float buffer[ORR_ELEMENT_CHUNK];
     float most = -INFINITY;
     double sum = 0;
     for (int64_t from = 0, n; from < c->columns; from += n) {
-        n = c->columns - from < ORR_CHUNK ? c->columns - from : ORR_CHUNK;
-        const float *x = orr_walk_read(&c->walk, 0, cursor, from, n, buffer);
+        n = c->columns - from < ORR_ELEMENT_CHUNK ? c->columns - from : ORR_ELEMENT_CHUNK;
+        const float *x = orr_tensor_iter_read(&c->walk, 0, cursor, from, n, buffer);
         const float larger = math->most(x, n);
         if (larger > most) {
             sum *= exp((double)(most - larger));
@@ -49,17 +49,17 @@ static double lse_of_row(const cross_entropy *c, const orr_cursor *cursor)
 /* Over the slices' lses of a row. */
 static double lse_of_slices(const cross_entropy *c, int64_t row)
 {
-    orr_tensor_iter walk = orr_walk_over(&c->gathered->type);
-    orr_cursor cursor;
+    orr_tensor_iter walk = orr_tensor_iter_over(&c->gathered->type);
+    orr_tensor_cursor cursor;
     double most = -INFINITY, sum = 0;
-    orr_walk_add(&walk, c->gathered);
+    orr_tensor_iter_add(&walk, c->gathered);
     for (int pass = 0; pass < 2; pass++)
         for (int64_t s = 0; s < c->slices; s++) {
             /* (slices, ...): all but the last dim are rows of the walk */
-            const int64_t at = s * c->rows + row, columns = orr_walk_columns(&walk);
+            const int64_t at = s * c->rows + row, columns = orr_tensor_iter_columns(&walk);
             float lse;
-            orr_walk_to(&walk, at / columns, &cursor);
-            const float *x = orr_walk_read(&walk, 0, &cursor, at % columns, 1, &lse);
+            orr_tensor_iter_seek(&walk, at / columns, &cursor);
+            const float *x = orr_tensor_iter_read(&walk, 0, &cursor, at % columns, 1, &lse);
             if (pass == 0)
                 most = fmax(most, (double)*x);
             else
@@ -71,14 +71,14 @@ static double lse_of_slices(const cross_entropy *c, int64_t row)
 static void entropy_rows(void *ctx, int64_t begin, int64_t end)
 {
     const cross_entropy *c = ctx;
-    orr_cursor cursor;
-    orr_walk_to(&c->walk, begin, &cursor);
-    for (int64_t i = begin; i < end; i++, orr_walk_next(&c->walk, &cursor)) {
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&c->walk, begin, &cursor);
+    for (int64_t i = begin; i < end; i++, orr_tensor_iter_next(&c->walk, &cursor)) {
         const double lse = c->gathered != NULL ? lse_of_slices(c, i) : lse_of_row(c, &cursor);
         const double share = c->gathered != NULL ? lse / c->slices : c->slices > 1 ? 0 : lse;
         const double logit = (double)logit_at(c, &cursor, i);
-        orr_walk_write_one(&c->walk, c->loss, &cursor, (float)(share - logit));
-        orr_walk_write_one(&c->walk, c->lse, &cursor, (float)lse);
+        orr_tensor_iter_write_scalar(&c->walk, c->loss, &cursor, (float)(share - logit));
+        orr_tensor_iter_write_scalar(&c->walk, c->lse, &cursor, (float)lse);
     }
 }
 
@@ -92,50 +92,50 @@ static int64_t words_of(const orr_op_args *args, int64_t columns)
 static orr_status cross_entropy_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
-    cross_entropy c = {.walk = orr_walk_over(&call->in[0].type),
+    cross_entropy c = {.walk = orr_tensor_iter_over(&call->in[0].type),
                        .targets = orr_indices_of(&call->in[1]),
                        .begin = call->args->begin,
                        .slices = call->args->members,
                        .gathered = call->n_in > 2 ? &call->in[2] : NULL};
-    orr_walk_add(&c.walk, &call->in[0]);
-    c.loss = orr_walk_add_each_row(&c.walk, &call->out[0]);
-    c.lse = orr_walk_add_each_row(&c.walk, &call->out[1]);
-    orr_walk_merge(&c.walk, 1);
-    c.columns = words_of(call->args, orr_walk_columns(&c.walk));
-    c.rows = orr_walk_rows(&c.walk);
-    orr_rows_split(c.rows, orr_rows_of_piece(c.gathered != NULL ? 256 : c.columns), entropy_rows,
+    orr_tensor_iter_add(&c.walk, &call->in[0]);
+    c.loss = orr_tensor_iter_add_per_row(&c.walk, &call->out[0]);
+    c.lse = orr_tensor_iter_add_per_row(&c.walk, &call->out[1]);
+    orr_tensor_iter_coalesce(&c.walk, 1);
+    c.columns = words_of(call->args, orr_tensor_iter_columns(&c.walk));
+    c.rows = orr_tensor_iter_rows(&c.walk);
+    orr_parallel_ranges(c.rows, orr_rows_per_range(c.gathered != NULL ? 256 : c.columns), entropy_rows,
                    &c, call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_CROSS_ENTROPY = {.run = cross_entropy_run};
+const orr_kernel_entry orr_cpu_CROSS_ENTROPY = {.run = cross_entropy_run};
 
 static void gradient_rows(void *ctx, int64_t begin, int64_t end)
 {
     enum { MADE = 1 };
     const cross_entropy *c = ctx;
-    _Alignas(64) float in[ORR_CHUNK], out[ORR_CHUNK];
-    orr_cursor cursor;
-    orr_walk_to(&c->walk, begin, &cursor);
-    for (int64_t i = begin; i < end; i++, orr_walk_next(&c->walk, &cursor)) {
-        const float lse = orr_walk_read_one(&c->walk, c->lse, &cursor),
-                    pick = orr_walk_read_one(&c->walk, c->pick, &cursor),
-                    sum = orr_walk_read_one(&c->walk, c->sum, &cursor);
-        const int64_t target = orr_index_at(&c->targets, i) - c->begin;
+    _Alignas(64) float in[ORR_ELEMENT_CHUNK], out[ORR_ELEMENT_CHUNK];
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&c->walk, begin, &cursor);
+    for (int64_t i = begin; i < end; i++, orr_tensor_iter_next(&c->walk, &cursor)) {
+        const float lse = orr_tensor_iter_read_scalar(&c->walk, c->lse, &cursor),
+                    pick = orr_tensor_iter_read_scalar(&c->walk, c->pick, &cursor),
+                    sum = orr_tensor_iter_read_scalar(&c->walk, c->sum, &cursor);
+        const int64_t target = orr_indices_at(&c->targets, i) - c->begin;
         for (int64_t from = 0, n; from < c->columns; from += n) {
-            n = c->columns - from < ORR_CHUNK ? c->columns - from : ORR_CHUNK;
-            const float *x = orr_walk_read(&c->walk, 0, &cursor, from, n, in);
-            float *y = orr_walk_room(&c->walk, MADE, &cursor, from, out);
-            orr_row_math_now()->exp_scaled(x, lse, sum, n, y);
+            n = c->columns - from < ORR_ELEMENT_CHUNK ? c->columns - from : ORR_ELEMENT_CHUNK;
+            const float *x = orr_tensor_iter_read(&c->walk, 0, &cursor, from, n, in);
+            float *y = orr_tensor_iter_buffer(&c->walk, MADE, &cursor, from, out);
+            orr_vector_math_of_cpu()->exp_scaled(x, lse, sum, n, y);
             if (target >= from && target < from + n)
                 y[target - from] -= pick;
-            orr_walk_write(&c->walk, MADE, &cursor, from, n, y);
+            orr_tensor_iter_write(&c->walk, MADE, &cursor, from, n, y);
         }
-        for (int64_t from = c->columns, n; from < orr_walk_columns(&c->walk); from += n) {
-            n = orr_walk_columns(&c->walk) - from;
-            n = n < ORR_CHUNK ? n : ORR_CHUNK;
-            orr_row_math_now()->fill(0, n, out);
-            orr_walk_write(&c->walk, MADE, &cursor, from, n, out);
+        for (int64_t from = c->columns, n; from < orr_tensor_iter_columns(&c->walk); from += n) {
+            n = orr_tensor_iter_columns(&c->walk) - from;
+            n = n < ORR_ELEMENT_CHUNK ? n : ORR_ELEMENT_CHUNK;
+            orr_vector_math_of_cpu()->fill(0, n, out);
+            orr_tensor_iter_write(&c->walk, MADE, &cursor, from, n, out);
         }
     }
 }
@@ -143,21 +143,21 @@ static void gradient_rows(void *ctx, int64_t begin, int64_t end)
 static orr_status cross_entropy_back_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
-    cross_entropy c = {.walk = orr_walk_over(&call->in[0].type),
+    cross_entropy c = {.walk = orr_tensor_iter_over(&call->in[0].type),
                        .targets = orr_indices_of(&call->in[1]),
                        .begin = call->args->begin};
     if (call->out[0].data == NULL)
         return ORR_OK;
-    orr_walk_add(&c.walk, &call->in[0]);
-    orr_walk_add(&c.walk, &call->out[0]);
-    c.lse = orr_walk_add_each_row(&c.walk, &call->in[2]);
-    c.pick = orr_walk_add_each_row(&c.walk, &call->in[3]);
-    c.sum = call->n_in > 4 ? orr_walk_add_each_row(&c.walk, &call->in[4]) : c.pick;
-    orr_walk_merge(&c.walk, 1);
-    c.columns = words_of(call->args, orr_walk_columns(&c.walk));
-    orr_rows_split(orr_walk_rows(&c.walk), orr_rows_of_piece(orr_walk_columns(&c.walk)),
+    orr_tensor_iter_add(&c.walk, &call->in[0]);
+    orr_tensor_iter_add(&c.walk, &call->out[0]);
+    c.lse = orr_tensor_iter_add_per_row(&c.walk, &call->in[2]);
+    c.pick = orr_tensor_iter_add_per_row(&c.walk, &call->in[3]);
+    c.sum = call->n_in > 4 ? orr_tensor_iter_add_per_row(&c.walk, &call->in[4]) : c.pick;
+    orr_tensor_iter_coalesce(&c.walk, 1);
+    c.columns = words_of(call->args, orr_tensor_iter_columns(&c.walk));
+    orr_parallel_ranges(orr_tensor_iter_rows(&c.walk), orr_rows_per_range(orr_tensor_iter_columns(&c.walk)),
                    gradient_rows, &c, call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_CROSS_ENTROPY_BACKWARD = {.run = cross_entropy_back_run};
+const orr_kernel_entry orr_cpu_CROSS_ENTROPY_BACKWARD = {.run = cross_entropy_back_run};

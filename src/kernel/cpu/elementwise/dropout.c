@@ -13,16 +13,16 @@ typedef struct dropout {
 
 static void draw_mask(const dropout *d, int64_t index, int64_t n, float *mask)
 {
-    uint32_t words[ORR_CHUNK + 8];
+    uint32_t words[ORR_ELEMENT_CHUNK + 8];
     const int64_t first = index / 4, last = (index + n - 1) / 4;
-    orr_row_math_now()->philox(d->key, (uint64_t)first, last - first + 1, words);
+    orr_vector_math_of_cpu()->philox(d->key, (uint64_t)first, last - first + 1, words);
     for (int64_t i = 0; i < n; i++)
         mask[i] = words[index % 4 + i] >= d->least ? 1 : 0;
 }
 
 static void apply(const float *x, const float *mask, float factor, int64_t n, float *y)
 {
-    const orr_row_math *math = orr_row_math_now();
+    const orr_vector_math *math = orr_vector_math_of_cpu();
     math->mul(x, mask, n, y);
     math->scale(y, factor, n, y);
 }
@@ -47,16 +47,16 @@ static orr_status dropout_run(const orr_kernel_call *call, orr_error *err)
                        .least = (uint32_t)(drop * 0x1p32),
                        .factor = (float)(1 / (1 - drop))};
     const bool given = call->n_in == 2;
-    orr_tensor_iter walk = orr_walk_over(&call->in[0].type);
+    orr_tensor_iter walk = orr_tensor_iter_over(&call->in[0].type);
     for (uint32_t k = 0; k < call->n_in; k++)
-        orr_walk_add(&walk, &call->in[k]);
-    orr_walk_add(&walk, &call->out[0]);
+        orr_tensor_iter_add(&walk, &call->in[k]);
+    orr_tensor_iter_add(&walk, &call->out[0]);
     if (!given)
-        orr_walk_add(&walk,
+        orr_tensor_iter_add(&walk,
                      call->n_out > 1 ? &call->out[1] : &(orr_operand){.type = call->in[0].type});
-    orr_each(&walk, call->n_in, call->accumulate, given ? apply_body : draw_body, &d,
+    orr_elementwise(&walk, call->n_in, call->accumulate, given ? apply_body : draw_body, &d,
              call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_DROPOUT = {.run = dropout_run, .accumulates = true};
+const orr_kernel_entry orr_cpu_DROPOUT = {.run = dropout_run, .accumulates = true};

@@ -12,11 +12,11 @@ typedef struct norms {
     uint32_t w, b, y, m, r; /* parts; x is 0 */
     double epsilon;
 } norms;
-enum { NONE = ORR_PARTS, HELD = 8 * ORR_CHUNK };
+enum { NONE = ORR_TENSOR_ITER_PARTS, HELD = 8 * ORR_ELEMENT_CHUNK };
 
 typedef struct norm_row {
     const norms *norm;
-    const orr_cursor *cursor;
+    const orr_tensor_cursor *cursor;
     int64_t columns;
     float *buffer;     /* shape (HELD) */
     const float *held; /* a row that fits one chunk is read once */
@@ -26,16 +26,16 @@ static const float *chunk_of(norm_row *row, int64_t from, int64_t *ret_n)
 {
     const int64_t left = row->columns - from;
     const bool fits = row->columns <= HELD;
-    *ret_n = left < ORR_CHUNK ? left : ORR_CHUNK;
+    *ret_n = left < ORR_ELEMENT_CHUNK ? left : ORR_ELEMENT_CHUNK;
     if (row->held == NULL && fits)
-        row->held = orr_walk_read(&row->norm->walk, 0, row->cursor, 0, row->columns, row->buffer);
+        row->held = orr_tensor_iter_read(&row->norm->walk, 0, row->cursor, 0, row->columns, row->buffer);
     return fits ? row->held + from
-                : orr_walk_read(&row->norm->walk, 0, row->cursor, from, *ret_n, row->buffer);
+                : orr_tensor_iter_read(&row->norm->walk, 0, row->cursor, from, *ret_n, row->buffer);
 }
 
 static double mean_of(norm_row *row)
 {
-    const orr_row_math *math = orr_row_math_now();
+    const orr_vector_math *math = orr_vector_math_of_cpu();
     double sum = 0;
     for (int64_t from = 0, n; from < row->columns; from += n) {
         const float *x = chunk_of(row, from, &n);
@@ -46,7 +46,7 @@ static double mean_of(norm_row *row)
 
 static double square_of(norm_row *row, float mean)
 {
-    const orr_row_math *math = orr_row_math_now();
+    const orr_vector_math *math = orr_vector_math_of_cpu();
     double sum = 0;
     for (int64_t from = 0, n; from < row->columns; from += n) {
         const float *x = chunk_of(row, from, &n);
@@ -55,43 +55,43 @@ static double square_of(norm_row *row, float mean)
     return sum / (double)row->columns;
 }
 
-static const float *weights_of(const norms *norm, uint32_t part, const orr_cursor *cursor,
+static const float *weights_of(const norms *norm, uint32_t part, const orr_tensor_cursor *cursor,
                                int64_t from, int64_t n, float *buffer)
 {
-    return part == NONE ? NULL : orr_walk_read(&norm->walk, part, cursor, from, n, buffer);
+    return part == NONE ? NULL : orr_tensor_iter_read(&norm->walk, part, cursor, from, n, buffer);
 }
 
-static void apply(norm_row *row, float m, float r, float (*buffers)[ORR_CHUNK])
+static void apply(norm_row *row, float m, float r, float (*buffers)[ORR_ELEMENT_CHUNK])
 {
     const norms *norm = row->norm;
     for (int64_t from = 0, n; from < row->columns; from += n) {
         const float *x = chunk_of(row, from, &n);
         const float *w = weights_of(norm, norm->w, row->cursor, from, n, buffers[0]);
         const float *b = weights_of(norm, norm->b, row->cursor, from, n, buffers[1]);
-        float *y = orr_walk_room(&norm->walk, norm->y, row->cursor, from, buffers[2]);
-        orr_row_math_now()->norm(x, w, b, m, r, n, y);
-        orr_walk_write(&norm->walk, norm->y, row->cursor, from, n, y);
+        float *y = orr_tensor_iter_buffer(&norm->walk, norm->y, row->cursor, from, buffers[2]);
+        orr_vector_math_of_cpu()->norm(x, w, b, m, r, n, y);
+        orr_tensor_iter_write(&norm->walk, norm->y, row->cursor, from, n, y);
     }
 }
 
 static void norm_rows(void *ctx, int64_t begin, int64_t end)
 {
     const norms *norm = ctx;
-    _Alignas(64) float buffers[3][ORR_CHUNK], held[HELD];
-    orr_cursor cursor;
-    orr_walk_to(&norm->walk, begin, &cursor);
-    for (int64_t i = begin; i < end; i++, orr_walk_next(&norm->walk, &cursor)) {
+    _Alignas(64) float buffers[3][ORR_ELEMENT_CHUNK], held[HELD];
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&norm->walk, begin, &cursor);
+    for (int64_t i = begin; i < end; i++, orr_tensor_iter_next(&norm->walk, &cursor)) {
         norm_row row = {.norm = norm,
                         .cursor = &cursor,
-                        .columns = orr_walk_columns(&norm->walk),
+                        .columns = orr_tensor_iter_columns(&norm->walk),
                         .buffer = held};
         const double m = norm->m == NONE ? 0 : mean_of(&row);
         const double r = 1 / sqrt(square_of(&row, (float)m) + norm->epsilon);
         apply(&row, (float)m, (float)r, buffers);
         if (norm->m != NONE)
-            orr_walk_write_one(&norm->walk, norm->m, &cursor, (float)m);
+            orr_tensor_iter_write_scalar(&norm->walk, norm->m, &cursor, (float)m);
         if (norm->r != NONE)
-            orr_walk_write_one(&norm->walk, norm->r, &cursor, (float)r);
+            orr_tensor_iter_write_scalar(&norm->walk, norm->r, &cursor, (float)r);
     }
 }
 
@@ -99,27 +99,27 @@ static orr_status norm_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
     const bool layer = call->op == ORR_OP_LAYER_NORM;
-    norms n = {.walk = orr_walk_over(&call->in[0].type),
+    norms n = {.walk = orr_tensor_iter_over(&call->in[0].type),
                .w = NONE,
                .b = NONE,
                .m = NONE,
                .r = NONE,
                .epsilon = call->args->value};
-    orr_walk_add(&n.walk, &call->in[0]);
+    orr_tensor_iter_add(&n.walk, &call->in[0]);
     if (call->n_in > 1)
-        n.w = orr_walk_add(&n.walk, &call->in[1]);
+        n.w = orr_tensor_iter_add(&n.walk, &call->in[1]);
     if (call->n_in > 2)
-        n.b = orr_walk_add(&n.walk, &call->in[2]);
-    n.y = orr_walk_add(&n.walk, &call->out[0]);
+        n.b = orr_tensor_iter_add(&n.walk, &call->in[2]);
+    n.y = orr_tensor_iter_add(&n.walk, &call->out[0]);
     if (layer)
-        n.m = orr_walk_add_each_row(&n.walk, &call->out[1]);
+        n.m = orr_tensor_iter_add_per_row(&n.walk, &call->out[1]);
     if (call->n_out > (layer ? 2 : 1))
-        n.r = orr_walk_add_each_row(&n.walk, &call->out[layer ? 2 : 1]);
-    orr_walk_merge(&n.walk, 1);
-    orr_rows_split(orr_walk_rows(&n.walk), orr_rows_of_piece(orr_walk_columns(&n.walk)), norm_rows,
+        n.r = orr_tensor_iter_add_per_row(&n.walk, &call->out[layer ? 2 : 1]);
+    orr_tensor_iter_coalesce(&n.walk, 1);
+    orr_parallel_ranges(orr_tensor_iter_rows(&n.walk), orr_rows_per_range(orr_tensor_iter_columns(&n.walk)), norm_rows,
                    &n, call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_RMS_NORM = {.run = norm_run};
-const orr_kernel_seat orr_cpu_LAYER_NORM = {.run = norm_run};
+const orr_kernel_entry orr_cpu_RMS_NORM = {.run = norm_run};
+const orr_kernel_entry orr_cpu_LAYER_NORM = {.run = norm_run};

@@ -10,7 +10,7 @@
  * stages: rows stand in a fixed number of parts, each sums its own in the workspace, then the parts
  * are added in order. `accumulate` is of dw. */
 enum { PARTS_MAX = 32, ROWS_LEAST = 16, DY = 0, X = 1 };
-enum { CHUNK = 4 * ORR_CHUNK }; /* rows are longer than other chunks: read once if they fit */
+enum { CHUNK = 4 * ORR_ELEMENT_CHUNK }; /* rows are longer than other chunks: read once if they fit */
 
 typedef struct norm_back {
     orr_tensor_iter walk;
@@ -29,7 +29,7 @@ static int64_t parts_of(int64_t rows)
 }
 
 typedef struct back_row {
-    const orr_cursor *cursor;
+    const orr_tensor_cursor *cursor;
     float m, r;
 } back_row;
 
@@ -39,21 +39,21 @@ typedef struct back_chunk {
 } back_chunk;
 
 /* Chunks that are the row's only one need not be read again. */
-static back_chunk chunk_at(const norm_back *b, const orr_cursor *cursor, int64_t from,
+static back_chunk chunk_at(const norm_back *b, const orr_tensor_cursor *cursor, int64_t from,
                            float (*buffers)[CHUNK])
 {
     const int64_t left = b->columns - from, n = left < CHUNK ? left : CHUNK;
     return (back_chunk){
         .n = n,
-        .dy = orr_walk_read(&b->walk, DY, cursor, from, n, buffers[0]),
-        .x = orr_walk_read(&b->walk, X, cursor, from, n, buffers[1]),
-        .w = b->weighed ? orr_walk_read(&b->walk, b->w, cursor, from, n, buffers[2]) : NULL,
+        .dy = orr_tensor_iter_read(&b->walk, DY, cursor, from, n, buffers[0]),
+        .x = orr_tensor_iter_read(&b->walk, X, cursor, from, n, buffers[1]),
+        .w = b->weighed ? orr_tensor_iter_read(&b->walk, b->w, cursor, from, n, buffers[2]) : NULL,
     };
 }
 
 static void back_of_row(const norm_back *b, const back_row *row, float *dw, float (*buffers)[CHUNK])
 {
-    const orr_row_math *math = orr_row_math_now();
+    const orr_vector_math *math = orr_vector_math_of_cpu();
     back_chunk c = {.n = 0};
     double sums[2] = {0, 0};
     for (int64_t from = 0; from < b->columns; from += c.n) {
@@ -65,10 +65,10 @@ static void back_of_row(const norm_back *b, const back_row *row, float *dw, floa
     for (int64_t from = 0; from < b->columns; from += c.n) {
         if (b->columns > CHUNK)
             c = chunk_at(b, row->cursor, from, buffers);
-        float *dx = orr_walk_room(&b->walk, b->dx, row->cursor, from, buffers[3]);
+        float *dx = orr_tensor_iter_buffer(&b->walk, b->dx, row->cursor, from, buffers[3]);
         math->norm_gradient(c.dy, c.x, c.w, row->m, row->r, mean, product, c.n, dx,
                             dw != NULL ? dw + from : NULL);
-        orr_walk_write(&b->walk, b->dx, row->cursor, from, c.n, dx);
+        orr_tensor_iter_write(&b->walk, b->dx, row->cursor, from, c.n, dx);
     }
 }
 
@@ -77,7 +77,7 @@ static void back_part(void *ctx, size_t part, int thread)
     const norm_back *b = ctx;
     (void)thread;
     _Alignas(64) float buffers[4][CHUNK];
-    orr_cursor cursor;
+    orr_tensor_cursor cursor;
     const int64_t p = (int64_t)part, begin = b->rows * p / b->parts,
                   end = b->rows * (p + 1) / b->parts;
     float *dw = b->sums != NULL ? b->sums + p * b->columns : NULL;
@@ -85,11 +85,11 @@ static void back_part(void *ctx, size_t part, int thread)
         memset(dw, 0, (size_t)b->columns * sizeof *dw);
     if (begin == end)
         return;
-    orr_walk_to(&b->walk, begin, &cursor);
-    for (int64_t i = begin; i < end; i++, orr_walk_next(&b->walk, &cursor)) {
+    orr_tensor_iter_seek(&b->walk, begin, &cursor);
+    for (int64_t i = begin; i < end; i++, orr_tensor_iter_next(&b->walk, &cursor)) {
         const back_row row = {.cursor = &cursor,
-                              .m = b->centred ? orr_walk_read_one(&b->walk, b->m, &cursor) : 0,
-                              .r = orr_walk_read_one(&b->walk, b->r, &cursor)};
+                              .m = b->centred ? orr_tensor_iter_read_scalar(&b->walk, b->m, &cursor) : 0,
+                              .r = orr_tensor_iter_read_scalar(&b->walk, b->r, &cursor)};
         back_of_row(b, &row, dw, buffers);
     }
 }
@@ -99,16 +99,16 @@ static void add_parts(void *ctx, int64_t begin, int64_t end)
 {
     const norm_back *b = ctx;
     float *sum = b->sums + begin;
-    float old[ORR_CHUNK];
-    const orr_cursor start = {.at = {0}};
-    orr_tensor_iter walk = orr_walk_over(&b->dw->type);
-    orr_walk_add(&walk, b->dw);
+    float old[ORR_ELEMENT_CHUNK];
+    const orr_tensor_cursor start = {.at = {0}};
+    orr_tensor_iter walk = orr_tensor_iter_over(&b->dw->type);
+    orr_tensor_iter_add(&walk, b->dw);
     for (int64_t p = 1; p < b->parts; p++)
-        orr_row_math_now()->add(sum, sum + p * b->columns, end - begin, sum);
+        orr_vector_math_of_cpu()->add(sum, sum + p * b->columns, end - begin, sum);
     if (b->accumulate)
-        orr_row_math_now()->add(orr_walk_read(&walk, 0, &start, begin, end - begin, old), sum,
+        orr_vector_math_of_cpu()->add(orr_tensor_iter_read(&walk, 0, &start, begin, end - begin, old), sum,
                                 end - begin, sum);
-    orr_walk_write(&walk, 0, &start, begin, end - begin, sum);
+    orr_tensor_iter_write(&walk, 0, &start, begin, end - begin, sum);
 }
 
 static bool wants_weight(const orr_kernel_call *call)
@@ -120,21 +120,21 @@ static orr_status back_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
     const uint32_t r = call->op == ORR_OP_LAYER_NORM_BACKWARD ? 3 : 2;
-    norm_back b = {.walk = orr_walk_over(&call->in[X].type),
+    norm_back b = {.walk = orr_tensor_iter_over(&call->in[X].type),
                    .centred = r == 3,
                    .weighed = call->n_in > r + 1,
                    .accumulate = call->accumulate};
-    orr_walk_add(&b.walk, &call->in[DY]);
-    orr_walk_add(&b.walk, &call->in[X]);
+    orr_tensor_iter_add(&b.walk, &call->in[DY]);
+    orr_tensor_iter_add(&b.walk, &call->in[X]);
     if (b.centred)
-        b.m = orr_walk_add_each_row(&b.walk, &call->in[2]);
-    b.r = orr_walk_add_each_row(&b.walk, &call->in[r]);
+        b.m = orr_tensor_iter_add_per_row(&b.walk, &call->in[2]);
+    b.r = orr_tensor_iter_add_per_row(&b.walk, &call->in[r]);
     if (b.weighed)
-        b.w = orr_walk_add(&b.walk, &call->in[r + 1]);
-    b.dx = orr_walk_add(&b.walk, &call->out[0]);
-    orr_walk_merge(&b.walk, 1);
-    b.rows = orr_walk_rows(&b.walk);
-    b.columns = orr_walk_columns(&b.walk);
+        b.w = orr_tensor_iter_add(&b.walk, &call->in[r + 1]);
+    b.dx = orr_tensor_iter_add(&b.walk, &call->out[0]);
+    orr_tensor_iter_coalesce(&b.walk, 1);
+    b.rows = orr_tensor_iter_rows(&b.walk);
+    b.columns = orr_tensor_iter_columns(&b.walk);
     b.parts = parts_of(b.rows);
     if (wants_weight(call) && call->out[1].data != NULL) {
         b.sums = call->workspace;
@@ -142,7 +142,7 @@ static orr_status back_run(const orr_kernel_call *call, orr_error *err)
     }
     orr_workers_run(call->workers, (size_t)b.parts, back_part, &b);
     if (b.sums != NULL)
-        orr_rows_split(b.columns, ORR_CHUNK, add_parts, &b, call->workers);
+        orr_parallel_ranges(b.columns, ORR_ELEMENT_CHUNK, add_parts, &b, call->workers);
     return ORR_OK;
 }
 
@@ -157,7 +157,7 @@ static size_t back_workspace(const orr_kernel_call *call)
     return (size_t)(parts_of(rows) * x->dim[x->rank - 1]) * sizeof(float);
 }
 
-const orr_kernel_seat orr_cpu_RMS_NORM_BACKWARD = {
+const orr_kernel_entry orr_cpu_RMS_NORM_BACKWARD = {
     .run = back_run, .workspace = back_workspace, .accumulates = true};
-const orr_kernel_seat orr_cpu_LAYER_NORM_BACKWARD = {
+const orr_kernel_entry orr_cpu_LAYER_NORM_BACKWARD = {
     .run = back_run, .workspace = back_workspace, .accumulates = true};

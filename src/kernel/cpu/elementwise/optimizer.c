@@ -31,7 +31,7 @@ static void adamw_body(const void *ctx, const orr_element_span *span)
     carry(span, PARAM, 0);
     carry(span, MEAN, 1);
     carry(span, SQUARE, 2);
-    orr_row_math_now()->adamw(ctx, span->in[GRAD], span->n, span->out[0], span->out[1],
+    orr_vector_math_of_cpu()->adamw(ctx, span->in[GRAD], span->n, span->out[0], span->out[1],
                               span->out[2]);
 }
 static void adamw_copy_body(const void *ctx, const orr_element_span *span)
@@ -54,25 +54,25 @@ static orr_status adamw_run(const orr_kernel_call *call, orr_error *err)
         .root = (float)(1 / sqrt(1 - pow(u->beta2, step))),
         .epsilon = (float)u->epsilon,
     };
-    orr_tensor_iter walk = orr_walk_over(&call->in[0].type);
+    orr_tensor_iter walk = orr_tensor_iter_over(&call->in[0].type);
     for (uint32_t k = PARAM; k <= SQUARE; k++)
-        orr_walk_add(&walk, &call->in[k]);
+        orr_tensor_iter_add(&walk, &call->in[k]);
     for (uint32_t k = PARAM; k < call->n_in; k++)
         if (k != GRAD)
-            orr_walk_add(&walk, &call->in[k]);
-    orr_each(&walk, SQUARE + 1, false, call->n_in > SQUARE + 1 ? adamw_copy_body : adamw_body, &by,
+            orr_tensor_iter_add(&walk, &call->in[k]);
+    orr_elementwise(&walk, SQUARE + 1, false, call->n_in > SQUARE + 1 ? adamw_copy_body : adamw_body, &by,
              call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_ADAMW = {.run = adamw_run};
+const orr_kernel_entry orr_cpu_ADAMW = {.run = adamw_run};
 
 /* v = momentum v + g + decay p; p = p - rate v; without a state, v is that sum alone. */
 static void sgd_body(const void *ctx, const orr_element_span *span)
 {
     const orr_update *u = ctx;
     carry(span, PARAM, 0);
-    orr_row_math_now()->sgd(span->in[GRAD], (float)u->gradient_scale, (float)u->decay, 0,
+    orr_vector_math_of_cpu()->sgd(span->in[GRAD], (float)u->gradient_scale, (float)u->decay, 0,
                             (float)u->rate, span->n, span->out[0], NULL);
 }
 static void sgd_momentum_body(const void *ctx, const orr_element_span *span)
@@ -80,7 +80,7 @@ static void sgd_momentum_body(const void *ctx, const orr_element_span *span)
     const orr_update *u = ctx;
     carry(span, PARAM, 0);
     carry(span, 2, 1);
-    orr_row_math_now()->sgd(span->in[GRAD], (float)u->gradient_scale, (float)u->decay,
+    orr_vector_math_of_cpu()->sgd(span->in[GRAD], (float)u->gradient_scale, (float)u->decay,
                             (float)u->momentum, (float)u->rate, span->n, span->out[0],
                             span->out[1]);
 }
@@ -89,15 +89,15 @@ static orr_status sgd_run(const orr_kernel_call *call, orr_error *err)
 {
     ORR_TRY(check_update(call, "sgd", err));
     const bool momentum = call->n_in > 2;
-    orr_tensor_iter walk = orr_walk_over(&call->in[0].type);
+    orr_tensor_iter walk = orr_tensor_iter_over(&call->in[0].type);
     for (uint32_t k = 0; k < call->n_in; k++)
-        orr_walk_add(&walk, &call->in[k]);
-    orr_walk_add(&walk, &call->in[PARAM]);
+        orr_tensor_iter_add(&walk, &call->in[k]);
+    orr_tensor_iter_add(&walk, &call->in[PARAM]);
     if (momentum)
-        orr_walk_add(&walk, &call->in[2]);
-    orr_each(&walk, call->n_in, false, momentum ? sgd_momentum_body : sgd_body, call->update,
+        orr_tensor_iter_add(&walk, &call->in[2]);
+    orr_elementwise(&walk, call->n_in, false, momentum ? sgd_momentum_body : sgd_body, call->update,
              call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_SGD = {.run = sgd_run};
+const orr_kernel_entry orr_cpu_SGD = {.run = sgd_run};

@@ -35,7 +35,7 @@ static char *byte_of(const orr_operand *to, int64_t columns, int64_t row, int64_
         return (char *)to->data + row * bytes + column / 2;
     }
     return (char *)to->data +
-           (row * columns + column) * orr_number_bytes((orr_dtype)to->type.dtype);
+           (row * columns + column) * orr_dtype_stride_bytes((orr_dtype)to->type.dtype);
 }
 
 static float scale_read(const quantizing *z, int64_t row, int64_t block)
@@ -45,7 +45,7 @@ static float scale_read(const quantizing *z, int64_t row, int64_t block)
     if (z->block == BLOCK_POWER)
         return ldexpf(1, (int)(uint8_t)*at - 127);
     if (z->block == BLOCK_FP8)
-        return orr_of_fp8((uint8_t)*at);
+        return orr_fp8_e4m3_to_fp32((uint8_t)*at);
     __builtin_memcpy(&wide, at, sizeof wide);
     return wide;
 }
@@ -63,9 +63,9 @@ static float scale_write(const quantizing *z, int64_t row, int64_t block, float 
         const int e = size > 0 ? power - top : -127;
         *at = (char)(uint8_t)(e < -127 ? 0 : e > 127 ? 254 : e + 127);
     } else if (z->block == BLOCK_FP8) {
-        const uint8_t bits = orr_to_fp8(wide);
+        const uint8_t bits = orr_fp32_to_fp8_e4m3(wide);
         /* Below the normal numbers of FP8, where rounding down would cut off the largest. */
-        *at = (char)(bits + (orr_of_fp8(bits) < wide * 0.9375f));
+        *at = (char)(bits + (orr_fp8_e4m3_to_fp32(bits) < wide * 0.9375f));
     } else {
         __builtin_memcpy(at, &wide, sizeof wide);
     }
@@ -76,10 +76,10 @@ static void number_write(const quantizing *z, int64_t row, int64_t column, float
 {
     char *at = byte_of(z->q, z->columns, row, column);
     if (z->q->type.dtype == ORR_DTYPE_FP4) {
-        const uint8_t bits = orr_to_fp4(value), other = (uint8_t)*at;
+        const uint8_t bits = orr_fp32_to_fp4_e2m1(value), other = (uint8_t)*at;
         *at = (char)(column % 2 == 0 ? bits : (other & 0xf) | bits << 4);
     } else {
-        orr_strided_write((orr_dtype)z->q->type.dtype, &value, 1, 0, at);
+        orr_strided_from_fp32((orr_dtype)z->q->type.dtype, &value, 1, 0, at);
     }
 }
 
@@ -88,30 +88,30 @@ static float number_read(const quantizing *z, int64_t row, int64_t column)
     const char *at = byte_of(z->q, z->columns, row, column);
     float value;
     if (z->q->type.dtype == ORR_DTYPE_FP4)
-        return orr_of_fp4((uint8_t)(column % 2 == 0 ? *at & 0xf : (uint8_t)*at >> 4));
-    orr_strided_read((orr_dtype)z->q->type.dtype, at, 0, 1, &value);
+        return orr_fp4_e2m1_to_fp32((uint8_t)(column % 2 == 0 ? *at & 0xf : (uint8_t)*at >> 4));
+    orr_strided_to_fp32((orr_dtype)z->q->type.dtype, at, 0, 1, &value);
     return value;
 }
 
-static float size_of(const quantizing *z, const orr_cursor *cursor, int64_t from, int64_t end)
+static float size_of(const quantizing *z, const orr_tensor_cursor *cursor, int64_t from, int64_t end)
 {
-    float buffer[ORR_CHUNK], size = 0;
+    float buffer[ORR_ELEMENT_CHUNK], size = 0;
     for (int64_t n; from < end; from += n) {
-        n = end - from < ORR_CHUNK ? end - from : ORR_CHUNK;
+        n = end - from < ORR_ELEMENT_CHUNK ? end - from : ORR_ELEMENT_CHUNK;
         size = fmaxf(
-            size, orr_row_math_now()->size(orr_walk_read(&z->walk, 0, cursor, from, n, buffer), n));
+            size, orr_vector_math_of_cpu()->size(orr_tensor_iter_read(&z->walk, 0, cursor, from, n, buffer), n));
     }
     return size;
 }
 
-static void round_block(const quantizing *z, const orr_cursor *cursor, int64_t row, int64_t from,
+static void round_block(const quantizing *z, const orr_tensor_cursor *cursor, int64_t row, int64_t from,
                         int64_t end, float scale)
 {
-    float buffer[ORR_CHUNK];
+    float buffer[ORR_ELEMENT_CHUNK];
     const float factor = scale > 0 ? 1 / scale : 0;
     for (int64_t n; from < end; from += n) {
-        n = end - from < ORR_CHUNK ? end - from : ORR_CHUNK;
-        const float *x = orr_walk_read(&z->walk, 0, cursor, from, n, buffer);
+        n = end - from < ORR_ELEMENT_CHUNK ? end - from : ORR_ELEMENT_CHUNK;
+        const float *x = orr_tensor_iter_read(&z->walk, 0, cursor, from, n, buffer);
         for (int64_t i = 0; i < n; i++)
             number_write(z, row, from + i, x[i] * factor);
     }
@@ -120,9 +120,9 @@ static void round_block(const quantizing *z, const orr_cursor *cursor, int64_t r
 static void quantize_rows(void *ctx, int64_t begin, int64_t end)
 {
     const quantizing *z = ctx;
-    orr_cursor cursor;
-    orr_walk_to(&z->walk, begin, &cursor);
-    for (int64_t row = begin; row < end; row++, orr_walk_next(&z->walk, &cursor))
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&z->walk, begin, &cursor);
+    for (int64_t row = begin; row < end; row++, orr_tensor_iter_next(&z->walk, &cursor))
         for (int64_t b = 0; b < z->blocks; b++) {
             const int64_t from = b * z->block,
                           to = z->columns - from < z->block ? z->columns : from + z->block;
@@ -141,20 +141,20 @@ static void size_piece(void *ctx, size_t piece, int thread)
 {
     const quantizing *z = ctx;
     (void)thread;
-    const int64_t rows = orr_walk_rows(&z->walk), p = (int64_t)piece, n = pieces_of(rows);
-    orr_cursor cursor;
+    const int64_t rows = orr_tensor_iter_rows(&z->walk), p = (int64_t)piece, n = pieces_of(rows);
+    orr_tensor_cursor cursor;
     float size = 0;
-    orr_walk_to(&z->walk, rows * p / n, &cursor);
-    for (int64_t i = rows * p / n; i < rows * (p + 1) / n; i++, orr_walk_next(&z->walk, &cursor))
+    orr_tensor_iter_seek(&z->walk, rows * p / n, &cursor);
+    for (int64_t i = rows * p / n; i < rows * (p + 1) / n; i++, orr_tensor_iter_next(&z->walk, &cursor))
         size = fmaxf(size, size_of(z, &cursor, 0, z->columns));
     z->sizes[p] = size;
 }
 
 static float scale_of_all(const quantizing *z, orr_workers *workers)
 {
-    const int64_t n = pieces_of(orr_walk_rows(&z->walk));
+    const int64_t n = pieces_of(orr_tensor_iter_rows(&z->walk));
     orr_workers_run(workers, (size_t)n, size_piece, (void *)(uintptr_t)z);
-    const float size = orr_row_math_now()->size(z->sizes, n);
+    const float size = orr_vector_math_of_cpu()->size(z->sizes, n);
     const float scale = size > 0 ? size / largest_of(z->q->type.dtype) : 1;
     *(float *)z->scale->data = scale;
     return scale;
@@ -174,9 +174,9 @@ static orr_status check(const quantizing *z, const char *name, orr_error *err)
 static quantizing quantizing_of(const orr_kernel_call *call, const orr_operand *x,
                                 const orr_operand *q, const orr_operand *scale)
 {
-    quantizing z = {.x = x, .q = q, .scale = scale, .walk = orr_walk_over(&x->type)};
-    orr_walk_add(&z.walk, x);
-    z.columns = orr_walk_columns(&z.walk);
+    quantizing z = {.x = x, .q = q, .scale = scale, .walk = orr_tensor_iter_over(&x->type)};
+    orr_tensor_iter_add(&z.walk, x);
+    z.columns = orr_tensor_iter_columns(&z.walk);
     z.block = call->args->size > 0 ? call->args->size : z.columns;
     z.blocks = z.block > 0 ? (z.columns - 1) / z.block + 1 : 0;
     return z;
@@ -191,7 +191,7 @@ static orr_status quantize_run(const orr_kernel_call *call, orr_error *err)
         return ORR_OK;
     if (call->args->size == 0)
         z.whole = scale_of_all(&z, call->workers);
-    orr_rows_split(orr_walk_rows(&z.walk), orr_rows_of_piece(z.columns), quantize_rows, &z,
+    orr_parallel_ranges(orr_tensor_iter_rows(&z.walk), orr_rows_per_range(z.columns), quantize_rows, &z,
                    call->workers);
     return ORR_OK;
 }
@@ -205,16 +205,16 @@ static size_t quantize_workspace(const orr_kernel_call *call)
 static void widen_rows(void *ctx, int64_t begin, int64_t end)
 {
     const quantizing *z = ctx;
-    float buffer[ORR_CHUNK];
-    orr_cursor cursor;
-    orr_walk_to(&z->walk, begin, &cursor);
-    for (int64_t row = begin; row < end; row++, orr_walk_next(&z->walk, &cursor))
+    float buffer[ORR_ELEMENT_CHUNK];
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&z->walk, begin, &cursor);
+    for (int64_t row = begin; row < end; row++, orr_tensor_iter_next(&z->walk, &cursor))
         for (int64_t from = 0, n; from < z->columns; from += n) {
-            n = z->columns - from < ORR_CHUNK ? z->columns - from : ORR_CHUNK;
+            n = z->columns - from < ORR_ELEMENT_CHUNK ? z->columns - from : ORR_ELEMENT_CHUNK;
             for (int64_t i = 0; i < n; i++)
                 buffer[i] = number_read(z, row, from + i) *
                             (z->whole != 0 ? z->whole : scale_read(z, row, (from + i) / z->block));
-            orr_walk_write(&z->walk, 0, &cursor, from, n, buffer);
+            orr_tensor_iter_write(&z->walk, 0, &cursor, from, n, buffer);
         }
 }
 
@@ -227,10 +227,10 @@ static orr_status dequantize_run(const orr_kernel_call *call, orr_error *err)
         return ORR_OK;
     if (call->args->size == 0)
         z.whole = *(const float *)z.scale->data;
-    orr_rows_split(orr_walk_rows(&z.walk), orr_rows_of_piece(z.columns), widen_rows, &z,
+    orr_parallel_ranges(orr_tensor_iter_rows(&z.walk), orr_rows_per_range(z.columns), widen_rows, &z,
                    call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_QUANTIZE = {.run = quantize_run, .workspace = quantize_workspace};
-const orr_kernel_seat orr_cpu_DEQUANTIZE = {.run = dequantize_run};
+const orr_kernel_entry orr_cpu_QUANTIZE = {.run = quantize_run, .workspace = quantize_workspace};
+const orr_kernel_entry orr_cpu_DEQUANTIZE = {.run = dequantize_run};

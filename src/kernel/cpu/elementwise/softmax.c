@@ -14,7 +14,7 @@ typedef struct softmax {
     int64_t columns, queries, samples_rows; /* rows of a sample */
 } softmax;
 
-enum { HELD = 8 * ORR_CHUNK }; /* numbers of a row that are kept between two looks */
+enum { HELD = 8 * ORR_ELEMENT_CHUNK }; /* numbers of a row that are kept between two looks */
 
 typedef struct seen {
     int64_t begin, end;
@@ -36,51 +36,51 @@ static seen seen_by(const softmax *s, int64_t row)
 
 static int64_t chunk(int64_t from, int64_t end)
 {
-    return end - from < ORR_CHUNK ? end - from : ORR_CHUNK;
+    return end - from < ORR_ELEMENT_CHUNK ? end - from : ORR_ELEMENT_CHUNK;
 }
 
-static float most_of(const softmax *s, const orr_cursor *cursor, seen sees)
+static float most_of(const softmax *s, const orr_tensor_cursor *cursor, seen sees)
 {
-    float buffer[ORR_CHUNK], most = -INFINITY;
+    float buffer[ORR_ELEMENT_CHUNK], most = -INFINITY;
     for (int64_t from = sees.begin, n; from < sees.end; from += n) {
         n = chunk(from, sees.end);
         most = fmaxf(
-            most, orr_row_math_now()->most(orr_walk_read(&s->walk, 0, cursor, from, n, buffer), n));
+            most, orr_vector_math_of_cpu()->most(orr_tensor_iter_read(&s->walk, 0, cursor, from, n, buffer), n));
     }
     return most;
 }
 
 /* Exponentials of what the row sees, and their sum; kept in `held` if they fit. */
-static double sum_of(const softmax *s, const orr_cursor *cursor, seen sees, float most, float *held)
+static double sum_of(const softmax *s, const orr_tensor_cursor *cursor, seen sees, float most, float *held)
 {
-    float buffer[ORR_CHUNK];
+    float buffer[ORR_ELEMENT_CHUNK];
     double sum = 0;
     for (int64_t from = sees.begin, n; from < sees.end; from += n) {
         n = chunk(from, sees.end);
-        const float *x = orr_walk_read(&s->walk, 0, cursor, from, n, buffer);
+        const float *x = orr_tensor_iter_read(&s->walk, 0, cursor, from, n, buffer);
         sum += (double)(held != NULL
-                            ? orr_row_math_now()->exp_write(x, most, n, held + from - sees.begin)
-                            : orr_row_math_now()->exp_sum(x, most, n));
+                            ? orr_vector_math_of_cpu()->exp_write(x, most, n, held + from - sees.begin)
+                            : orr_vector_math_of_cpu()->exp_sum(x, most, n));
     }
     return sum;
 }
 
-static void hide(const softmax *s, const orr_cursor *cursor, int64_t begin, int64_t end)
+static void hide(const softmax *s, const orr_tensor_cursor *cursor, int64_t begin, int64_t end)
 {
-    float zeros[ORR_CHUNK];
+    float zeros[ORR_ELEMENT_CHUNK];
     if (begin >= end)
         return;
-    orr_row_math_now()->fill(0, chunk(0, end - begin), zeros);
+    orr_vector_math_of_cpu()->fill(0, chunk(0, end - begin), zeros);
     for (int64_t from = begin, n; from < end; from += n) {
         n = chunk(from, end);
-        orr_walk_write(&s->walk, 1, cursor, from, n, zeros);
+        orr_tensor_iter_write(&s->walk, 1, cursor, from, n, zeros);
     }
 }
 
-static void softmax_row(const softmax *s, int64_t row, const orr_cursor *cursor, float *room)
+static void softmax_row(const softmax *s, int64_t row, const orr_tensor_cursor *cursor, float *room)
 {
-    const orr_row_math *math = orr_row_math_now();
-    float in[ORR_CHUNK], out[ORR_CHUNK];
+    const orr_vector_math *math = orr_vector_math_of_cpu();
+    float in[ORR_ELEMENT_CHUNK], out[ORR_ELEMENT_CHUNK];
     const seen sees = seen_by(s, row);
     float *held = sees.end - sees.begin <= HELD ? room : NULL;
     float most = most_of(s, cursor, sees);
@@ -89,13 +89,13 @@ static void softmax_row(const softmax *s, int64_t row, const orr_cursor *cursor,
     const float factor = sum != 0 ? (float)(1 / sum) : 0;
     for (int64_t from = sees.begin, n; from < sees.end; from += n) {
         n = chunk(from, sees.end);
-        const float *x = held != NULL ? NULL : orr_walk_read(&s->walk, 0, cursor, from, n, in);
-        float *y = orr_walk_room(&s->walk, 1, cursor, from, out);
+        const float *x = held != NULL ? NULL : orr_tensor_iter_read(&s->walk, 0, cursor, from, n, in);
+        float *y = orr_tensor_iter_buffer(&s->walk, 1, cursor, from, out);
         if (held != NULL)
             math->scale(held + from - sees.begin, factor, n, y);
         else
             math->exp_scaled(x, most, factor, n, y);
-        orr_walk_write(&s->walk, 1, cursor, from, n, y);
+        orr_tensor_iter_write(&s->walk, 1, cursor, from, n, y);
     }
     hide(s, cursor, 0, sees.begin);
     hide(s, cursor, sees.end, s->columns);
@@ -105,16 +105,16 @@ static void softmax_rows(void *ctx, int64_t begin, int64_t end)
 {
     const softmax *s = ctx;
     float room[HELD];
-    orr_cursor cursor;
-    orr_walk_to(&s->walk, begin, &cursor);
-    for (int64_t row = begin; row < end; row++, orr_walk_next(&s->walk, &cursor))
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&s->walk, begin, &cursor);
+    for (int64_t row = begin; row < end; row++, orr_tensor_iter_next(&s->walk, &cursor))
         softmax_row(s, row, &cursor, room);
 }
 
 static softmax rows_of(const orr_kernel_call *call)
 {
     const orr_type *x = &call->in[0].type;
-    softmax s = {.walk = orr_walk_over(x),
+    softmax s = {.walk = orr_tensor_iter_over(x),
                  .args = call->args,
                  .first = call->first,
                  .columns = x->dim[x->rank - 1],
@@ -123,8 +123,8 @@ static softmax rows_of(const orr_kernel_call *call)
     for (uint32_t d = 1; d + 1 < x->rank; d++)
         s.samples_rows *= x->dim[d];
     for (uint32_t k = 0; k < call->n_in; k++)
-        orr_walk_add(&s.walk, &call->in[k]);
-    orr_walk_add(&s.walk, &call->out[0]);
+        orr_tensor_iter_add(&s.walk, &call->in[k]);
+    orr_tensor_iter_add(&s.walk, &call->out[0]);
     return s;
 }
 
@@ -133,7 +133,7 @@ static orr_status softmax_run(const orr_kernel_call *call, orr_error *err)
     (void)err;
     softmax s = rows_of(call);
     if (call->out[0].data != NULL)
-        orr_rows_split(orr_walk_rows(&s.walk), orr_rows_of_piece(s.columns), softmax_rows, &s,
+        orr_parallel_ranges(orr_tensor_iter_rows(&s.walk), orr_rows_per_range(s.columns), softmax_rows, &s,
                        call->workers);
     return ORR_OK;
 }
@@ -142,25 +142,25 @@ static void gradient_rows(void *ctx, int64_t begin, int64_t end)
 {
     enum { DY, Y, DX };
     const softmax *s = ctx;
-    const orr_row_math *math = orr_row_math_now();
-    float a[ORR_CHUNK], b[ORR_CHUNK], made[ORR_CHUNK];
-    orr_cursor cursor;
-    orr_walk_to(&s->walk, begin, &cursor);
-    for (int64_t row = begin; row < end; row++, orr_walk_next(&s->walk, &cursor)) {
+    const orr_vector_math *math = orr_vector_math_of_cpu();
+    float a[ORR_ELEMENT_CHUNK], b[ORR_ELEMENT_CHUNK], made[ORR_ELEMENT_CHUNK];
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&s->walk, begin, &cursor);
+    for (int64_t row = begin; row < end; row++, orr_tensor_iter_next(&s->walk, &cursor)) {
         double dot = 0;
         for (int64_t from = 0, n; from < s->columns; from += n) {
             n = chunk(from, s->columns);
-            const float *dy = orr_walk_read(&s->walk, DY, &cursor, from, n, a);
-            const float *y = orr_walk_read(&s->walk, Y, &cursor, from, n, b);
+            const float *dy = orr_tensor_iter_read(&s->walk, DY, &cursor, from, n, a);
+            const float *y = orr_tensor_iter_read(&s->walk, Y, &cursor, from, n, b);
             dot += (double)math->dot(dy, y, n);
         }
         for (int64_t from = 0, n; from < s->columns; from += n) {
             n = chunk(from, s->columns);
-            const float *dy = orr_walk_read(&s->walk, DY, &cursor, from, n, a);
-            const float *y = orr_walk_read(&s->walk, Y, &cursor, from, n, b);
-            float *dx = orr_walk_room(&s->walk, DX, &cursor, from, made);
+            const float *dy = orr_tensor_iter_read(&s->walk, DY, &cursor, from, n, a);
+            const float *y = orr_tensor_iter_read(&s->walk, Y, &cursor, from, n, b);
+            float *dx = orr_tensor_iter_buffer(&s->walk, DX, &cursor, from, made);
             math->softmax_gradient(dy, y, (float)dot, n, dx);
-            orr_walk_write(&s->walk, DX, &cursor, from, n, dx);
+            orr_tensor_iter_write(&s->walk, DX, &cursor, from, n, dx);
         }
     }
 }
@@ -169,12 +169,12 @@ static orr_status softmax_back_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
     softmax s = rows_of(call);
-    orr_walk_merge(&s.walk, 1);
+    orr_tensor_iter_coalesce(&s.walk, 1);
     if (call->out[0].data != NULL)
-        orr_rows_split(orr_walk_rows(&s.walk), orr_rows_of_piece(s.columns), gradient_rows, &s,
+        orr_parallel_ranges(orr_tensor_iter_rows(&s.walk), orr_rows_per_range(s.columns), gradient_rows, &s,
                        call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_SOFTMAX = {.run = softmax_run};
-const orr_kernel_seat orr_cpu_SOFTMAX_BACKWARD = {.run = softmax_back_run};
+const orr_kernel_entry orr_cpu_SOFTMAX = {.run = softmax_run};
+const orr_kernel_entry orr_cpu_SOFTMAX_BACKWARD = {.run = softmax_back_run};

@@ -9,7 +9,7 @@
  * sums are then made along rows. Where few are kept the summed dims stand in a fixed number of
  * parts, each of which adds up its own in the workspace; then parts are added in order. */
 enum { PARTS_MAX = 32, SUMMED_LEAST = 32, ENOUGH = 64, DIMS = ORR_TYPE_DIMS };
-enum { STRIP = 8 * ORR_CHUNK }; /* columns that a piece of work sums */
+enum { STRIP = 8 * ORR_ELEMENT_CHUNK }; /* columns that a piece of work sums */
 
 typedef struct summing {
     const orr_operand *x, *y;
@@ -71,31 +71,31 @@ static orr_tensor_iter row_of(const summing *s, int64_t kept, int64_t summed)
 /* Columns [from, from + n) of what part `part` sums into row `kept`. */
 static void sum_columns(const summing *s, int64_t kept, int64_t part, int64_t from, int64_t n)
 {
-    float buffer[ORR_CHUNK];
-    const orr_cursor start = {.at = {0}};
+    float buffer[ORR_ELEMENT_CHUNK];
+    const orr_tensor_cursor start = {.at = {0}};
     float *sum = s->sums + (part * s->kept + kept) * s->columns + from;
     memset(sum, 0, (size_t)n * sizeof *sum);
     for (int64_t i = s->summed * part / s->parts; i < s->summed * (part + 1) / s->parts; i++) {
         const orr_tensor_iter row = row_of(s, kept, i);
         for (int64_t at = 0, some; at < n; at += some) {
-            some = n - at < ORR_CHUNK ? n - at : ORR_CHUNK;
-            orr_row_math_now()->add(
-                sum + at, orr_walk_read(&row, 0, &start, from + at, some, buffer), some, sum + at);
+            some = n - at < ORR_ELEMENT_CHUNK ? n - at : ORR_ELEMENT_CHUNK;
+            orr_vector_math_of_cpu()->add(
+                sum + at, orr_tensor_iter_read(&row, 0, &start, from + at, some, buffer), some, sum + at);
         }
     }
 }
 
 static void sum_rows(const summing *s, int64_t kept, int64_t part)
 {
-    float buffer[ORR_CHUNK];
-    const orr_cursor start = {.at = {0}};
+    float buffer[ORR_ELEMENT_CHUNK];
+    const orr_tensor_cursor start = {.at = {0}};
     double sum = 0;
     for (int64_t i = s->summed * part / s->parts; i < s->summed * (part + 1) / s->parts; i++) {
         const orr_tensor_iter row = row_of(s, kept, i);
         for (int64_t from = 0, n; from < s->along; from += n) {
-            n = s->along - from < ORR_CHUNK ? s->along - from : ORR_CHUNK;
+            n = s->along - from < ORR_ELEMENT_CHUNK ? s->along - from : ORR_ELEMENT_CHUNK;
             sum +=
-                (double)orr_row_math_now()->sum(orr_walk_read(&row, 0, &start, from, n, buffer), n);
+                (double)orr_vector_math_of_cpu()->sum(orr_tensor_iter_read(&row, 0, &start, from, n, buffer), n);
         }
     }
     s->sums[part * s->kept + kept] = (float)sum;
@@ -124,17 +124,17 @@ static orr_status sum_run(const orr_kernel_call *call, orr_error *err)
     if (made == 0 || s.y->data == NULL)
         return ORR_OK;
     const int64_t work = s.along * s.summed / s.parts * (s.columns / s.strips);
-    orr_rows_split(s.kept * s.strips * s.parts, orr_rows_of_piece(work), sum_pieces, &s,
+    orr_parallel_ranges(s.kept * s.strips * s.parts, orr_rows_per_range(work), sum_pieces, &s,
                    call->workers);
     for (int64_t p = 1; p < s.parts; p++)
-        orr_row_math_now()->add(s.sums, s.sums + p * made, made, s.sums);
-    orr_tensor_iter walk = orr_walk_over(&s.y->type);
+        orr_vector_math_of_cpu()->add(s.sums, s.sums + p * made, made, s.sums);
+    orr_tensor_iter walk = orr_tensor_iter_over(&s.y->type);
     orr_operand sums = {.type = s.y->type, .data = s.sums};
     sums.type.dtype = ORR_DTYPE_FP32;
     orr_operand_contiguous(&sums.type, sums.stride);
-    orr_walk_add(&walk, &sums);
-    orr_walk_add(&walk, s.y);
-    orr_each(&walk, 1, s.accumulate, orr_each_same, NULL, call->workers);
+    orr_tensor_iter_add(&walk, &sums);
+    orr_tensor_iter_add(&walk, s.y);
+    orr_elementwise(&walk, 1, s.accumulate, orr_elementwise_copy, NULL, call->workers);
     return ORR_OK;
 }
 
@@ -144,5 +144,5 @@ static size_t sum_workspace(const orr_kernel_call *call)
     return (size_t)(s.parts * s.kept * s.columns) * sizeof(float);
 }
 
-const orr_kernel_seat orr_cpu_SUM = {
+const orr_kernel_entry orr_cpu_SUM = {
     .run = sum_run, .workspace = sum_workspace, .accumulates = true};

@@ -9,23 +9,23 @@ static int format_of(orr_dtype dtype)
     switch (dtype) {
     case ORR_DTYPE_FP32:
     case ORR_DTYPE_TF32:
-        return ORR_ROWS_FP32;
+        return ORR_ROW_FORMAT_FP32;
     case ORR_DTYPE_FP16:
-        return ORR_ROWS_FP16;
+        return ORR_ROW_FORMAT_FP16;
     case ORR_DTYPE_BF16:
-        return ORR_ROWS_BF16;
+        return ORR_ROW_FORMAT_BF16;
     default:
         return -1;
     }
 }
 
-orr_status orr_table_of(const orr_operand *operand, const char *op, orr_embedding_table *ret, orr_error *err)
+orr_status orr_embedding_table_of(const orr_operand *operand, const char *op, orr_embedding_table *ret, orr_error *err)
 {
     const orr_dtype dtype = (orr_dtype)operand->type.dtype;
     *ret = (orr_embedding_table){
         .base = operand->data, .rows = operand->type.dim[0], .columns = operand->type.dim[1]};
     if (operand->rows != NULL) {
-        const orr_rows *segments = operand->rows;
+        const orr_weight_rows *segments = operand->rows;
         ret->base = segments->n_segments == 1 ? (char *)segments->segments[0].data : NULL;
         ret->segments = segments;
         ret->row_bytes = segments->row_bytes;
@@ -45,7 +45,7 @@ static orr_status check_offsets(const orr_bags *bags, const char *op, orr_error 
 {
     int64_t before = 0;
     for (int64_t b = 0; b < bags->bags; b++) {
-        const int64_t begin = orr_index_at(&bags->offsets, b);
+        const int64_t begin = orr_indices_at(&bags->offsets, b);
         if (b == 0 ? begin != 0 : begin < before || begin > bags->ids.n)
             return orr_fail(err, ORR_INVALID, "%s: bag %lld begins at id %lld of %lld, behind %lld",
                             op, (long long)b, (long long)begin, (long long)bags->ids.n,
@@ -77,42 +77,42 @@ int64_t orr_bags_begin(const orr_bags *bags, int64_t bag)
 {
     if (bag >= bags->bags)
         return bags->ids.n;
-    return bags->offsets.n > 0 ? orr_index_at(&bags->offsets, bag) : bag * bags->each;
+    return bags->offsets.n > 0 ? orr_indices_at(&bags->offsets, bag) : bag * bags->each;
 }
 
-int64_t orr_bags_of_piece(const orr_bags *bags)
+int64_t orr_bags_per_range(const orr_bags *bags)
 {
     const int64_t mean = bags->bags > 0 ? bags->ids.n / bags->bags : 0;
     return mean > 4096 ? 1 : 4096 / (mean > 0 ? mean : 1);
 }
 
-void orr_stray_note(orr_stray *stray, int64_t at)
+void orr_invalid_id_note(orr_invalid_id *stray, int64_t at)
 {
     int64_t seen = atomic_load(&stray->at);
     while ((seen < 0 || at < seen) && !atomic_compare_exchange_weak(&stray->at, &seen, at))
         continue;
 }
 
-orr_status orr_stray_check(const orr_stray *stray, const orr_indices *ids, int64_t rows,
+orr_status orr_invalid_id_check(const orr_invalid_id *stray, const orr_indices *ids, int64_t rows,
                            const char *op, orr_error *err)
 {
     const int64_t at = atomic_load(&stray->at);
     if (at < 0)
         return ORR_OK;
     return orr_fail(err, ORR_INVALID, "%s: id %lld, number %lld of %lld: the table has %lld rows",
-                    op, (long long)orr_index_at(ids, at), (long long)at, (long long)ids->n,
+                    op, (long long)orr_indices_at(ids, at), (long long)at, (long long)ids->n,
                     (long long)rows);
 }
 
-void orr_table_rows(const orr_embedding_table *table, const orr_indices *ids, int64_t from, int64_t n,
-                    orr_stray *stray, const char **ret)
+void orr_embedding_table_rows(const orr_embedding_table *table, const orr_indices *ids, int64_t from, int64_t n,
+                    orr_invalid_id *stray, const char **ret)
 {
     const int64_t *wide = (const int64_t *)ids->of->data + from;
     const int32_t *narrow = (const int32_t *)ids->of->data + from;
     for (int64_t i = 0; i < n; i++) {
-        int64_t id = !ids->dense ? orr_index_at(ids, from + i) : ids->wide ? wide[i] : narrow[i];
+        int64_t id = !ids->dense ? orr_indices_at(ids, from + i) : ids->wide ? wide[i] : narrow[i];
         if ((uint64_t)id >= (uint64_t)table->rows) {
-            orr_stray_note(stray, from + i);
+            orr_invalid_id_note(stray, from + i);
             id = 0;
         }
         ret[i] = table->base != NULL ? table->base + id * table->row_bytes
@@ -129,7 +129,7 @@ static void sum_read(orr_row_format format, const char *const *row, int64_t n, i
     for (int64_t i = 0; i < n; i++)
         for (int64_t at = 0; at < columns; at += WIDE) {
             const int64_t some = columns - at < WIDE ? columns - at : WIDE;
-            orr_row_read_from(format, row[i], at, some, numbers);
+            orr_row_range_to_fp32(format, row[i], at, some, numbers);
             for (int64_t j = 0; j < some; j++)
                 sum[at + j] += numbers[j];
         }
@@ -139,26 +139,26 @@ static void sum_read(orr_row_format format, const char *const *row, int64_t n, i
                            float *sum)                                                             \
     {                                                                                              \
         (void)more;                                                                                \
-        sum_read(ORR_ROWS_##name, row, n, columns, sum);                                           \
+        sum_read(ORR_ROW_FORMAT_##name, row, n, columns, sum);                                           \
     }
 ORR_ROW_FORMAT_MAP(SUM_READ_)
 #undef SUM_READ_
 
-static const orr_rows_sums *sums_now(void)
+static const orr_row_sum_kernels *sums_now(void)
 {
 #if ORR_X86
     if (orr_cpu_level() >= ORR_CPU_AVX512)
-        return &orr_rows_sums_avx512;
+        return &orr_row_sum_kernels_avx512;
     if (orr_cpu_level() >= ORR_CPU_AVX2)
-        return &orr_rows_sums_avx2;
+        return &orr_row_sum_kernels_avx2;
 #endif
-    return &orr_rows_sums_plain;
+    return &orr_row_sum_kernels_plain;
 }
 
-orr_rows_sum *orr_rows_sum_of(orr_row_format format)
+orr_row_sum *orr_row_sum_of(orr_row_format format)
 {
-    static orr_rows_sum *const READ[ORR_ROW_FORMATS] = {
-#define READ_(name, text) [ORR_ROWS_##name] = sum_##name,
+    static orr_row_sum *const READ[ORR_ROW_FORMATS] = {
+#define READ_(name, text) [ORR_ROW_FORMAT_##name] = sum_##name,
         ORR_ROW_FORMAT_MAP(READ_)
 #undef READ_
     };

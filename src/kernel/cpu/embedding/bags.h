@@ -12,12 +12,12 @@
 /* A table (R, D) in one of orr_row_format. */
 typedef struct orr_embedding_table {
     char *base; /* row 0; NULL: in segments */
-    const orr_rows *segments;
+    const orr_weight_rows *segments;
     int64_t rows, columns, row_bytes;
     orr_row_format format;
 } orr_embedding_table;
 /* UNSUPPORTED: a dtype that is no format of rows, or gaps between columns. */
-orr_status orr_table_of(const orr_operand *operand, const char *op, orr_embedding_table *ret,
+orr_status orr_embedding_table_of(const orr_operand *operand, const char *op, orr_embedding_table *ret,
                         orr_error *err) ORR_MUST_CHECK;
 
 /* Ids in the order of bags: those of bag b begin at its offset, or are `each`. */
@@ -32,23 +32,23 @@ orr_status orr_bags_of(const orr_operand *ids, bool listed, const char *op, orr_
 /* First id of a bag; of the number of bags: how many ids there are. */
 int64_t orr_bags_begin(const orr_bags *bags, int64_t bag);
 /* Bags that make a piece of about 4096 lookups. */
-int64_t orr_bags_of_piece(const orr_bags *bags);
+int64_t orr_bags_per_range(const orr_bags *bags);
 
 /* The first position of an id that no row has; -1: none. Of all threads. */
-typedef struct orr_stray {
+typedef struct orr_invalid_id {
     _Atomic int64_t at;
-} orr_stray;
-void orr_stray_note(orr_stray *stray, int64_t at);
-orr_status orr_stray_check(const orr_stray *stray, const orr_indices *ids, int64_t rows,
+} orr_invalid_id;
+void orr_invalid_id_note(orr_invalid_id *stray, int64_t at);
+orr_status orr_invalid_id_check(const orr_invalid_id *stray, const orr_indices *ids, int64_t rows,
                            const char *op, orr_error *err) ORR_MUST_CHECK;
 
 /* Where the rows of ids [from, from + n) are; those of strays: row 0. */
-void orr_table_rows(const orr_embedding_table *table, const orr_indices *ids, int64_t from, int64_t n,
-                    orr_stray *stray, const char **ret);
+void orr_embedding_table_rows(const orr_embedding_table *table, const orr_indices *ids, int64_t from, int64_t n,
+                    orr_invalid_id *stray, const char **ret);
 
 /* sum[j] += numbers of n rows, one after another. `more`: addresses behind the n that are fetched
  * already. */
-typedef void orr_rows_sum(const char *const *row, int64_t n, int64_t more, int64_t columns,
+typedef void orr_row_sum(const char *const *row, int64_t n, int64_t more, int64_t columns,
                           float *sum);
 /* state += mean(g^2), row -= rate g / (sqrt(state) + epsilon); `mean`: 1 / columns. */
 typedef struct orr_adagrad_step {
@@ -58,13 +58,13 @@ typedef void orr_adagrad_row(const orr_adagrad_step *by, const float *g, int64_t
                              float *row);
 
 /* Of the level that the processor has. */
-orr_rows_sum *orr_rows_sum_of(orr_row_format format);
+orr_row_sum *orr_row_sum_of(orr_row_format format);
 orr_adagrad_row *orr_adagrad_row_of(void);
 
-typedef struct orr_rows_sums {
-    orr_rows_sum *of[ORR_ROW_FORMATS]; /* NULL: by way of orr_row_read() */
+typedef struct orr_row_sum_kernels {
+    orr_row_sum *of[ORR_ROW_FORMATS]; /* NULL: by way of orr_row_to_fp32() */
     orr_adagrad_row *adagrad;
-} orr_rows_sums;
-extern const orr_rows_sums orr_rows_sums_plain, orr_rows_sums_avx2, orr_rows_sums_avx512;
+} orr_row_sum_kernels;
+extern const orr_row_sum_kernels orr_row_sum_kernels_plain, orr_row_sum_kernels_avx2, orr_row_sum_kernels_avx512;
 
 #endif /* ORR_KERNEL_BAGS_H */

@@ -12,7 +12,7 @@
 typedef struct lookup {
     orr_tensor_iter y;              /* rows of y */
     orr_tensor_iter table;          /* rows of the tensor */
-    const orr_rows *rows_of; /* or what it is otherwise */
+    const orr_weight_rows *rows_of; /* or what it is otherwise */
     orr_indices ids;
     int64_t begin, rows, columns;
     bool sliced;
@@ -29,34 +29,34 @@ static void note_stray(lookup *l, int64_t at)
 /* Numbers of a row of the table; row below 0: zeros. */
 static const float *read_row(const lookup *l, int64_t row, int64_t from, int64_t n, float *buffer)
 {
-    orr_cursor cursor;
+    orr_tensor_cursor cursor;
     if (row < 0) {
-        orr_row_math_now()->fill(0, n, buffer);
+        orr_vector_math_of_cpu()->fill(0, n, buffer);
         return buffer;
     }
     if (l->rows_of != NULL) {
-        orr_row_read_from((orr_row_format)l->rows_of->format, orr_row_at(l->rows_of, row), from, n,
+        orr_row_range_to_fp32((orr_row_format)l->rows_of->format, orr_row_at(l->rows_of, row), from, n,
                           buffer);
         return buffer;
     }
-    orr_walk_to(&l->table, row, &cursor);
-    return orr_walk_read(&l->table, 0, &cursor, from, n, buffer);
+    orr_tensor_iter_seek(&l->table, row, &cursor);
+    return orr_tensor_iter_read(&l->table, 0, &cursor, from, n, buffer);
 }
 
 static void look_up(void *ctx, int64_t begin, int64_t end)
 {
     lookup *l = ctx;
-    float buffer[ORR_CHUNK];
-    orr_cursor cursor;
-    orr_walk_to(&l->y, begin, &cursor);
-    for (int64_t i = begin; i < end; i++, orr_walk_next(&l->y, &cursor)) {
-        const int64_t row = orr_index_at(&l->ids, i) - l->begin;
+    float buffer[ORR_ELEMENT_CHUNK];
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&l->y, begin, &cursor);
+    for (int64_t i = begin; i < end; i++, orr_tensor_iter_next(&l->y, &cursor)) {
+        const int64_t row = orr_indices_at(&l->ids, i) - l->begin;
         const bool here = row >= 0 && row < l->rows;
         if (!here && !l->sliced)
             note_stray(l, i);
         for (int64_t at = 0, n; at < l->columns; at += n) {
-            n = l->columns - at < ORR_CHUNK ? l->columns - at : ORR_CHUNK;
-            orr_walk_write(&l->y, 0, &cursor, at, n, read_row(l, here ? row : -1, at, n, buffer));
+            n = l->columns - at < ORR_ELEMENT_CHUNK ? l->columns - at : ORR_ELEMENT_CHUNK;
+            orr_tensor_iter_write(&l->y, 0, &cursor, at, n, read_row(l, here ? row : -1, at, n, buffer));
         }
     }
 }
@@ -64,8 +64,8 @@ static void look_up(void *ctx, int64_t begin, int64_t end)
 static orr_status embedding_run(const orr_kernel_call *call, orr_error *err)
 {
     const orr_operand *table = &call->in[0];
-    lookup l = {.y = orr_walk_over(&call->out[0].type),
-                .table = orr_walk_over(&table->type),
+    lookup l = {.y = orr_tensor_iter_over(&call->out[0].type),
+                .table = orr_tensor_iter_over(&table->type),
                 .rows_of = table->data == NULL ? table->rows : NULL,
                 .ids = orr_indices_of(&call->in[1]),
                 .begin = call->args->begin,
@@ -75,18 +75,18 @@ static orr_status embedding_run(const orr_kernel_call *call, orr_error *err)
                 .stray = -1};
     if (l.columns == 0)
         return ORR_OK;
-    orr_walk_add(&l.y, &call->out[0]);
-    orr_walk_add(&l.table, table);
-    orr_rows_split(l.ids.n, orr_rows_of_piece(l.columns), look_up, &l, call->workers);
+    orr_tensor_iter_add(&l.y, &call->out[0]);
+    orr_tensor_iter_add(&l.table, table);
+    orr_parallel_ranges(l.ids.n, orr_rows_per_range(l.columns), look_up, &l, call->workers);
     const int64_t stray = atomic_load(&l.stray);
     if (stray >= 0)
         return orr_fail(err, ORR_INVALID, "embedding: id %lld, at %lld, of a table of %lld rows",
-                        (long long)orr_index_at(&l.ids, stray), (long long)stray,
+                        (long long)orr_indices_at(&l.ids, stray), (long long)stray,
                         (long long)l.rows);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_EMBEDDING = {.run = embedding_run};
+const orr_kernel_entry orr_cpu_EMBEDDING = {.run = embedding_run};
 
 /* Ids are sorted; then each row of the table adds up its gradients in their order, in fp32, and is
  * written once. Those of other slices are passed over. */
@@ -105,7 +105,7 @@ static int64_t place_of(const scatter *s, int64_t id)
     int64_t low = 0, high = s->ids.n;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if (orr_index_at(&s->ids, s->order[middle]) < id)
+        if (orr_indices_at(&s->ids, s->order[middle]) < id)
             low = middle + 1;
         else
             high = middle;
@@ -113,21 +113,21 @@ static int64_t place_of(const scatter *s, int64_t id)
     return low;
 }
 
-static void sum_row(const scatter *s, const orr_cursor *to, int64_t first, int64_t last)
+static void sum_row(const scatter *s, const orr_tensor_cursor *to, int64_t first, int64_t last)
 {
-    const orr_row_math *math = orr_row_math_now();
-    float sum[ORR_CHUNK], buffer[ORR_CHUNK];
+    const orr_vector_math *math = orr_vector_math_of_cpu();
+    float sum[ORR_ELEMENT_CHUNK], buffer[ORR_ELEMENT_CHUNK];
     for (int64_t at = 0, n; at < s->columns; at += n) {
-        n = s->columns - at < ORR_CHUNK ? s->columns - at : ORR_CHUNK;
+        n = s->columns - at < ORR_ELEMENT_CHUNK ? s->columns - at : ORR_ELEMENT_CHUNK;
         math->fill(0, n, sum);
         if (s->accumulate)
-            math->add(sum, orr_walk_read(&s->table, 0, to, at, n, buffer), n, sum);
+            math->add(sum, orr_tensor_iter_read(&s->table, 0, to, at, n, buffer), n, sum);
         for (int64_t i = first; i < last; i++) {
-            orr_cursor from;
-            orr_walk_to(&s->grad, s->order[i], &from);
-            math->add(sum, orr_walk_read(&s->grad, 0, &from, at, n, buffer), n, sum);
+            orr_tensor_cursor from;
+            orr_tensor_iter_seek(&s->grad, s->order[i], &from);
+            math->add(sum, orr_tensor_iter_read(&s->grad, 0, &from, at, n, buffer), n, sum);
         }
-        orr_walk_write(&s->table, 0, to, at, n, sum);
+        orr_tensor_iter_write(&s->table, 0, to, at, n, sum);
     }
 }
 
@@ -135,11 +135,11 @@ static void sum_rows(void *ctx, int64_t begin, int64_t end)
 {
     const scatter *s = ctx;
     int64_t first = place_of(s, s->begin + begin);
-    orr_cursor cursor;
-    orr_walk_to(&s->table, begin, &cursor);
-    for (int64_t row = begin; row < end; row++, orr_walk_next(&s->table, &cursor)) {
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&s->table, begin, &cursor);
+    for (int64_t row = begin; row < end; row++, orr_tensor_iter_next(&s->table, &cursor)) {
         int64_t last = first;
-        while (last < s->ids.n && orr_index_at(&s->ids, s->order[last]) == s->begin + row)
+        while (last < s->ids.n && orr_indices_at(&s->ids, s->order[last]) == s->begin + row)
             last++;
         if (last > first || !s->accumulate)
             sum_row(s, &cursor, first, last);
@@ -150,8 +150,8 @@ static void sum_rows(void *ctx, int64_t begin, int64_t end)
 static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
 {
     const orr_type *table = &call->out[0].type;
-    scatter s = {.grad = orr_walk_over(&call->in[0].type),
-                 .table = orr_walk_over(table),
+    scatter s = {.grad = orr_tensor_iter_over(&call->in[0].type),
+                 .table = orr_tensor_iter_over(table),
                  .ids = orr_indices_of(&call->in[1]),
                  .begin = call->args->begin,
                  .rows = table->dim[0],
@@ -160,13 +160,13 @@ static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
     if (call->out[0].data == NULL || s.columns == 0)
         return ORR_OK;
     for (int64_t i = 0; i < s.ids.n; i++)
-        if (orr_index_at(&s.ids, i) < 0)
+        if (orr_indices_at(&s.ids, i) < 0)
             return orr_fail(err, ORR_INVALID, "embedding_backward: id %lld, at %lld",
-                            (long long)orr_index_at(&s.ids, i), (long long)i);
-    orr_walk_add(&s.grad, &call->in[0]);
-    orr_walk_add(&s.table, &call->out[0]);
-    s.order = orr_ids_sort(&s.ids, call->workspace, (uint32_t *)call->workspace + s.ids.n);
-    orr_rows_split(s.rows, ROWS_EACH, sum_rows, &s, call->workers);
+                            (long long)orr_indices_at(&s.ids, i), (long long)i);
+    orr_tensor_iter_add(&s.grad, &call->in[0]);
+    orr_tensor_iter_add(&s.table, &call->out[0]);
+    s.order = orr_radix_sort_ids(&s.ids, call->workspace, (uint32_t *)call->workspace + s.ids.n);
+    orr_parallel_ranges(s.rows, ROWS_EACH, sum_rows, &s, call->workers);
     return ORR_OK;
 }
 
@@ -175,5 +175,5 @@ static size_t backward_workspace(const orr_kernel_call *call)
     return 2 * (size_t)orr_type_elements(&call->in[1].type) * sizeof(uint32_t);
 }
 
-const orr_kernel_seat orr_cpu_EMBEDDING_BACKWARD = {
+const orr_kernel_entry orr_cpu_EMBEDDING_BACKWARD = {
     .run = backward_run, .workspace = backward_workspace, .accumulates = true};

@@ -39,19 +39,19 @@ static void write_past_caches(char *to, const char *from, int64_t bytes)
 static void write_rows(const spread *s, int64_t begin, int64_t end, const float *values)
 {
     _Alignas(64) char row[COLUMNS * 8];
-    orr_cursor cursor;
+    orr_tensor_cursor cursor;
     if (begin >= end)
         return;
-    orr_walk_to(&s->rows, begin, &cursor);
+    orr_tensor_iter_seek(&s->rows, begin, &cursor);
     const orr_tensor_iter_part *part = &s->rows.part[0];
     const orr_dtype dtype = (orr_dtype)part->dtype;
     char *to = part->data + cursor.offset[0];
-    orr_strided_write(dtype, values, s->columns, orr_number_bytes(dtype), row);
-    const bool dense = part->stride[s->rows.rank - 1] == orr_number_bytes(dtype);
+    orr_strided_from_fp32(dtype, values, s->columns, orr_dtype_stride_bytes(dtype), row);
+    const bool dense = part->stride[s->rows.rank - 1] == orr_dtype_stride_bytes(dtype);
     const int64_t step = s->rows.rank > 1 ? part->stride[0] : 0;
     for (int64_t i = begin; i < end; i++, to += step)
         if (!dense)
-            orr_strided_write(dtype, values, s->columns, part->stride[s->rows.rank - 1], to);
+            orr_strided_from_fp32(dtype, values, s->columns, part->stride[s->rows.rank - 1], to);
         else if (goes_past_caches(to, s->row_bytes))
             write_past_caches(to, row, s->row_bytes);
         else
@@ -62,11 +62,11 @@ static void spread_bags(void *ctx, int64_t begin, int64_t end)
 {
     const spread *s = ctx;
     float buffer[COLUMNS];
-    orr_cursor cursor;
-    orr_walk_to(&s->dy, begin, &cursor);
-    for (int64_t b = begin; b < end; b++, orr_walk_next(&s->dy, &cursor))
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&s->dy, begin, &cursor);
+    for (int64_t b = begin; b < end; b++, orr_tensor_iter_next(&s->dy, &cursor))
         write_rows(s, orr_bags_begin(&s->bags, b), orr_bags_begin(&s->bags, b + 1),
-                   orr_walk_read(&s->dy, 0, &cursor, 0, s->columns, buffer));
+                   orr_tensor_iter_read(&s->dy, 0, &cursor, 0, s->columns, buffer));
 #if ORR_X86
     _mm_sfence();
 #endif
@@ -76,11 +76,11 @@ static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
 {
     const orr_operand *dy = &call->in[0], *rows = &call->out[0];
     spread s = {.columns = rows->type.dim[1],
-                .dy = orr_walk_over(&dy->type),
-                .rows = orr_walk_over(&rows->type)};
-    (void)orr_walk_add(&s.dy, dy);
-    (void)orr_walk_add(&s.rows, rows);
-    s.row_bytes = s.columns * orr_number_bytes((orr_dtype)rows->type.dtype);
+                .dy = orr_tensor_iter_over(&dy->type),
+                .rows = orr_tensor_iter_over(&rows->type)};
+    (void)orr_tensor_iter_add(&s.dy, dy);
+    (void)orr_tensor_iter_add(&s.rows, rows);
+    s.row_bytes = s.columns * orr_dtype_stride_bytes((orr_dtype)rows->type.dtype);
     ORR_TRY(orr_bags_of(&call->in[1], call->n_in > 2, "embedding_bag_backward", &s.bags, err));
     if (s.columns > COLUMNS)
         return orr_fail(err, ORR_UNSUPPORTED,
@@ -88,8 +88,8 @@ static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
                         (long long)s.columns, COLUMNS);
     if (rows->data == NULL)
         return ORR_OK;
-    orr_rows_split(s.bags.bags, orr_bags_of_piece(&s.bags), spread_bags, &s, call->workers);
+    orr_parallel_ranges(s.bags.bags, orr_bags_per_range(&s.bags), spread_bags, &s, call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_EMBEDDING_BAG_BACKWARD = {.run = backward_run};
+const orr_kernel_entry orr_cpu_EMBEDDING_BAG_BACKWARD = {.run = backward_run};

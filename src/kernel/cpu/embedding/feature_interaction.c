@@ -11,7 +11,7 @@
  * vectors. */
 typedef struct interaction {
     const orr_operand *x, *pairs, *dx; /* pairs: products, or their gradients */
-    const orr_lanes *lanes;
+    const orr_block_math *lanes;
     int64_t features, columns, wide_f, wide_d; /* in whole vectors */
 } interaction;
 
@@ -21,22 +21,22 @@ static interaction interaction_of(const orr_operand *x, const orr_operand *pairs
     return (interaction){.x = x,
                          .pairs = pairs,
                          .dx = dx,
-                         .lanes = orr_lanes_now(),
+                         .lanes = orr_block_math_of_cpu(),
                          .features = x->type.dim[1],
                          .columns = x->type.dim[2],
-                         .wide_f = orr_whole_vectors(x->type.dim[1]),
-                         .wide_d = orr_whole_vectors(x->type.dim[2])};
+                         .wide_f = orr_round_up_to_vectors(x->type.dim[1]),
+                         .wide_d = orr_round_up_to_vectors(x->type.dim[2])};
 }
 
 static char *row_of(const orr_operand *o, int64_t sample, int64_t row)
 {
     const int64_t at = sample * o->stride[0] + (o->type.rank > 2 ? row * o->stride[1] : 0);
-    return (char *)o->data + at * orr_number_bytes((orr_dtype)o->type.dtype);
+    return (char *)o->data + at * orr_dtype_stride_bytes((orr_dtype)o->type.dtype);
 }
 
 static int64_t step_of(const orr_operand *o)
 {
-    return o->stride[o->type.rank - 1] * orr_number_bytes((orr_dtype)o->type.dtype);
+    return o->stride[o->type.rank - 1] * orr_dtype_stride_bytes((orr_dtype)o->type.dtype);
 }
 
 /* (F, wide_d), zeros behind. */
@@ -44,7 +44,7 @@ static void read_sample(const interaction *a, int64_t sample, float *to)
 {
     memset(to, 0, (size_t)(a->wide_f * a->wide_d) * sizeof *to);
     for (int64_t i = 0; i < a->features; i++)
-        orr_strided_read((orr_dtype)a->x->type.dtype, row_of(a->x, sample, i), step_of(a->x),
+        orr_strided_to_fp32((orr_dtype)a->x->type.dtype, row_of(a->x, sample, i), step_of(a->x),
                          a->columns, to + i * a->wide_d);
 }
 
@@ -69,7 +69,7 @@ static void multiply_pairs(const void *ctx, int64_t begin, int64_t end, float *r
         a->lanes->product(&p);
         char *to = row_of(a->pairs, sample, 0);
         for (int64_t i = 1; i < a->features; to += i++ * step_of(a->pairs))
-            orr_strided_write(dtype, all + i * a->wide_f, i, step_of(a->pairs), to);
+            orr_strided_from_fp32(dtype, all + i * a->wide_f, i, step_of(a->pairs), to);
     }
 }
 
@@ -91,7 +91,7 @@ static void multiply_gradients(const void *ctx, int64_t begin, int64_t end, floa
         read_sample(a, sample, x);
         const char *from = row_of(a->pairs, sample, 0);
         for (int64_t i = 0; i < a->features; from += i++ * step_of(a->pairs)) {
-            orr_strided_read((orr_dtype)a->pairs->type.dtype, from, step_of(a->pairs), i,
+            orr_strided_to_fp32((orr_dtype)a->pairs->type.dtype, from, step_of(a->pairs), i,
                              all + i * a->wide_f);
             all[i * a->wide_f + i] = 0;
             for (int64_t j = 0; j < i; j++)
@@ -99,28 +99,28 @@ static void multiply_gradients(const void *ctx, int64_t begin, int64_t end, floa
         }
         a->lanes->product(&p);
         for (int64_t i = 0; i < a->features; i++)
-            orr_strided_write((orr_dtype)a->dx->type.dtype, dx + i * a->wide_d, a->columns,
+            orr_strided_from_fp32((orr_dtype)a->dx->type.dtype, dx + i * a->wide_d, a->columns,
                               step_of(a->dx), row_of(a->dx, sample, i));
     }
 }
 
 static int64_t room_of(const orr_operand *x)
 {
-    const int64_t wide_f = orr_whole_vectors(x->type.dim[1]),
-                  wide_d = orr_whole_vectors(x->type.dim[2]);
+    const int64_t wide_f = orr_round_up_to_vectors(x->type.dim[1]),
+                  wide_d = orr_round_up_to_vectors(x->type.dim[2]);
     return 2 * wide_f * wide_d + wide_f * wide_f;
 }
 
 static size_t interaction_workspace(const orr_kernel_call *call)
 {
-    return orr_pieces_bytes(call->in[0].type.dim[0], room_of(&call->in[0]));
+    return orr_parallel_scratch_bytes(call->in[0].type.dim[0], room_of(&call->in[0]));
 }
 
 static orr_status interaction_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
     const interaction a = interaction_of(&call->in[0], &call->out[0], NULL);
-    orr_pieces_run(call->in[0].type.dim[0], room_of(&call->in[0]), multiply_pairs, &a,
+    orr_parallel_scratch_run(call->in[0].type.dim[0], room_of(&call->in[0]), multiply_pairs, &a,
                    call->workspace, call->workers);
     return ORR_OK;
 }
@@ -129,12 +129,12 @@ static orr_status backward_run(const orr_kernel_call *call, orr_error *err)
 {
     (void)err;
     const interaction a = interaction_of(&call->in[0], &call->in[1], &call->out[0]);
-    orr_pieces_run(call->in[0].type.dim[0], room_of(&call->in[0]), multiply_gradients, &a,
+    orr_parallel_scratch_run(call->in[0].type.dim[0], room_of(&call->in[0]), multiply_gradients, &a,
                    call->workspace, call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_INTERACTION = {.run = interaction_run,
+const orr_kernel_entry orr_cpu_INTERACTION = {.run = interaction_run,
                                              .workspace = interaction_workspace};
-const orr_kernel_seat orr_cpu_INTERACTION_BACKWARD = {.run = backward_run,
+const orr_kernel_entry orr_cpu_INTERACTION_BACKWARD = {.run = backward_run,
                                                       .workspace = interaction_workspace};

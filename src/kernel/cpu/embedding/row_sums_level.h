@@ -53,18 +53,18 @@ HERE float AT(number)(const char *at)
 /* Columns column .. column + NUMBERS - 1 of a row are added; `format` is a constant. */
 HERE V AT(add)(V sum, const char *row, int64_t column, const int format)
 {
-    if (format == ORR_ROWS_FP32) {
+    if (format == ORR_ROW_FORMAT_FP32) {
         V v;
         __builtin_memcpy(&v, row + column * 4, sizeof v);
         return sum + v;
     }
-    if (format == ORR_ROWS_BF16) {
+    if (format == ORR_ROW_FORMAT_BF16) {
         AT(shorts) v;
         __builtin_memcpy(&v, row + column * 2, sizeof v);
         return sum + (V)(__builtin_convertvector(v, AT(ints)) << 16);
     }
     AT(bytes) v;
-    if (format == ORR_ROWS_INT8) {
+    if (format == ORR_ROW_FORMAT_INT8) {
         __builtin_memcpy(&v, row + 4 + column, sizeof v);
     } else { /* a byte in 16 bits: its low nibble is in place, the high one four bits too low */
         const AT(words) wide = NIBBLES_AT(row + 8 + column / 2);
@@ -99,7 +99,7 @@ HERE void AT(sum_one)(const char *const *row, int64_t n, int64_t more, int64_t c
     for (int64_t i = 0; i < n; i++) {
         if (column == 0 && i + AT(ahead) < n + more)
             AT(fetch)(row[i + AT(ahead)], bytes);
-        if (format == ORR_ROWS_INT4)
+        if (format == ORR_ROW_FORMAT_INT4)
             least += AT(number)(row[i] + 4);
         s = AT(add)(s, row[i], column, format);
     }
@@ -117,7 +117,7 @@ HERE void AT(sum_four)(const char *const *row, int64_t n, int64_t more, int64_t 
     for (int64_t i = 0; i < n; i++) {
         if (column == 0 && i + AT(ahead) < n + more)
             AT(fetch)(row[i + AT(ahead)], bytes);
-        if (format == ORR_ROWS_INT4)
+        if (format == ORR_ROW_FORMAT_INT4)
             least += AT(number)(row[i] + 4);
         s0 = AT(add)(s0, row[i], column, format);
         s1 = AT(add)(s1, row[i], column + A, format);
@@ -132,14 +132,14 @@ HERE void AT(sum_four)(const char *const *row, int64_t n, int64_t more, int64_t 
 
 HERE float AT(one)(const char *row, int64_t column, const int format)
 {
-    if (format == ORR_ROWS_FP32)
+    if (format == ORR_ROW_FORMAT_FP32)
         return AT(number)(row + column * 4);
-    if (format == ORR_ROWS_BF16) {
+    if (format == ORR_ROW_FORMAT_BF16) {
         uint16_t bits;
         __builtin_memcpy(&bits, row + column * 2, sizeof bits);
-        return orr_of_bf16(bits);
+        return orr_bf16_to_fp32(bits);
     }
-    if (format == ORR_ROWS_INT8)
+    if (format == ORR_ROW_FORMAT_INT8)
         return (float)(int8_t)row[4 + column] * AT(number)(row);
     const int nibble = (uint8_t)row[8 + column / 2] >> (column % 2 * 4) & 15;
     return (float)nibble * AT(number)(row) + AT(number)(row + 4);
@@ -164,7 +164,7 @@ HERE void AT(sum_rows)(const char *const *row, int64_t n, int64_t more, int64_t 
     LEVEL static void AT(sum_##name)(const char *const *row, int64_t n, int64_t more,              \
                                      int64_t columns, float *sum)                                  \
     {                                                                                              \
-        AT(sum_rows)(row, n, more, columns, sum, ORR_ROWS_##name);                                 \
+        AT(sum_rows)(row, n, more, columns, sum, ORR_ROW_FORMAT_##name);                                 \
     }
 SUM_(FP32)
 SUM_(BF16)
@@ -190,11 +190,11 @@ LEVEL static void AT(adagrad)(const orr_adagrad_step *by, const float *g, int64_
         row[j] += g[j] * factor;
 }
 
-const orr_rows_sums AT(orr_rows_sums) = {
-    .of[ORR_ROWS_FP32] = AT(sum_FP32),
-    .of[ORR_ROWS_BF16] = AT(sum_BF16),
-    .of[ORR_ROWS_INT8] = AT(sum_INT8),
-    .of[ORR_ROWS_INT4] = AT(sum_INT4),
+const orr_row_sum_kernels AT(orr_row_sum_kernels) = {
+    .of[ORR_ROW_FORMAT_FP32] = AT(sum_FP32),
+    .of[ORR_ROW_FORMAT_BF16] = AT(sum_BF16),
+    .of[ORR_ROW_FORMAT_INT8] = AT(sum_INT8),
+    .of[ORR_ROW_FORMAT_INT4] = AT(sum_INT4),
     .adagrad = AT(adagrad),
 };
 

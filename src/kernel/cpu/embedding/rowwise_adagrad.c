@@ -18,16 +18,16 @@
 enum { COLUMNS = 1024, PART = 256, AHEAD = 16 };
 
 typedef struct adagrad {
-    orr_sparse sparse;
+    orr_sorted_lookups sparse;
     orr_embedding_table table, gradient; /* rows of the gradient: a table that is read by number */
     int64_t each;              /* lookups of a row of the gradient                     */
     float *state;
     int64_t state_step;
     orr_adagrad_step step;
     float scale; /* of gradients */
-    orr_rows_sum *sum;
+    orr_row_sum *sum;
     orr_adagrad_row *update;
-    const orr_row_math *math;
+    const orr_vector_math *math;
 } adagrad;
 
 static const char *gradient_row(const adagrad *a, const orr_lookup *lookup)
@@ -64,7 +64,7 @@ static void add_rows(const adagrad *a, const orr_lookup *lookup, int64_t n, floa
 /* The gradient of a row: in place where it is of one lookup, or in `sum`. */
 static const float *sum_gradients(const adagrad *a, const orr_lookup *lookup, int64_t n, float *sum)
 {
-    if (n == 1 && a->scale == 1 && a->gradient.format == ORR_ROWS_FP32)
+    if (n == 1 && a->scale == 1 && a->gradient.format == ORR_ROW_FORMAT_FP32)
         return (const float *)(const void *)gradient_row(a, lookup);
     float part[COLUMNS];
     add_rows(a, lookup, n < PART ? n : PART, sum);
@@ -80,15 +80,15 @@ static const float *sum_gradients(const adagrad *a, const orr_lookup *lookup, in
 static void update_row(const adagrad *a, char *row, float *state, const float *g)
 {
     const int64_t n = a->table.columns;
-    if (a->table.format == ORR_ROWS_FP32) {
+    if (a->table.format == ORR_ROW_FORMAT_FP32) {
         a->update(&a->step, g, n, state, (float *)(void *)row);
         return;
     }
-    const orr_dtype dtype = a->table.format == ORR_ROWS_BF16 ? ORR_DTYPE_BF16 : ORR_DTYPE_FP16;
+    const orr_dtype dtype = a->table.format == ORR_ROW_FORMAT_BF16 ? ORR_DTYPE_BF16 : ORR_DTYPE_FP16;
     float values[COLUMNS];
-    orr_numbers_read(dtype, row, n, values);
+    orr_dtype_to_fp32(dtype, row, n, values);
     a->update(&a->step, g, n, state, values);
-    orr_numbers_write(dtype, values, n, row);
+    orr_dtype_from_fp32(dtype, values, n, row);
 }
 
 static void update_range(void *ctx, size_t range, int thread)
@@ -96,7 +96,7 @@ static void update_range(void *ctx, size_t range, int thread)
     (void)thread;
     const adagrad *a = ctx;
     int64_t n, fetched = 0;
-    const orr_lookup *lookup = orr_sparse_sort(&a->sparse, (int64_t)range, &n);
+    const orr_lookup *lookup = orr_sorted_lookups_sort_range(&a->sparse, (int64_t)range, &n);
     const int64_t first = (int64_t)range << a->sparse.shift;
     float sum[COLUMNS];
     for (int64_t i = 0, end; i < n; i = end) {
@@ -127,15 +127,15 @@ static orr_status check(const orr_kernel_call *call, const adagrad *a, int64_t i
 
 static size_t adagrad_workspace(const orr_kernel_call *call)
 {
-    return orr_sparse_bytes(orr_type_elements(&call->in[3].type), call->in[0].type.dim[0]);
+    return orr_sorted_lookups_bytes(orr_type_elements(&call->in[3].type), call->in[0].type.dim[0]);
 }
 
 static orr_status adagrad_run(const orr_kernel_call *call, orr_error *err)
 {
     adagrad a = {.state = call->in[2].data, .state_step = call->in[2].stride[0]};
     const orr_indices ids = orr_indices_of(&call->in[3]);
-    ORR_TRY(orr_table_of(&call->in[0], "rowwise_adagrad", &a.table, err));
-    ORR_TRY(orr_table_of(&call->in[1], "rowwise_adagrad", &a.gradient, err));
+    ORR_TRY(orr_embedding_table_of(&call->in[0], "rowwise_adagrad", &a.table, err));
+    ORR_TRY(orr_embedding_table_of(&call->in[1], "rowwise_adagrad", &a.gradient, err));
     a.each = a.gradient.rows > 0 ? ids.n / a.gradient.rows : 0;
     ORR_TRY(check(call, &a, ids.n, err));
     a.step = (orr_adagrad_step){.rate = (float)call->update->rate,
@@ -143,13 +143,13 @@ static orr_status adagrad_run(const orr_kernel_call *call, orr_error *err)
                                 .mean = 1 / (float)a.table.columns};
     a.update = orr_adagrad_row_of();
     a.scale = (float)call->update->gradient_scale;
-    a.sum = orr_rows_sum_of(a.gradient.format);
-    a.math = orr_row_math_now();
-    ORR_TRY(orr_sparse_deal(&a.sparse, &ids, a.table.rows, call->workspace, call->workers, err));
-    ORR_TRY(orr_stray_check(&a.sparse.stray, &ids, a.table.rows, "rowwise_adagrad", err));
+    a.sum = orr_row_sum_of(a.gradient.format);
+    a.math = orr_vector_math_of_cpu();
+    ORR_TRY(orr_sorted_lookups_partition(&a.sparse, &ids, a.table.rows, call->workspace, call->workers, err));
+    ORR_TRY(orr_invalid_id_check(&a.sparse.stray, &ids, a.table.rows, "rowwise_adagrad", err));
     orr_workers_run(call->workers, (size_t)a.sparse.ranges, update_range, &a);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_ROWWISE_ADAGRAD = {.run = adagrad_run,
+const orr_kernel_entry orr_cpu_ROWWISE_ADAGRAD = {.run = adagrad_run,
                                                  .workspace = adagrad_workspace};

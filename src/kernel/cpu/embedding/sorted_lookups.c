@@ -19,7 +19,7 @@ static int bits_of(uint64_t x)
     return x == 0 ? 0 : 64 - __builtin_clzll(x);
 }
 
-static void shape_of(int64_t ids, int64_t rows, orr_sparse *ret)
+static void shape_of(int64_t ids, int64_t rows, orr_sorted_lookups *ret)
 {
     int64_t wanted = 1;
     while (wanted < RANGES && wanted * RANGE_IDS < ids)
@@ -38,16 +38,16 @@ static size_t whole_lines(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-size_t orr_sparse_bytes(int64_t ids, int64_t rows)
+size_t orr_sorted_lookups_bytes(int64_t ids, int64_t rows)
 {
-    orr_sparse s;
+    orr_sorted_lookups s;
     shape_of(ids, rows, &s);
     return 2 * whole_lines((size_t)ids * sizeof(orr_lookup)) +
            whole_lines((size_t)(s.ranges + 1) * sizeof(uint32_t)) +
            (size_t)(s.ranges * s.chunks) * sizeof(uint32_t);
 }
 
-static void take_room(orr_sparse *s, void *room)
+static void take_room(orr_sorted_lookups *s, void *room)
 {
     char *at = room;
     s->lookup = (void *)at;
@@ -59,7 +59,7 @@ static void take_room(orr_sparse *s, void *room)
     s->place = (void *)at;
 }
 
-static int64_t end_of(const orr_sparse *s, int64_t chunk)
+static int64_t end_of(const orr_sorted_lookups *s, int64_t chunk)
 {
     const int64_t end = (chunk + 1) * s->chunk_ids;
     return end < s->ids->n ? end : s->ids->n;
@@ -68,20 +68,20 @@ static int64_t end_of(const orr_sparse *s, int64_t chunk)
 static void count_chunk(void *ctx, size_t chunk, int thread)
 {
     (void)thread;
-    orr_sparse *s = ctx;
+    orr_sorted_lookups *s = ctx;
     uint32_t *count = s->place + (int64_t)chunk * s->ranges;
     memset(count, 0, (size_t)s->ranges * sizeof *count);
     for (int64_t i = (int64_t)chunk * s->chunk_ids; i < end_of(s, (int64_t)chunk); i++) {
-        const int64_t id = orr_index_at(s->ids, i);
+        const int64_t id = orr_indices_at(s->ids, i);
         if ((uint64_t)id < (uint64_t)s->rows)
             count[id >> s->shift]++;
         else
-            orr_stray_note(&s->stray, i);
+            orr_invalid_id_note(&s->stray, i);
     }
 }
 
 /* Counts become places: ranges one behind another, in each the chunks in order. */
-static void place_chunks(orr_sparse *s)
+static void place_chunks(orr_sorted_lookups *s)
 {
     uint32_t at = 0;
     for (int64_t r = 0; r < s->ranges; r++) {
@@ -99,20 +99,20 @@ static void place_chunks(orr_sparse *s)
 static void deal_chunk(void *ctx, size_t chunk, int thread)
 {
     (void)thread;
-    const orr_sparse *s = ctx;
+    const orr_sorted_lookups *s = ctx;
     uint32_t *place = s->place + (int64_t)chunk * s->ranges;
     const int64_t within = ((int64_t)1 << s->shift) - 1;
     for (int64_t i = (int64_t)chunk * s->chunk_ids; i < end_of(s, (int64_t)chunk); i++) {
-        const int64_t id = orr_index_at(s->ids, i);
+        const int64_t id = orr_indices_at(s->ids, i);
         if ((uint64_t)id < (uint64_t)s->rows)
             s->lookup[place[id >> s->shift]++] = (orr_lookup){(uint32_t)(id & within), (uint32_t)i};
     }
 }
 
-orr_status orr_sparse_deal(orr_sparse *s, const orr_indices *ids, int64_t rows, void *room,
+orr_status orr_sorted_lookups_partition(orr_sorted_lookups *s, const orr_indices *ids, int64_t rows, void *room,
                            orr_workers *workers, orr_error *err)
 {
-    *s = (orr_sparse){.ids = ids, .rows = rows, .stray.at = -1};
+    *s = (orr_sorted_lookups){.ids = ids, .rows = rows, .stray.at = -1};
     shape_of(ids->n, rows, s);
     if (ids->n > UINT32_MAX || s->shift > 32)
         return orr_fail(err, ORR_UNSUPPORTED, "%lld lookups of %lld rows in one update",
@@ -151,7 +151,7 @@ static void sort_digit(const orr_lookup *from, int64_t n, int shift, orr_lookup 
         to[place[from[i].row >> shift & digit]++] = from[i];
 }
 
-const orr_lookup *orr_sparse_sort(const orr_sparse *s, int64_t range, int64_t *ret_n)
+const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *s, int64_t range, int64_t *ret_n)
 {
     const int64_t first = s->begin[range], n = s->begin[range + 1] - first;
     orr_lookup *a = s->lookup + first, *b = s->other + first;

@@ -12,7 +12,7 @@ typedef struct orr_lookup {
     uint32_t at;  /* number of the lookup            */
 } orr_lookup;
 
-typedef struct orr_sparse {
+typedef struct orr_sorted_lookups {
     const orr_indices *ids;
     int64_t rows;
     int shift; /* rows of a range: 2^shift */
@@ -20,15 +20,15 @@ typedef struct orr_sparse {
     orr_lookup *lookup, *other; /* shapes (ids)                                     */
     uint32_t *begin;            /* shape (ranges + 1) of `lookup`, once it is dealt */
     uint32_t *place;            /* shape (chunks, ranges)                           */
-    orr_stray stray;
-} orr_sparse;
+    orr_invalid_id stray;
+} orr_sorted_lookups;
 
-size_t orr_sparse_bytes(int64_t ids, int64_t rows);
-/* Deals lookups to ranges. `room`: orr_sparse_bytes(), aligned to 64. Strays are noted and left
+size_t orr_sorted_lookups_bytes(int64_t ids, int64_t rows);
+/* Deals lookups to ranges. `room`: orr_sorted_lookups_bytes(), aligned to 64. Strays are noted and left
  * out. UNSUPPORTED: 2^32 ids or more. */
-orr_status orr_sparse_deal(orr_sparse *sparse, const orr_indices *ids, int64_t rows, void *room,
+orr_status orr_sorted_lookups_partition(orr_sorted_lookups *sparse, const orr_indices *ids, int64_t rows, void *room,
                            orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
 /* Lookups of a range by row, then by number; `ret_n` of them. Threads: one for each range. */
-const orr_lookup *orr_sparse_sort(const orr_sparse *sparse, int64_t range, int64_t *ret_n);
+const orr_lookup *orr_sorted_lookups_sort_range(const orr_sorted_lookups *sparse, int64_t range, int64_t *ret_n);
 
 #endif /* ORR_KERNEL_SPARSE_H */

@@ -24,8 +24,8 @@ enum {
 typedef enum sharing { SHARE_NONE, SHARE_A, SHARE_B } sharing;
 
 typedef struct cut {
-    const orr_products *products;
-    const orr_tiler *tiler;
+    const orr_gemm_batch *products;
+    const orr_gemm_microkernel *tiler;
     sharing shared;
     int64_t m_block, n_block, k_blocks;
     int64_t span;              /* rows (of b: columns) that are packed for all at once */
@@ -57,8 +57,8 @@ static int64_t k_blocks_of(const cut *c, int64_t k)
 
 static bool computes_in_bf16(const orr_gemm_problem *p)
 {
-    const bool wide_rows = p->b.rows != NULL && (p->b.rows->format == ORR_ROWS_FP32 ||
-                                                 p->b.rows->format == ORR_ROWS_FP16);
+    const bool wide_rows = p->b.rows != NULL && (p->b.rows->format == ORR_ROW_FORMAT_FP32 ||
+                                                 p->b.rows->format == ORR_ROW_FORMAT_FP16);
     return p->a.dtype == ORR_DTYPE_BF16 && p->b.dtype == ORR_DTYPE_BF16 && !wide_rows;
 }
 
@@ -102,10 +102,10 @@ static void cut_one(cut *c)
     }
 }
 
-static cut cut_of(const orr_products *products)
+static cut cut_of(const orr_gemm_batch *products)
 {
     const orr_gemm_problem *p = &products->like;
-    cut c = {.products = products, .tiler = orr_tiler_of(computes_in_bf16(p))};
+    cut c = {.products = products, .tiler = orr_gemm_microkernel_of(computes_in_bf16(p))};
     const int rows = c.tiler->rows, columns = c.tiler->columns;
     c.k_blocks = k_blocks_of(&c, p->k);
     c.shared = products->count > 1 ? SHARE_NONE : p->m <= p->n ? SHARE_A : SHARE_B;
@@ -127,11 +127,11 @@ static cut cut_of(const orr_products *products)
     c.a_bytes = c.shared == SHARE_A ? 0 : panels_bytes(&c, c.m_block, rows);
     c.b_bytes = c.shared == SHARE_B ? 0 : panels_bytes(&c, c.n_block, columns);
     c.c_bytes = sums_in_place(p) ? 0 : aligned((size_t)(c.m_block * c.n_block) * sizeof(float));
-    c.thread_bytes = c.a_bytes + c.b_bytes + c.c_bytes + aligned(orr_pack_scratch_bytes(c.tiler));
+    c.thread_bytes = c.a_bytes + c.b_bytes + c.c_bytes + aligned(orr_gemm_pack_scratch_bytes(c.tiler));
     return c;
 }
 
-size_t orr_gemm_workspace(const orr_products *products, const orr_workers *workers)
+size_t orr_blocked_gemm_workspace(const orr_gemm_batch *products, const orr_workers *workers)
 {
     const cut c = cut_of(products);
     return c.shared_bytes + (size_t)orr_workers_count(workers) * c.thread_bytes;
@@ -181,7 +181,7 @@ static char *c_at(const orr_gemm_problem *p, int64_t m, int64_t n)
     return (char *)p->c + (m * p->c_stride_m + n * p->c_stride_n) * bytes;
 }
 
-void orr_product_put(const orr_gemm_problem *p, int64_t m, int64_t n0, int64_t n, float *sums)
+void orr_gemm_store_row(const orr_gemm_problem *p, int64_t m, int64_t n0, int64_t n, float *sums)
 {
     enum { RUN = 256 };
     float old[RUN];
@@ -190,32 +190,32 @@ void orr_product_put(const orr_gemm_problem *p, int64_t m, int64_t n0, int64_t n
         for (int64_t j = 0; j < n; j++) {
             char *at = c_at(p, m, n0 + j);
             if (p->accumulate) {
-                orr_numbers_read(dtype, at, 1, old);
+                orr_dtype_to_fp32(dtype, at, 1, old);
                 sums[j] += old[0];
             }
-            orr_numbers_write(dtype, &sums[j], 1, at);
+            orr_dtype_from_fp32(dtype, &sums[j], 1, at);
         }
         return;
     }
     for (int64_t j = 0; j < n && p->accumulate; j += RUN) {
         const int64_t run = least(RUN, n - j);
-        orr_numbers_read(dtype, c_at(p, m, n0 + j), run, old);
+        orr_dtype_to_fp32(dtype, c_at(p, m, n0 + j), run, old);
         for (int64_t s = 0; s < run; s++)
             sums[j + s] += old[s];
     }
     char *to = c_at(p, m, n0);
 #if ORR_X86
     if (dtype == ORR_DTYPE_BF16 && orr_cpu_level() >= ORR_CPU_AVX512_BF16) {
-        orr_narrow_avx512_bf16(sums, n, (void *)to);
+        orr_fp32_to_bf16_avx512(sums, n, (void *)to);
         return;
     }
 #endif
-    orr_numbers_write(dtype, sums, n, to);
+    orr_dtype_from_fp32(dtype, sums, n, to);
 }
 
 static void make_block(const cut *c, block *b)
 {
-    const orr_tiler *t = c->tiler;
+    const orr_gemm_microkernel *t = c->tiler;
     const bool in_place = sums_in_place(&b->p);
     if (in_place) {
         b->sums = (float *)(void *)c_at(&b->p, b->m0, b->n0);
@@ -230,15 +230,15 @@ static void make_block(const cut *c, block *b)
         if (c->shared == SHARE_A)
             a = shared_panels(c, kb, b->m0 - c->span_from, t->rows, units);
         else
-            orr_pack(t, &b->p.a, t->rows, b->m0, b->n_m, k0, n_k, b->scratch, b->a);
+            orr_gemm_pack(t, &b->p.a, t->rows, b->m0, b->n_m, k0, n_k, b->scratch, b->a);
         if (c->shared == SHARE_B)
             bs = shared_panels(c, kb, b->n0 - c->span_from, t->columns, units);
         else
-            orr_pack(t, &b->p.b, t->columns, b->n0, b->n_n, k0, n_k, b->scratch, b->b);
+            orr_gemm_pack(t, &b->p.b, t->columns, b->n0, b->n_n, k0, n_k, b->scratch, b->b);
         multiply_panels(c, b, a, bs, units, kb > 0 || (in_place && b->p.accumulate));
     }
     for (int64_t i = 0; i < b->n_m && !in_place; i++)
-        orr_product_put(&b->p, b->m0 + i, b->n0, b->n_n, b->sums + i * b->sums_stride);
+        orr_gemm_store_row(&b->p, b->m0 + i, b->n0, b->n_n, b->sums + i * b->sums_stride);
 }
 
 /* Rows and columns of c that pieces of work cut now. */
@@ -290,7 +290,7 @@ enum { PACK_PANELS = 4 }; /* that a piece of work packs for all */
 static void pack_piece(void *ctx, size_t piece, int thread)
 {
     const cut *c = ctx;
-    const orr_tiler *t = c->tiler;
+    const orr_gemm_microkernel *t = c->tiler;
     orr_gemm_problem p = c->products->like;
     if (c->products->at != NULL)
         c->products->at(c->products->ctx, 0, &p);
@@ -303,7 +303,7 @@ static void pack_piece(void *ctx, size_t piece, int thread)
         return;
     const int64_t units = (n_k + t->per_unit - 1) / t->per_unit;
     char *scratch = thread_at(c, thread) + c->a_bytes + c->b_bytes + c->c_bytes;
-    orr_pack(t, c->shared == SHARE_A ? &p.a : &p.b, width, c->span_from + i, n_i, k0, n_k, scratch,
+    orr_gemm_pack(t, c->shared == SHARE_A ? &p.a : &p.b, width, c->span_from + i, n_i, k0, n_k, scratch,
              shared_panels(c, kb, i, width, units));
 }
 
@@ -318,7 +318,7 @@ static void run_span(cut *c, orr_workers *workers)
     orr_workers_run(workers, (size_t)(c->products->count * g.m_blocks * g.n_blocks), make_piece, c);
 }
 
-void orr_gemm(const orr_products *products, void *workspace, orr_workers *workers)
+void orr_blocked_gemm(const orr_gemm_batch *products, void *workspace, orr_workers *workers)
 {
     cut c = cut_of(products);
     const orr_gemm_problem *p = &products->like;

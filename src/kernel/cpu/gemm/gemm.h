@@ -20,7 +20,7 @@ typedef struct orr_matrix {
     uint8_t dtype; /* orr_dtype; of rows: what the product takes them for */
     const void *data;
     int64_t stride_i, stride_k;
-    const orr_rows *rows;
+    const orr_weight_rows *rows;
     int64_t first_row; /* of rows: where i is 0 */
 } orr_matrix;
 
@@ -35,13 +35,13 @@ typedef struct orr_gemm_problem {
 } orr_gemm_problem;
 /* Sums (n) go to row m of c from column n0 on, added to what is there where that is asked for;
  * `sums` is changed. */
-void orr_product_put(const orr_gemm_problem *p, int64_t m, int64_t n0, int64_t n, float *sums);
+void orr_gemm_store_row(const orr_gemm_problem *p, int64_t m, int64_t n0, int64_t n, float *sums);
 
 /* What a level of the CPU brings. Units: numbers of K that lie side by side, 1 fp32 or 2 bf16,
  * always 32 bits. Packed panels: (units of K, rows of the panel), zeros where there is no number.
  */
 enum { ORR_TILE_ROWS_MAX = 8, ORR_TILE_COLUMNS_MAX = 48 };
-typedef struct orr_tiler {
+typedef struct orr_gemm_microkernel {
     int rows, columns; /* of a tile                                                             */
     int per_unit;      /* 1: computes in fp32, 2: in bf16 with sums in fp32                     */
     int64_t k_block;   /* numbers of K of a block, a multiple of 64                             */
@@ -53,13 +53,13 @@ typedef struct orr_tiler {
     /* n units as they are; two rows of bf16 into one of pairs. */
     void (*copy)(const void *from, int64_t n, uint32_t *ret);
     void (*interleave)(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *ret);
-} orr_tiler;
+} orr_gemm_microkernel;
 /* The best here for products that may be computed in bf16, or not. */
-const orr_tiler *orr_tiler_of(bool bf16);
-extern const orr_tiler orr_tiler_plain;
-extern const orr_tiler orr_tiler_avx2, orr_tiler_avx512, orr_tiler_avx512_bf16;
+const orr_gemm_microkernel *orr_gemm_microkernel_of(bool bf16);
+extern const orr_gemm_microkernel orr_gemm_microkernel_plain;
+extern const orr_gemm_microkernel orr_gemm_microkernel_avx2, orr_gemm_microkernel_avx512, orr_gemm_microkernel_avx512_bf16;
 /* Sums to bf16; what is below 2^-126 becomes zero. */
-void orr_narrow_avx512_bf16(const float *from, int64_t n, uint16_t *ret);
+void orr_fp32_to_bf16_avx512(const float *from, int64_t n, uint16_t *ret);
 
 /* For the innermost loops of more than one tiler. */
 static inline uint32_t orr_unit_at(const void *row, int64_t unit)
@@ -71,31 +71,31 @@ static inline uint32_t orr_unit_at(const void *row, int64_t unit)
 void orr_transpose_units_8x8(const void *const *rows, int64_t units, uint32_t *ret,
                              int64_t ret_stride);
 /* As `copy` of a tiler: no more than a memcpy. */
-void orr_tiler_copy(const void *from, int64_t n, uint32_t *ret);
+void orr_gemm_copy_units(const void *from, int64_t n, uint32_t *ret);
 
 /* Packs i0 .. i0 + n_i - 1 by k0 .. k0 + n_k - 1 into panels of `width`. `scratch`:
- * orr_pack_scratch_bytes(). */
-size_t orr_pack_scratch_bytes(const orr_tiler *tiler);
-void orr_pack(const orr_tiler *tiler, const orr_matrix *from, int width, int64_t i0, int64_t n_i,
+ * orr_gemm_pack_scratch_bytes(). */
+size_t orr_gemm_pack_scratch_bytes(const orr_gemm_microkernel *tiler);
+void orr_gemm_pack(const orr_gemm_microkernel *tiler, const orr_matrix *from, int width, int64_t i0, int64_t n_i,
               int64_t k0, int64_t n_k, void *scratch, void *ret);
 
 /* Many products of the same shape (m and k: the largest of them); at(ctx, i, p) fills in what
  * differs for number i: places, and m or k where it is less. */
-typedef struct orr_products {
+typedef struct orr_gemm_batch {
     orr_gemm_problem like;
     int64_t count;
     bool column; /* rows of all a are rows of like.a; then at() says which is the first of a product
                   */
     void (*at)(const void *ctx, int64_t i, orr_gemm_problem *p);
     const void *ctx;
-} orr_products;
+} orr_gemm_batch;
 /* Results do not depend on the number of workers. */
-size_t orr_gemm_workspace(const orr_products *products, const orr_workers *workers);
-void orr_gemm(const orr_products *products, void *workspace, orr_workers *workers);
+size_t orr_blocked_gemm_workspace(const orr_gemm_batch *products, const orr_workers *workers);
+void orr_blocked_gemm(const orr_gemm_batch *products, void *workspace, orr_workers *workers);
 
 /* The same for few rows of a and rows of b whose numbers lie side by side: bound by reading b. */
-bool orr_few_applies(const orr_products *products);
-size_t orr_few_workspace(const orr_products *products, const orr_workers *workers);
-void orr_few(const orr_products *products, void *workspace, orr_workers *workers);
+bool orr_skinny_gemm_applies(const orr_gemm_batch *products);
+size_t orr_skinny_gemm_workspace(const orr_gemm_batch *products, const orr_workers *workers);
+void orr_skinny_gemm(const orr_gemm_batch *products, void *workspace, orr_workers *workers);
 
 #endif /* ORR_KERNEL_GEMM_H */

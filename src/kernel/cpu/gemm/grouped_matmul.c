@@ -83,12 +83,12 @@ static void at_gradient(const void *ctx, int64_t e, orr_gemm_problem *p)
     p->c = (void *)further(&call->out[0], e);
 }
 
-static orr_products products_of(const orr_kernel_call *call, const grouped *g)
+static orr_gemm_batch products_of(const orr_kernel_call *call, const grouped *g)
 {
     const orr_operand *x = &call->in[0], *w = &call->in[1], *y = &call->out[0];
     const bool gradient = is_weight_gradient(call);
     const uint32_t last = y->type.rank - 1u;
-    orr_products products = {
+    orr_gemm_batch products = {
         .like = {.m = gradient ? y->type.dim[1] : g->tokens,
                  .n = y->type.dim[last],
                  .k = gradient ? g->tokens : x->type.dim[1],
@@ -139,7 +139,7 @@ static void clear_rest(const grouped *g)
         for (int64_t j = 0; j < y->type.dim[1]; j++) {
             const float zero = 0;
             const orr_dtype dtype = (orr_dtype)y->type.dtype;
-            orr_numbers_write(dtype, &zero, 1,
+            orr_dtype_from_fp32(dtype, &zero, 1,
                               orr_element_at(dtype, y->data, i * y->stride[0] + j * y->stride[1]));
         }
 }
@@ -147,18 +147,18 @@ static void clear_rest(const grouped *g)
 static size_t workspace(const orr_kernel_call *call)
 {
     const grouped g = grouped_of(call, 0);
-    const orr_products products = products_of(call, &g);
-    return orr_products_workspace(&products, call->workers);
+    const orr_gemm_batch products = products_of(call, &g);
+    return orr_gemm_batch_workspace(&products, call->workers);
 }
 
 static orr_status run_part(const orr_kernel_call *call, int64_t part, orr_error *err)
 {
     const grouped g = grouped_of(call, part);
     ORR_TRY(check_counts(&g, err));
-    const orr_products products = products_of(call, &g);
+    const orr_gemm_batch products = products_of(call, &g);
     ORR_TRY(orr_matmul_check_rows(&call->in[1], g.experts * products.like.n, products.like.k, err));
     clear_rest(&g);
-    orr_products_run(&products, call->workspace, call->workers);
+    orr_gemm_batch_run(&products, call->workspace, call->workers);
     return ORR_OK;
 }
 
@@ -173,5 +173,5 @@ static orr_status run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_GROUPED_MATMUL = {
+const orr_kernel_entry orr_cpu_GROUPED_MATMUL = {
     .run = run, .workspace = workspace, .accumulates = true};

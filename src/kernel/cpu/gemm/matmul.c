@@ -48,10 +48,10 @@ orr_status orr_matmul_check(const orr_kernel_call *call, bool scaled, orr_error 
 orr_status orr_matmul_check_rows(const orr_operand *w, int64_t rows, int64_t columns,
                                  orr_error *err)
 {
-    const orr_rows *r = w->rows;
+    const orr_weight_rows *r = w->rows;
     if (r == NULL)
         return ORR_OK;
-    const orr_row_piece *last = &r->segments[r->n_segments - 1];
+    const orr_row_segment *last = &r->segments[r->n_segments - 1];
     if (r->columns != columns || last->first + last->count != rows)
         return orr_fail(err, ORR_INVALID,
                         "matmul: weights of %lld rows of %lld numbers, where the product takes "
@@ -117,7 +117,7 @@ static void at(const void *ctx, int64_t i, orr_gemm_problem *p)
         p->b.data = moved(b->w, p->b.data, i);
 }
 
-static orr_products products_of(const orr_kernel_call *call, batch *b)
+static orr_gemm_batch products_of(const orr_kernel_call *call, batch *b)
 {
     const bool ta = call->args->transpose_a, tb = call->args->transpose_b;
     const orr_operand *x = &call->in[0], *w = &call->in[1], *y = &call->out[0];
@@ -125,7 +125,7 @@ static orr_products products_of(const orr_kernel_call *call, batch *b)
     int64_t x_stride, y_stride;
     const bool one = w->type.rank == 2 && !ta && is_column(x, &x_stride) && is_column(y, &y_stride);
     *b = (batch){.x = x, .w = w, .y = y, .dims = one ? 0 : last - 1};
-    orr_products products = {
+    orr_gemm_batch products = {
         .like = {.m = y->type.dim[last - 1],
                  .n = y->type.dim[last],
                  .k = x->type.dim[ta ? last - 1 : last],
@@ -153,8 +153,8 @@ static orr_products products_of(const orr_kernel_call *call, batch *b)
 static size_t workspace(const orr_kernel_call *call)
 {
     batch b;
-    const orr_products products = products_of(call, &b);
-    return orr_products_workspace(&products, call->workers);
+    const orr_gemm_batch products = products_of(call, &b);
+    return orr_gemm_batch_workspace(&products, call->workers);
 }
 
 static orr_status run(const orr_kernel_call *call, orr_error *err)
@@ -163,10 +163,10 @@ static orr_status run(const orr_kernel_call *call, orr_error *err)
     ORR_TRY(orr_matmul_check(call, call->n_in > 2, err));
     if (call->out[0].data == NULL)
         return ORR_OK;
-    const orr_products products = products_of(call, &b);
+    const orr_gemm_batch products = products_of(call, &b);
     ORR_TRY(orr_matmul_check_rows(&call->in[1], products.like.n, products.like.k, err));
-    orr_products_run(&products, call->workspace, call->workers);
+    orr_gemm_batch_run(&products, call->workspace, call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_MATMUL = {.run = run, .workspace = workspace, .accumulates = true};
+const orr_kernel_entry orr_cpu_MATMUL = {.run = run, .workspace = workspace, .accumulates = true};

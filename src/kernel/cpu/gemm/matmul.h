@@ -18,7 +18,7 @@ orr_matrix orr_matrix_of(const orr_operand *operand, bool turned);
 void *orr_element_at(orr_dtype dtype, const void *data, int64_t elements);
 
 /* By whatever is fastest for the shape. */
-size_t orr_products_workspace(const orr_products *products, const orr_workers *workers);
-void orr_products_run(const orr_products *products, void *workspace, orr_workers *workers);
+size_t orr_gemm_batch_workspace(const orr_gemm_batch *products, const orr_workers *workers);
+void orr_gemm_batch_run(const orr_gemm_batch *products, void *workspace, orr_workers *workers);
 
 #endif /* ORR_KERNEL_MATMUL_H */

@@ -84,13 +84,13 @@ ORR_AVX2 static void transpose(const void *const *rows, int width, int64_t units
             ret[u * width + i] = orr_unit_at(rows[i], u);
 }
 
-const orr_tiler orr_tiler_avx2 = {
+const orr_gemm_microkernel orr_gemm_microkernel_avx2 = {
     .rows = ROWS,
     .columns = COLUMNS,
     .per_unit = 1,
     .k_block = 512,
     .tile = tile,
     .transpose = transpose,
-    .copy = orr_tiler_copy,
+    .copy = orr_gemm_copy_units,
 };
 #endif

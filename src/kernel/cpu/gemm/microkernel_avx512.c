@@ -17,7 +17,7 @@ ORR_AVX512 BODY void store_row(const __m512 *sums, int vectors, float *c, int64_
 #pragma GCC unroll 3
     for (int v = 0; v < vectors; v++) {
         const int64_t left = columns - LANES * v;
-        const __mmask16 mask = orr_first_lanes(left);
+        const __mmask16 mask = orr_first_lanes_mask(left);
         const __m512 old = add ? _mm512_maskz_loadu_ps(mask, c + LANES * v) : _mm512_setzero_ps();
         _mm512_mask_storeu_ps(c + LANES * v, mask, _mm512_add_ps(old, sums[v]));
     }
@@ -172,7 +172,7 @@ ORR_AVX512 static void transpose(const void *const *rows, int width, int64_t uni
 ORR_AVX512 static void copy(const void *from, int64_t n, uint32_t *ret)
 {
     for (int64_t i = 0; i < n; i += LANES) {
-        const __mmask16 mask = orr_first_lanes(n - i);
+        const __mmask16 mask = orr_first_lanes_mask(n - i);
         _mm512_mask_storeu_epi32(ret + i, mask,
                                  _mm512_maskz_loadu_epi32(mask, (const char *)from + 4 * i));
     }
@@ -191,16 +191,16 @@ ORR_AVX512 static void interleave(const uint16_t *even, const uint16_t *odd, int
         ret[i] = even[i] | (uint32_t)odd[i] << 16;
 }
 
-ORR_AVX512_BF16 void orr_narrow_avx512_bf16(const float *from, int64_t n, uint16_t *ret)
+ORR_AVX512_BF16 void orr_fp32_to_bf16_avx512(const float *from, int64_t n, uint16_t *ret)
 {
     for (int64_t i = 0; i < n; i += LANES) {
-        const __mmask16 mask = orr_first_lanes(n - i);
+        const __mmask16 mask = orr_first_lanes_mask(n - i);
         const __m256bh narrow = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, from + i));
         _mm256_mask_storeu_epi16(ret + i, mask, (__m256i)narrow);
     }
 }
 
-const orr_tiler orr_tiler_avx512 = {
+const orr_gemm_microkernel orr_gemm_microkernel_avx512 = {
     .rows = ROWS,
     .columns = COLUMNS,
     .per_unit = 1,
@@ -210,7 +210,7 @@ const orr_tiler orr_tiler_avx512 = {
     .copy = copy,
     .interleave = interleave,
 };
-const orr_tiler orr_tiler_avx512_bf16 = {
+const orr_gemm_microkernel orr_gemm_microkernel_avx512_bf16 = {
     .rows = ROWS,
     .columns = COLUMNS,
     .per_unit = 2,

@@ -27,22 +27,22 @@ static void transpose(const void *const *rows, int width, int64_t units, uint32_
             ret[u * width + i] = orr_unit_at(rows[i], u);
 }
 
-void orr_tiler_copy(const void *from, int64_t n, uint32_t *ret)
+void orr_gemm_copy_units(const void *from, int64_t n, uint32_t *ret)
 {
     memcpy(ret, from, (size_t)n * sizeof *ret);
 }
 
-const orr_tiler orr_tiler_plain = {
+const orr_gemm_microkernel orr_gemm_microkernel_plain = {
     .rows = ROWS,
     .columns = COLUMNS,
     .per_unit = 1,
     .k_block = 512,
     .tile = tile,
     .transpose = transpose,
-    .copy = orr_tiler_copy,
+    .copy = orr_gemm_copy_units,
 };
 
-const orr_tiler *orr_tiler_of(bool bf16)
+const orr_gemm_microkernel *orr_gemm_microkernel_of(bool bf16)
 {
 #if ORR_X86
     const orr_cpu_level_id level = orr_cpu_level();
@@ -50,12 +50,12 @@ const orr_tiler *orr_tiler_of(bool bf16)
      * against 226 GFLOP/s a core, measured on a Xeon at 3.56 GHz; others (Zen 4) at twice that
      * rate. */
     if (level == ORR_CPU_AVX512_BF16 && bf16)
-        return &orr_tiler_avx512_bf16;
+        return &orr_gemm_microkernel_avx512_bf16;
     if (level >= ORR_CPU_AVX512)
-        return &orr_tiler_avx512;
+        return &orr_gemm_microkernel_avx512;
     if (level >= ORR_CPU_AVX2)
-        return &orr_tiler_avx2;
+        return &orr_gemm_microkernel_avx2;
 #endif
     (void)bf16;
-    return &orr_tiler_plain;
+    return &orr_gemm_microkernel_plain;
 }

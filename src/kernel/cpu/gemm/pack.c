@@ -7,7 +7,7 @@
 
 /* What packing one block goes by. `ret` has `units` x `width` units a panel. */
 typedef struct packing {
-    const orr_tiler *tiler;
+    const orr_gemm_microkernel *tiler;
     const orr_matrix *from;
     int width;
     int64_t i0, n_i, k0, n_k, units;
@@ -21,12 +21,12 @@ typedef struct packing {
     float *wide; /* (numbers of a row) */
 } packing;
 
-static size_t row_bytes_of(const orr_tiler *tiler)
+static size_t row_bytes_of(const orr_gemm_microkernel *tiler)
 {
     return (size_t)(tiler->k_block / tiler->per_unit) * 4;
 }
 
-size_t orr_pack_scratch_bytes(const orr_tiler *tiler)
+size_t orr_gemm_pack_scratch_bytes(const orr_gemm_microkernel *tiler)
 {
     return (ORR_TILE_COLUMNS_MAX + 1) * row_bytes_of(tiler) +
            (size_t)tiler->k_block * sizeof(float);
@@ -44,13 +44,13 @@ static void read_wide(const packing *p, int64_t i)
     const orr_matrix *from = p->from;
     const orr_dtype dtype = (orr_dtype)from->dtype;
     if (from->rows != NULL)
-        orr_row_read_from((orr_row_format)from->rows->format,
+        orr_row_range_to_fp32((orr_row_format)from->rows->format,
                           orr_row_at(from->rows, from->first_row + i), p->k0, p->n_k, p->wide);
     else if (from->stride_k == 1)
-        orr_numbers_read(dtype, number_at(p, i, p->k0), p->n_k, p->wide);
+        orr_dtype_to_fp32(dtype, number_at(p, i, p->k0), p->n_k, p->wide);
     else
         for (int64_t k = 0; k < p->n_k; k++)
-            orr_numbers_read(dtype, number_at(p, i, p->k0 + k), 1, &p->wide[k]);
+            orr_dtype_to_fp32(dtype, number_at(p, i, p->k0 + k), 1, &p->wide[k]);
 }
 
 /* Row i as it is packed from: in its own place where it is of the right numbers, else in scratch.
@@ -59,7 +59,7 @@ static const void *row_of(const packing *p, int64_t i, int slot)
 {
     const orr_matrix *from = p->from;
     const bool whole = p->n_k % p->tiler->per_unit == 0;
-    const orr_row_format same = p->dtype == ORR_DTYPE_BF16 ? ORR_ROWS_BF16 : ORR_ROWS_FP32;
+    const orr_row_format same = p->dtype == ORR_DTYPE_BF16 ? ORR_ROW_FORMAT_BF16 : ORR_ROW_FORMAT_FP32;
     if (whole && from->rows != NULL && from->rows->format == same)
         return (const char *)orr_row_at(from->rows, from->first_row + i) + (size_t)p->k0 * p->bytes;
     if (whole && from->rows == NULL && from->dtype == p->dtype && from->stride_k == 1)
@@ -68,7 +68,7 @@ static const void *row_of(const packing *p, int64_t i, int slot)
     const size_t bytes = (size_t)p->n_k * p->bytes;
     memset(row + bytes, 0, (size_t)p->units * 4 - bytes);
     read_wide(p, i);
-    orr_numbers_write((orr_dtype)p->dtype, p->wide, p->n_k, row);
+    orr_dtype_from_fp32((orr_dtype)p->dtype, p->wide, p->n_k, row);
     return row;
 }
 
@@ -90,8 +90,8 @@ static const void *side_by_side(const packing *p, int64_t i, int64_t n, int64_t 
     if (p->from->dtype == p->dtype)
         return number_at(p, i, k);
     char *row = p->rows + (size_t)slot * p->row_bytes;
-    orr_numbers_read((orr_dtype)p->from->dtype, number_at(p, i, k), n, p->wide);
-    orr_numbers_write((orr_dtype)p->dtype, p->wide, n, row);
+    orr_dtype_to_fp32((orr_dtype)p->from->dtype, number_at(p, i, k), n, p->wide);
+    orr_dtype_from_fp32((orr_dtype)p->dtype, p->wide, n, row);
     return row;
 }
 
@@ -130,7 +130,7 @@ static void pack_columns(const packing *p, uint32_t *ret)
     }
 }
 
-void orr_pack(const orr_tiler *tiler, const orr_matrix *from, int width, int64_t i0, int64_t n_i,
+void orr_gemm_pack(const orr_gemm_microkernel *tiler, const orr_matrix *from, int width, int64_t i0, int64_t n_i,
               int64_t k0, int64_t n_k, void *scratch, void *ret)
 {
     const size_t row_bytes = row_bytes_of(tiler);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/cpu/gemm/matmul.h"
 
-size_t orr_products_workspace(const orr_products *products, const orr_workers *workers)
+size_t orr_gemm_batch_workspace(const orr_gemm_batch *products, const orr_workers *workers)
 {
-    return orr_few_applies(products) ? orr_few_workspace(products, workers)
-                                     : orr_gemm_workspace(products, workers);
+    return orr_skinny_gemm_applies(products) ? orr_skinny_gemm_workspace(products, workers)
+                                     : orr_blocked_gemm_workspace(products, workers);
 }
 
-void orr_products_run(const orr_products *products, void *workspace, orr_workers *workers)
+void orr_gemm_batch_run(const orr_gemm_batch *products, void *workspace, orr_workers *workers)
 {
-    if (orr_few_applies(products))
-        orr_few(products, workspace, workers);
+    if (orr_skinny_gemm_applies(products))
+        orr_skinny_gemm(products, workspace, workers);
     else
-        orr_gemm(products, workspace, workers);
+        orr_blocked_gemm(products, workspace, workers);
 }

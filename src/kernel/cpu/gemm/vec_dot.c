@@ -49,10 +49,10 @@ static void add_products_plain(const float *row, const float *x, int64_t n, floa
 static void dots_of_row(orr_row_format format, const void *row, const char *tokens,
                         size_t token_bytes, int n_tokens, int64_t k, float *ret, int64_t ret_stride)
 {
-    float run[RUN], sums[ORR_DOTS_TOKENS][LANES] = {{0}};
+    float run[RUN], sums[ORR_VEC_DOT_TOKENS][LANES] = {{0}};
     for (int64_t from = 0; from < k; from += RUN) {
         const int64_t n = k - from < RUN ? k - from : RUN;
-        orr_row_read_from(format, row, from, n, run);
+        orr_row_range_to_fp32(format, row, from, n, run);
         for (int t = 0; t < n_tokens; t++) {
             const float *x = (const float *)(const void *)(tokens + (size_t)t * token_bytes) + from;
 #if ORR_X86
@@ -79,42 +79,42 @@ static void dots_of_row(orr_row_format format, const void *row, const char *toke
                             int64_t ret_stride)                                                    \
     {                                                                                              \
         for (int r = 0; r < n_rows; r++)                                                           \
-            dots_of_row(ORR_ROWS_##name, rows[r], tokens, token_bytes, n_tokens, k, ret + r,       \
+            dots_of_row(ORR_ROW_FORMAT_##name, rows[r], tokens, token_bytes, n_tokens, k, ret + r,       \
                         ret_stride);                                                               \
     }
 ORR_ROW_FORMAT_MAP(ANY_)
 #undef ANY_
 
-static const orr_dots ANY[ORR_ROW_FORMATS] = {
+static const orr_vec_dot ANY[ORR_ROW_FORMATS] = {
 #define ANY_(name, text)                                                                           \
-    [ORR_ROWS_##name] = {orr_token_bytes_fp32, orr_token_prepare_fp32, dots_##name, 8},
+    [ORR_ROW_FORMAT_##name] = {orr_token_bytes_fp32, orr_token_prepare_fp32, dots_##name, 8},
     ORR_ROW_FORMAT_MAP(ANY_)
 #undef ANY_
 };
 
 #if ORR_X86
-static const orr_dots *const AVX512[ORR_ROW_FORMATS] = {
-    [ORR_ROWS_FP32] = &orr_dots_fp32_by_fp32,
-    [ORR_ROWS_FP16] = &orr_dots_fp32_by_fp16,
-    [ORR_ROWS_BF16] = &orr_dots_fp32_by_bf16,
+static const orr_vec_dot *const AVX512[ORR_ROW_FORMATS] = {
+    [ORR_ROW_FORMAT_FP32] = &orr_vec_dot_fp32_by_fp32,
+    [ORR_ROW_FORMAT_FP16] = &orr_vec_dot_fp32_by_fp16,
+    [ORR_ROW_FORMAT_BF16] = &orr_vec_dot_fp32_by_bf16,
 };
-static const orr_dots *const AVX512_BF16[ORR_ROW_FORMATS] = {
-    [ORR_ROWS_FP32] = &orr_dots_fp32_by_fp32,  [ORR_ROWS_FP16] = &orr_dots_fp32_by_fp16,
-    [ORR_ROWS_BF16] = &orr_dots_fp32_by_bf16,  [ORR_ROWS_Q8_0] = &orr_dots_int15_by_q8_0,
-    [ORR_ROWS_Q4_0] = &orr_dots_int8_by_q4_0,  [ORR_ROWS_INT8] = &orr_dots_int16_by_int8,
-    [ORR_ROWS_INT4] = &orr_dots_int16_by_int4,
+static const orr_vec_dot *const AVX512_BF16[ORR_ROW_FORMATS] = {
+    [ORR_ROW_FORMAT_FP32] = &orr_vec_dot_fp32_by_fp32,  [ORR_ROW_FORMAT_FP16] = &orr_vec_dot_fp32_by_fp16,
+    [ORR_ROW_FORMAT_BF16] = &orr_vec_dot_fp32_by_bf16,  [ORR_ROW_FORMAT_Q8_0] = &orr_vec_dot_int15_by_q8_0,
+    [ORR_ROW_FORMAT_Q4_0] = &orr_vec_dot_int8_by_q4_0,  [ORR_ROW_FORMAT_INT8] = &orr_vec_dot_int16_by_int8,
+    [ORR_ROW_FORMAT_INT4] = &orr_vec_dot_int16_by_int4,
 };
 #endif
 
-const orr_dots *orr_dots_of(orr_row_format format, orr_dtype x)
+const orr_vec_dot *orr_vec_dot_of(orr_row_format format, orr_dtype x)
 {
 #if ORR_X86
     const orr_cpu_level_id level = orr_cpu_level();
-    const orr_dots *const *of = level >= ORR_CPU_AVX512_BF16 ? AVX512_BF16
+    const orr_vec_dot *const *of = level >= ORR_CPU_AVX512_BF16 ? AVX512_BF16
                                 : level >= ORR_CPU_AVX512    ? AVX512
                                                              : NULL;
-    if (level >= ORR_CPU_AVX512_BF16 && format == ORR_ROWS_BF16 && x == ORR_DTYPE_BF16)
-        return &orr_dots_bf16;
+    if (level >= ORR_CPU_AVX512_BF16 && format == ORR_ROW_FORMAT_BF16 && x == ORR_DTYPE_BF16)
+        return &orr_vec_dot_bf16;
     if (of != NULL && of[format] != NULL)
         return of[format];
 #endif

@@ -16,7 +16,7 @@
 /* As many rows at once as leave registers for the sums; of up to three tokens one, so that memory
  * is read in order: the processor's own fetching then reaches all of its bandwidth, which neither
  * several rows at once nor fetching by instructions did (half of it). */
-enum { ROWS = ORR_DOTS_ROWS, LANES = 16 };
+enum { ROWS = ORR_VEC_DOT_ROWS, LANES = 16 };
 
 typedef enum kind { BF16_BF16, FP32_FP32, FP32_BF16, FP32_FP16 } kind;
 
@@ -28,7 +28,7 @@ static size_t token_bytes_bf16(int64_t k)
 static void prepare_bf16(const float *x, int64_t k, void *ret)
 {
     memset(ret, 0, token_bytes_bf16(k));
-    orr_numbers_write(ORR_DTYPE_BF16, x, k, ret);
+    orr_dtype_from_fp32(ORR_DTYPE_BF16, x, k, ret);
 }
 
 /* 16 numbers of a row as fp32; those beyond `mask` are not read. */
@@ -44,7 +44,7 @@ ORR_AVX512 BODY __m512 numbers_at(kind what, const char *row, int64_t k, __mmask
 
 ORR_AVX512 BODY void step_fp32(kind what, const void *const *rows, int n_rows, const char *tokens,
                                size_t token_bytes, int n_tokens, int64_t k, __mmask16 mask,
-                               __m512 sums[ROWS][ORR_DOTS_TOKENS])
+                               __m512 sums[ROWS][ORR_VEC_DOT_TOKENS])
 {
     __m512 w[ROWS];
 #pragma GCC unroll 4
@@ -61,7 +61,7 @@ ORR_AVX512 BODY void step_fp32(kind what, const void *const *rows, int n_rows, c
 
 ORR_AVX512_BF16 BODY void step_bf16(const void *const *rows, int n_rows, const char *tokens,
                                     size_t token_bytes, int n_tokens, int64_t k, __mmask32 mask,
-                                    __m512 sums[ROWS][ORR_DOTS_TOKENS])
+                                    __m512 sums[ROWS][ORR_VEC_DOT_TOKENS])
 {
     __m512bh w[ROWS];
 #pragma GCC unroll 4
@@ -78,7 +78,7 @@ ORR_AVX512_BF16 BODY void step_bf16(const void *const *rows, int n_rows, const c
 
 ORR_AVX512_BF16 BODY void run_bf16(const void *const *rows, int n_rows, const char *tokens,
                                    size_t token_bytes, int n_tokens, int64_t k,
-                                   __m512 sums[ROWS][ORR_DOTS_TOKENS])
+                                   __m512 sums[ROWS][ORR_VEC_DOT_TOKENS])
 {
     int64_t i = 0;
     for (; i + 32 <= k; i += 32) {
@@ -90,14 +90,14 @@ ORR_AVX512_BF16 BODY void run_bf16(const void *const *rows, int n_rows, const ch
 
 ORR_AVX512 BODY void run_fp32(kind what, const void *const *rows, int n_rows, const char *tokens,
                               size_t token_bytes, int n_tokens, int64_t k,
-                              __m512 sums[ROWS][ORR_DOTS_TOKENS])
+                              __m512 sums[ROWS][ORR_VEC_DOT_TOKENS])
 {
     int64_t i = 0;
     for (; i + LANES <= k; i += LANES) {
         step_fp32(what, rows, n_rows, tokens, token_bytes, n_tokens, i, 0xffff, sums);
     }
     if (i < k)
-        step_fp32(what, rows, n_rows, tokens, token_bytes, n_tokens, i, orr_first_lanes(k - i),
+        step_fp32(what, rows, n_rows, tokens, token_bytes, n_tokens, i, orr_first_lanes_mask(k - i),
                   sums);
 }
 
@@ -105,7 +105,7 @@ ORR_AVX512_BF16 BODY void dots_of(kind what, const void *const *rows, int n_rows
                                   const char *tokens, size_t token_bytes, int n_tokens, int64_t k,
                                   float *ret, int64_t ret_stride)
 {
-    __m512 sums[ROWS][ORR_DOTS_TOKENS];
+    __m512 sums[ROWS][ORR_VEC_DOT_TOKENS];
 #pragma GCC unroll 4
     for (int r = 0; r < n_rows; r++)
 #pragma GCC unroll 8
@@ -167,11 +167,11 @@ DOTS_(fp32_by_fp32, FP32_FP32)
 DOTS_(fp32_by_bf16, FP32_BF16)
 DOTS_(fp32_by_fp16, FP32_FP16)
 
-const orr_dots orr_dots_bf16 = {token_bytes_bf16, prepare_bf16, bf16_by_bf16, 32};
-const orr_dots orr_dots_fp32_by_fp32 = {orr_token_bytes_fp32, orr_token_prepare_fp32, fp32_by_fp32,
+const orr_vec_dot orr_vec_dot_bf16 = {token_bytes_bf16, prepare_bf16, bf16_by_bf16, 32};
+const orr_vec_dot orr_vec_dot_fp32_by_fp32 = {orr_token_bytes_fp32, orr_token_prepare_fp32, fp32_by_fp32,
                                         16};
-const orr_dots orr_dots_fp32_by_bf16 = {orr_token_bytes_fp32, orr_token_prepare_fp32, fp32_by_bf16,
+const orr_vec_dot orr_vec_dot_fp32_by_bf16 = {orr_token_bytes_fp32, orr_token_prepare_fp32, fp32_by_bf16,
                                         16};
-const orr_dots orr_dots_fp32_by_fp16 = {orr_token_bytes_fp32, orr_token_prepare_fp32, fp32_by_fp16,
+const orr_vec_dot orr_vec_dot_fp32_by_fp16 = {orr_token_bytes_fp32, orr_token_prepare_fp32, fp32_by_fp16,
                                         16};
 #endif

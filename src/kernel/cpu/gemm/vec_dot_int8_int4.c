@@ -46,7 +46,7 @@ ORR_AVX512 static float largest(const float *x, int64_t n)
 {
     __m512i most = _mm512_setzero_si512();
     for (int64_t i = 0; i < n; i += LANES) {
-        const __mmask16 mask = orr_first_lanes(n - i);
+        const __mmask16 mask = orr_first_lanes_mask(n - i);
         const __m512i bits = _mm512_maskz_loadu_epi32(mask, x + i);
         most = _mm512_max_epu32(most, _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff)));
     }
@@ -63,7 +63,7 @@ ORR_AVX512 static float prepare_group(const float *x, int64_t n, int16_t *q, dou
     int64_t total = 0;
     for (int64_t i = 0; i < GROUP; i += LANES) {
         const int64_t left = n - i;
-        const __mmask16 mask = orr_first_lanes(left);
+        const __mmask16 mask = orr_first_lanes_mask(left);
         const __m512 value = _mm512_maskz_loadu_ps(mask, x + i);
         const __m512i rounded = _mm512_cvtps_epi32(_mm512_mul_ps(value, _mm512_set1_ps(by)));
         _mm256_storeu_si256((void *)(q + i), _mm512_cvtsepi32_epi16(rounded));
@@ -165,7 +165,7 @@ ORR_AVX512_BF16 BODY void dots_of_row(kind what, const char *row, const char *to
                                       size_t token_bytes, int n_tokens, int64_t k, float *ret,
                                       int64_t ret_stride)
 {
-    __m512 sums[ORR_DOTS_TOKENS];
+    __m512 sums[ORR_VEC_DOT_TOKENS];
     const int64_t groups = groups_of(k);
 #pragma GCC unroll 8
     for (int t = 0; t < n_tokens; t++)
@@ -215,6 +215,6 @@ ORR_AVX512_BF16 BODY void dots(kind what, const void *const *rows, int n_rows, c
 DOTS_(by_int8, INT8)
 DOTS_(by_int4, INT4)
 
-const orr_dots orr_dots_int16_by_int8 = {token_bytes_int16, prepare_int16, by_int8, 8};
-const orr_dots orr_dots_int16_by_int4 = {token_bytes_int16, prepare_int16_pairs, by_int4, 8};
+const orr_vec_dot orr_vec_dot_int16_by_int8 = {token_bytes_int16, prepare_int16, by_int8, 8};
+const orr_vec_dot orr_vec_dot_int16_by_int4 = {token_bytes_int16, prepare_int16_pairs, by_int4, 8};
 #endif

@@ -103,9 +103,9 @@ ORR_AVX512_BF16 BODY orders orders_of(void)
 
 ORR_AVX512_BF16 BODY void add_pair(const void *const *rows, int n_rows, const char *tokens,
                                    size_t bytes, int n_tokens, int64_t p, __mmask64 mask,
-                                   const orders *o, __m512 sums[ORR_DOTS_ROWS][ORR_DOTS_TOKENS])
+                                   const orders *o, __m512 sums[ORR_VEC_DOT_ROWS][ORR_VEC_DOT_TOKENS])
 {
-    weights w[ORR_DOTS_ROWS];
+    weights w[ORR_VEC_DOT_ROWS];
 #pragma GCC unroll 4
     for (int r = 0; r < n_rows; r++) {
         w[r] = weights_at(rows[r], p, mask, o->nibbles, o->shifts, o->halves);
@@ -131,7 +131,7 @@ ORR_AVX512_BF16 BODY void dots_of(const void *const *rows, int n_rows, const cha
 {
     const orders o = orders_of();
     const int64_t row_bytes = k / BLOCK * BLOCK_BYTES;
-    __m512 sums[ORR_DOTS_ROWS][ORR_DOTS_TOKENS];
+    __m512 sums[ORR_VEC_DOT_ROWS][ORR_VEC_DOT_TOKENS];
 #pragma GCC unroll 4
     for (int r = 0; r < n_rows; r++)
 #pragma GCC unroll 4
@@ -177,5 +177,5 @@ ORR_AVX512_BF16 static void dots(const void *const *rows, int n_rows, const char
                 ret_stride);
 }
 
-const orr_dots orr_dots_int8_by_q4_0 = {token_bytes, prepare, dots, 8};
+const orr_vec_dot orr_vec_dot_int8_by_q4_0 = {token_bytes, prepare, dots, 8};
 #endif

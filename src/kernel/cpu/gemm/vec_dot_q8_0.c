@@ -108,9 +108,9 @@ typedef struct shape { /* known when compiled */
 
 ORR_AVX512_BF16 BODY void add_pair(shape s, const char *const *rows, bool both, int pair,
                                    const group_of_pairs *const *x,
-                                   __m512 sums[ORR_DOTS_ROWS][ORR_DOTS_TOKENS])
+                                   __m512 sums[ORR_VEC_DOT_ROWS][ORR_VEC_DOT_TOKENS])
 {
-    weights w[ORR_DOTS_ROWS];
+    weights w[ORR_VEC_DOT_ROWS];
 #pragma GCC unroll 4
     for (int r = 0; r < s.rows; r++)
         w[r] = weights_at(rows[r], both);
@@ -132,10 +132,10 @@ ORR_AVX512_BF16 BODY void add_pair(shape s, const char *const *rows, bool both, 
 /* A group of rows that begin at `rows`; `blocks` of it are theirs. */
 ORR_AVX512_BF16 BODY void add_group(shape s, const char *const *rows, int64_t blocks,
                                     const group_of_pairs *const *x,
-                                    __m512 totals[ORR_DOTS_ROWS][ORR_DOTS_TOKENS])
+                                    __m512 totals[ORR_VEC_DOT_ROWS][ORR_VEC_DOT_TOKENS])
 {
-    __m512 sums[ORR_DOTS_ROWS][ORR_DOTS_TOKENS];
-    const char *at[ORR_DOTS_ROWS];
+    __m512 sums[ORR_VEC_DOT_ROWS][ORR_VEC_DOT_TOKENS];
+    const char *at[ORR_VEC_DOT_ROWS];
 #pragma GCC unroll 4
     for (int r = 0; r < s.rows; r++)
 #pragma GCC unroll 4
@@ -161,9 +161,9 @@ ORR_AVX512_BF16 BODY void dots_of(shape s, const void *const *rows, const char *
                                   size_t bytes, int64_t k, float *ret, int64_t ret_stride)
 {
     enum { GROUP_BYTES = PAIRS * PAIR_BYTES };
-    __m512 totals[ORR_DOTS_ROWS][ORR_DOTS_TOKENS];
-    const char *at[ORR_DOTS_ROWS];
-    const group_of_pairs *x[ORR_DOTS_TOKENS];
+    __m512 totals[ORR_VEC_DOT_ROWS][ORR_VEC_DOT_TOKENS];
+    const char *at[ORR_VEC_DOT_ROWS];
+    const group_of_pairs *x[ORR_VEC_DOT_TOKENS];
 #pragma GCC unroll 4
     for (int r = 0; r < s.rows; r++)
 #pragma GCC unroll 4
@@ -214,5 +214,5 @@ ORR_AVX512_BF16 static void dots(const void *const *rows, int n_rows, const char
                 ret_stride);
 }
 
-const orr_dots orr_dots_int15_by_q8_0 = {token_bytes, prepare, dots, 8};
+const orr_vec_dot orr_vec_dot_int15_by_q8_0 = {token_bytes, prepare, dots, 8};
 #endif

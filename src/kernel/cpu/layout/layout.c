@@ -20,7 +20,7 @@ static char *element(const orr_operand *x, int64_t i)
     int64_t offset = 0;
     for (uint32_t d = x->type.rank; d-- > 0; i /= x->type.dim[d])
         offset += i % x->type.dim[d] * x->stride[d];
-    return (char *)x->data + offset * orr_number_bytes((orr_dtype)x->type.dtype);
+    return (char *)x->data + offset * orr_dtype_stride_bytes((orr_dtype)x->type.dtype);
 }
 
 /* Whichever side has no gaps is seen with the dims of the other. */
@@ -45,14 +45,14 @@ static orr_status view_run(const orr_kernel_call *call, orr_error *err)
     } else if (x->type.dtype == ORR_DTYPE_FP4) {
         return orr_fail(err, ORR_UNSUPPORTED, "view: rows of fp4 with gaps on both sides");
     } else {
-        const size_t bytes = (size_t)orr_number_bytes((orr_dtype)x->type.dtype);
+        const size_t bytes = (size_t)orr_dtype_stride_bytes((orr_dtype)x->type.dtype);
         for (int64_t i = 0; i < orr_type_elements(&x->type); i++)
             memcpy(element(y, i), element(x, i), bytes);
     }
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_VIEW = {.run = view_run};
+const orr_kernel_entry orr_cpu_VIEW = {.run = view_run};
 
 static orr_status copy_run(const orr_kernel_call *call, orr_error *err)
 {
@@ -62,7 +62,7 @@ static orr_status copy_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_COPY = {.run = copy_run};
+const orr_kernel_entry orr_cpu_COPY = {.run = copy_run};
 
 static orr_status transpose_run(const orr_kernel_call *call, orr_error *err)
 {
@@ -77,7 +77,7 @@ static orr_status transpose_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_TRANSPOSE = {.run = transpose_run};
+const orr_kernel_entry orr_cpu_TRANSPOSE = {.run = transpose_run};
 
 /* Indices [begin, begin + count) of a dim. */
 static orr_operand range_of(const orr_operand *whole, int32_t dim, int64_t begin, int64_t count)
@@ -102,7 +102,7 @@ static orr_status concat_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_CONCAT = {.run = concat_run};
+const orr_kernel_entry orr_cpu_CONCAT = {.run = concat_run};
 
 static orr_status split_run(const orr_kernel_call *call, orr_error *err)
 {
@@ -119,7 +119,7 @@ static orr_status split_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_SPLIT = {.run = split_run};
+const orr_kernel_entry orr_cpu_SPLIT = {.run = split_run};
 
 static orr_status slice_run(const orr_kernel_call *call, orr_error *err)
 {
@@ -131,7 +131,7 @@ static orr_status slice_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_SLICE = {.run = slice_run};
+const orr_kernel_entry orr_cpu_SLICE = {.run = slice_run};
 
 /* All of an operand the same byte. */
 static void put_zeros(const orr_operand *to, orr_workers *workers)
@@ -156,7 +156,7 @@ static orr_status pad_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_PAD = {.run = pad_run};
+const orr_kernel_entry orr_cpu_PAD = {.run = pad_run};
 
 static orr_status expand_run(const orr_kernel_call *call, orr_error *err)
 {
@@ -169,4 +169,4 @@ static orr_status expand_run(const orr_kernel_call *call, orr_error *err)
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_EXPAND = {.run = expand_run};
+const orr_kernel_entry orr_cpu_EXPAND = {.run = expand_run};

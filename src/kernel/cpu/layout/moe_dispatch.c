@@ -36,7 +36,7 @@ static orr_status check_routes(const routes *r, const char *name, orr_error *err
     if (r->indices.n >= UINT32_MAX || r->rows >= UINT32_MAX)
         return orr_fail(err, ORR_LIMIT, "%s: more than 2^32 rows", name);
     for (int64_t i = 0; i < r->indices.n; i++) {
-        const int64_t expert = orr_index_at(&r->indices, i);
+        const int64_t expert = orr_indices_at(&r->indices, i);
         if (expert < 0 || (r->experts > 0 && expert >= r->experts))
             return orr_fail(err, ORR_INVALID, "%s: expert %lld of %lld, at %lld", name,
                             (long long)expert, (long long)r->experts, (long long)i);
@@ -52,7 +52,7 @@ static void place_choices(routes *r)
     memset(r->choice, 0xff, (size_t)r->rows * sizeof *r->choice);
     for (int64_t i = 0; i < r->indices.n; i++) {
         const uint32_t choice = r->order[i];
-        const int64_t expert = orr_index_at(&r->indices, choice),
+        const int64_t expert = orr_indices_at(&r->indices, choice),
                       of = r->parts > 1 ? expert / (r->experts / r->parts) : 0;
         next = of == part ? next : 0;
         part = of;
@@ -74,7 +74,7 @@ static orr_status routes_of(const orr_kernel_call *call, const char *name, route
                 .parts = call->args->members > 0 ? call->args->members : 1,
                 .experts = call->args->experts};
     ORR_TRY(check_routes(&r, name, err));
-    r.order = orr_ids_sort(&r.indices, room, room + r.indices.n);
+    r.order = orr_radix_sort_ids(&r.indices, room, room + r.indices.n);
     r.place = room + 2 * r.indices.n;
     r.choice = room + 3 * r.indices.n;
     place_choices(&r);
@@ -92,42 +92,42 @@ typedef struct moving {
 /* Row-major number i of a walk that was not merged to elements: score of a choice. */
 static float score_of(const moving *m, int64_t choice)
 {
-    orr_cursor cursor;
+    orr_tensor_cursor cursor;
     float score;
     if (!m->scored)
         return 1;
-    orr_walk_to(&m->scores, choice / m->by.choices, &cursor);
-    return *orr_walk_read(&m->scores, 0, &cursor, choice % m->by.choices, 1, &score);
+    orr_tensor_iter_seek(&m->scores, choice / m->by.choices, &cursor);
+    return *orr_tensor_iter_read(&m->scores, 0, &cursor, choice % m->by.choices, 1, &score);
 }
 
 static int64_t chunk(int64_t from, int64_t end)
 {
-    return end - from < ORR_CHUNK ? end - from : ORR_CHUNK;
+    return end - from < ORR_ELEMENT_CHUNK ? end - from : ORR_ELEMENT_CHUNK;
 }
 
 static void dispatch_rows(void *ctx, int64_t begin, int64_t end)
 {
     const moving *m = ctx;
-    const orr_row_math *math = orr_row_math_now();
-    float in[ORR_CHUNK], out[ORR_CHUNK];
-    orr_cursor from, to;
-    orr_walk_to(&m->sorted, begin, &to);
-    for (int64_t row = begin; row < end; row++, orr_walk_next(&m->sorted, &to)) {
+    const orr_vector_math *math = orr_vector_math_of_cpu();
+    float in[ORR_ELEMENT_CHUNK], out[ORR_ELEMENT_CHUNK];
+    orr_tensor_cursor from, to;
+    orr_tensor_iter_seek(&m->sorted, begin, &to);
+    for (int64_t row = begin; row < end; row++, orr_tensor_iter_next(&m->sorted, &to)) {
         const uint32_t choice = m->by.choice[row];
         const float score = choice != NOWHERE ? score_of(m, choice) : 0;
         if (choice != NOWHERE)
-            orr_walk_to(&m->tokens, choice / m->by.choices, &from);
+            orr_tensor_iter_seek(&m->tokens, choice / m->by.choices, &from);
         for (int64_t at = 0, n; at < m->columns; at += n) {
             n = chunk(at, m->columns);
             if (choice == NOWHERE) {
                 math->fill(0, n, out);
-                orr_walk_write(&m->sorted, 0, &to, at, n, out);
+                orr_tensor_iter_write(&m->sorted, 0, &to, at, n, out);
                 continue;
             }
-            const float *x = orr_walk_read(&m->tokens, 0, &from, at, n, in);
+            const float *x = orr_tensor_iter_read(&m->tokens, 0, &from, at, n, in);
             if (m->scored)
                 math->scale(x, score, n, out);
-            orr_walk_write(&m->sorted, 0, &to, at, n, m->scored ? out : x);
+            orr_tensor_iter_write(&m->sorted, 0, &to, at, n, m->scored ? out : x);
         }
     }
 }
@@ -151,22 +151,22 @@ static void put_counts(const orr_kernel_call *call, const routes *r)
         *count_of(&call->out[1], e) = 0;
     for (int64_t i = 0; i < r->indices.n; i++)
         if (r->place[i] != NOWHERE)
-            ++*count_of(&call->out[1], orr_index_at(&r->indices, i));
+            ++*count_of(&call->out[1], orr_indices_at(&r->indices, i));
 }
 
 static moving moving_of(const orr_operand *tokens, const orr_operand *sorted,
                         const orr_operand *scores)
 {
-    moving m = {.tokens = orr_walk_over(&tokens->type),
-                .sorted = orr_walk_over(&sorted->type),
+    moving m = {.tokens = orr_tensor_iter_over(&tokens->type),
+                .sorted = orr_tensor_iter_over(&sorted->type),
                 .scored = scores != NULL,
                 .columns = sorted->type.dim[1]};
-    orr_walk_add(&m.tokens, tokens);
-    orr_walk_merge(&m.tokens, 1);
-    orr_walk_add(&m.sorted, sorted);
+    orr_tensor_iter_add(&m.tokens, tokens);
+    orr_tensor_iter_coalesce(&m.tokens, 1);
+    orr_tensor_iter_add(&m.sorted, sorted);
     if (scores != NULL) {
-        m.scores = orr_walk_over(&scores->type);
-        orr_walk_add(&m.scores, scores);
+        m.scores = orr_tensor_iter_over(&scores->type);
+        orr_tensor_iter_add(&m.scores, scores);
     }
     return m;
 }
@@ -177,39 +177,39 @@ static orr_status dispatch_run(const orr_kernel_call *call, orr_error *err)
     ORR_TRY(routes_of(call, "dispatch", &m.by, err));
     put_counts(call, &m.by);
     if (call->out[0].data != NULL && m.columns > 0)
-        orr_rows_split(m.by.rows, orr_rows_of_piece(m.columns), dispatch_rows, &m, call->workers);
+        orr_parallel_ranges(m.by.rows, orr_rows_per_range(m.columns), dispatch_rows, &m, call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_DISPATCH = {.run = dispatch_run, .workspace = routes_workspace};
+const orr_kernel_entry orr_cpu_DISPATCH = {.run = dispatch_run, .workspace = routes_workspace};
 
 /* One chunk of a token: its rows added up. */
-static void combine_chunk(const moving *m, int64_t token, const orr_cursor *to, int64_t at,
+static void combine_chunk(const moving *m, int64_t token, const orr_tensor_cursor *to, int64_t at,
                           int64_t n)
 {
-    const orr_row_math *math = orr_row_math_now();
-    float in[ORR_CHUNK], sum[ORR_CHUNK];
-    orr_cursor from;
+    const orr_vector_math *math = orr_vector_math_of_cpu();
+    float in[ORR_ELEMENT_CHUNK], sum[ORR_ELEMENT_CHUNK];
+    orr_tensor_cursor from;
     math->fill(0, n, sum);
     if (m->accumulate)
-        math->add(sum, orr_walk_read(&m->tokens, 0, to, at, n, in), n, sum);
+        math->add(sum, orr_tensor_iter_read(&m->tokens, 0, to, at, n, in), n, sum);
     for (int64_t choice = token * m->by.choices; choice < (token + 1) * m->by.choices; choice++) {
         if (m->by.place[choice] == NOWHERE)
             continue;
-        orr_walk_to(&m->sorted, m->by.place[choice], &from);
-        math->add_scaled(orr_walk_read(&m->sorted, 0, &from, at, n, in), score_of(m, choice), n,
+        orr_tensor_iter_seek(&m->sorted, m->by.place[choice], &from);
+        math->add_scaled(orr_tensor_iter_read(&m->sorted, 0, &from, at, n, in), score_of(m, choice), n,
                          sum);
     }
-    orr_walk_write(&m->tokens, 0, to, at, n, sum);
+    orr_tensor_iter_write(&m->tokens, 0, to, at, n, sum);
 }
 
 static void combine_tokens(void *ctx, int64_t begin, int64_t end)
 {
     const moving *m = ctx;
-    orr_cursor to;
-    orr_walk_to(&m->tokens, begin, &to);
-    for (int64_t t = begin; t < end; t++, orr_walk_next(&m->tokens, &to))
-        for (int64_t at = 0; at < m->columns; at += ORR_CHUNK)
+    orr_tensor_cursor to;
+    orr_tensor_iter_seek(&m->tokens, begin, &to);
+    for (int64_t t = begin; t < end; t++, orr_tensor_iter_next(&m->tokens, &to))
+        for (int64_t at = 0; at < m->columns; at += ORR_ELEMENT_CHUNK)
             combine_chunk(m, t, &to, at, chunk(at, m->columns));
 }
 
@@ -217,22 +217,22 @@ static void combine_tokens(void *ctx, int64_t begin, int64_t end)
 static void multiply_tokens(void *ctx, int64_t begin, int64_t end)
 {
     const moving *m = ctx;
-    float a[ORR_CHUNK], b[ORR_CHUNK];
+    float a[ORR_ELEMENT_CHUNK], b[ORR_ELEMENT_CHUNK];
     for (int64_t choice = begin * m->by.choices; choice < end * m->by.choices; choice++) {
         double product = 0;
-        orr_cursor token, from, to;
+        orr_tensor_cursor token, from, to;
         const uint32_t place = m->by.place[choice];
-        orr_walk_to(&m->tokens, choice / m->by.choices, &token);
-        orr_walk_to(&m->scores, choice / m->by.choices, &to);
-        orr_walk_to(&m->sorted, place == NOWHERE ? 0 : place, &from);
+        orr_tensor_iter_seek(&m->tokens, choice / m->by.choices, &token);
+        orr_tensor_iter_seek(&m->scores, choice / m->by.choices, &to);
+        orr_tensor_iter_seek(&m->sorted, place == NOWHERE ? 0 : place, &from);
         for (int64_t at = 0, n; place != NOWHERE && at < m->columns; at += n) {
             n = chunk(at, m->columns);
             product +=
-                (double)orr_row_math_now()->dot(orr_walk_read(&m->sorted, 0, &from, at, n, a),
-                                                orr_walk_read(&m->tokens, 0, &token, at, n, b), n);
+                (double)orr_vector_math_of_cpu()->dot(orr_tensor_iter_read(&m->sorted, 0, &from, at, n, a),
+                                                orr_tensor_iter_read(&m->tokens, 0, &token, at, n, b), n);
         }
         const float narrow = (float)product;
-        orr_walk_write(&m->scores, 0, &to, choice % m->by.choices, 1, &narrow);
+        orr_tensor_iter_write(&m->scores, 0, &to, choice % m->by.choices, 1, &narrow);
     }
 }
 
@@ -245,9 +245,9 @@ static orr_status combine_run(const orr_kernel_call *call, orr_error *err)
     m.accumulate = call->accumulate;
     ORR_TRY(routes_of(call, "combine", &m.by, err));
     if (call->out[0].data != NULL && m.by.choices > 0)
-        orr_rows_split(m.by.indices.n / m.by.choices, orr_rows_of_piece(m.columns * m.by.choices),
+        orr_parallel_ranges(m.by.indices.n / m.by.choices, orr_rows_per_range(m.columns * m.by.choices),
                        products ? multiply_tokens : combine_tokens, &m, call->workers);
     return ORR_OK;
 }
 
-const orr_kernel_seat orr_cpu_COMBINE = {.run = combine_run, .workspace = routes_workspace};
+const orr_kernel_entry orr_cpu_COMBINE = {.run = combine_run, .workspace = routes_workspace};

@@ -16,7 +16,7 @@ typedef struct router {
     float *room; /* shape (PIECES, 3, experts): logits, choices, groups */
     int64_t pieces;
 } router;
-enum { PIECES = 32, NONE = ORR_PARTS };
+enum { PIECES = 32, NONE = ORR_TENSOR_ITER_PARTS };
 
 static bool by_sigmoid(const router *r)
 {
@@ -32,9 +32,9 @@ static double factor_of(const router *r)
 }
 
 /* A row of experts into `ret`. */
-static void read_row(const router *r, uint32_t part, const orr_cursor *cursor, float *ret)
+static void read_row(const router *r, uint32_t part, const orr_tensor_cursor *cursor, float *ret)
 {
-    const float *x = orr_walk_read(&r->walk, part, cursor, 0, r->experts, ret);
+    const float *x = orr_tensor_iter_read(&r->walk, part, cursor, 0, r->experts, ret);
     if (x != ret)
         memcpy(ret, x, (size_t)r->experts * sizeof *ret);
 }
@@ -68,14 +68,14 @@ static void keep_groups(const router *r, float *choice, float *best)
     }
 }
 
-static void make_choice(const router *r, const orr_cursor *cursor, const float *logits,
+static void make_choice(const router *r, const orr_tensor_cursor *cursor, const float *logits,
                         float *choice, float *spare)
 {
     for (int64_t e = 0; e < r->experts; e++)
         choice[e] = by_sigmoid(r) ? sigmoid(logits[e]) : logits[e];
     if (r->bias != NONE) {
         read_row(r, r->bias, cursor, spare);
-        orr_row_math_now()->add(choice, spare, r->experts, choice);
+        orr_vector_math_of_cpu()->add(choice, spare, r->experts, choice);
     }
     if (r->args->count > 1 && r->args->begin < r->args->count)
         keep_groups(r, choice, spare);
@@ -107,13 +107,13 @@ static double divisor_of(const router *r, const float *logits, float most, doubl
     return by_sigmoid(r) ? 1 : sum;
 }
 
-static int64_t index_at(const router *r, const orr_cursor *cursor, int64_t i)
+static int64_t index_at(const router *r, const orr_tensor_cursor *cursor, int64_t i)
 {
-    orr_cursor there = *cursor;
+    orr_tensor_cursor there = *cursor;
     there.offset[r->indices] += i * r->walk.part[r->indices].stride[r->walk.rank - 1];
-    return orr_walk_read_index(&r->walk, r->indices, &there);
+    return orr_tensor_iter_read_index(&r->walk, r->indices, &there);
 }
-static void put_index(const router *r, const orr_cursor *cursor, int64_t i, int64_t index)
+static void put_index(const router *r, const orr_tensor_cursor *cursor, int64_t i, int64_t index)
 {
     const orr_tensor_iter_part *part = &r->walk.part[r->indices];
     const int32_t narrow = (int32_t)index;
@@ -121,20 +121,20 @@ static void put_index(const router *r, const orr_cursor *cursor, int64_t i, int6
         memcpy(part->data + cursor->offset[r->indices] + i * part->stride[r->walk.rank - 1],
                &narrow, sizeof narrow);
 }
-static void put_number(const router *r, uint32_t part, const orr_cursor *cursor, int64_t i,
+static void put_number(const router *r, uint32_t part, const orr_tensor_cursor *cursor, int64_t i,
                        double value)
 {
     const float narrow = (float)value;
-    orr_walk_write(&r->walk, part, cursor, i, 1, &narrow);
+    orr_tensor_iter_write(&r->walk, part, cursor, i, 1, &narrow);
 }
 
-static void choose(const router *r, const orr_cursor *cursor, float *room)
+static void choose(const router *r, const orr_tensor_cursor *cursor, float *room)
 {
     float *logits = room, *choice = room + r->experts, *spare = choice + r->experts;
     const int64_t k = r->args->top_k;
     double chosen = 0;
     read_row(r, 0, cursor, logits);
-    const float most = orr_row_math_now()->most(logits, r->experts);
+    const float most = orr_vector_math_of_cpu()->most(logits, r->experts);
     make_choice(r, cursor, logits, choice, spare);
     for (int64_t i = 0; i < k; i++) {
         const int64_t best = best_of(choice, r->experts);
@@ -150,20 +150,20 @@ static void choose(const router *r, const orr_cursor *cursor, float *room)
 
 /* Of score_i = a f_i / sum: what flows into f_i's logit through f_i and the sum. A single one under
  * softmax has all experts in its sum. */
-static void choose_back(const router *r, const orr_cursor *cursor, float *room)
+static void choose_back(const router *r, const orr_tensor_cursor *cursor, float *room)
 {
     float *logits = room, *made = room + r->experts, *scores = made + r->experts;
     const int64_t k = r->args->top_k;
     double chosen = 0, dot = 0;
     read_row(r, 0, cursor, logits);
-    const float most = orr_row_math_now()->most(logits, r->experts);
+    const float most = orr_vector_math_of_cpu()->most(logits, r->experts);
     memset(made, 0, (size_t)r->experts * sizeof *made);
     for (int64_t i = 0; i < k; i++)
         chosen += raw_score(r, logits[index_at(r, cursor, i)], most);
     const double divisor = divisor_of(r, logits, most, chosen);
     for (int64_t i = 0; i < k; i++) {
         float grad;
-        grad = *orr_walk_read(&r->walk, r->scores, cursor, i, 1, &grad);
+        grad = *orr_tensor_iter_read(&r->walk, r->scores, cursor, i, 1, &grad);
         scores[i] = grad;
         dot += raw_score(r, logits[index_at(r, cursor, i)], most) / divisor * (double)grad;
     }
@@ -176,19 +176,19 @@ static void choose_back(const router *r, const orr_cursor *cursor, float *room)
                      slope = by_sigmoid(r) ? 1 - (double)sigmoid(logits[e]) : 1;
         made[e] += (float)(factor_of(r) * share * rest * slope);
     }
-    orr_walk_write(&r->walk, r->made, cursor, 0, r->experts, made);
+    orr_tensor_iter_write(&r->walk, r->made, cursor, 0, r->experts, made);
 }
 
 static void route_piece(void *ctx, size_t piece, int thread)
 {
     const router *r = ctx;
     (void)thread;
-    const int64_t rows = orr_walk_rows(&r->walk), p = (int64_t)piece, begin = rows * p / r->pieces,
+    const int64_t rows = orr_tensor_iter_rows(&r->walk), p = (int64_t)piece, begin = rows * p / r->pieces,
                   end = rows * (p + 1) / r->pieces;
     float *room = r->room + p * 3 * r->experts;
-    orr_cursor cursor;
-    orr_walk_to(&r->walk, begin, &cursor);
-    for (int64_t i = begin; i < end; i++, orr_walk_next(&r->walk, &cursor))
+    orr_tensor_cursor cursor;
+    orr_tensor_iter_seek(&r->walk, begin, &cursor);
+    for (int64_t i = begin; i < end; i++, orr_tensor_iter_next(&r->walk, &cursor))
         if (r->made == NONE)
             choose(r, &cursor, room);
         else
@@ -199,7 +199,7 @@ static void route_piece(void *ctx, size_t piece, int thread)
 static uint32_t add_chosen(orr_tensor_iter *walk, const orr_operand *operand)
 {
     orr_operand seen = *operand;
-    const uint32_t part = orr_walk_add(walk, &seen);
+    const uint32_t part = orr_tensor_iter_add(walk, &seen);
     walk->part[part].stride[walk->rank - 1] =
         operand->stride[walk->rank - 1] * (int64_t)orr_dtype_bytes((orr_dtype)operand->type.dtype);
     return part;
@@ -209,35 +209,35 @@ static orr_status check_indices(const router *r, const orr_operand *indices, orr
 {
     const orr_indices all = orr_indices_of(indices);
     for (int64_t i = 0; i < all.n; i++)
-        if (orr_index_at(&all, i) < 0 || orr_index_at(&all, i) >= r->experts)
+        if (orr_indices_at(&all, i) < 0 || orr_indices_at(&all, i) >= r->experts)
             return orr_fail(err, ORR_INVALID, "top_k_backward: expert %lld of %lld",
-                            (long long)orr_index_at(&all, i), (long long)r->experts);
+                            (long long)orr_indices_at(&all, i), (long long)r->experts);
     return ORR_OK;
 }
 
 static orr_status top_k_run(const orr_kernel_call *call, orr_error *err)
 {
     const bool back = call->op == ORR_OP_TOP_K_BACKWARD;
-    router r = {.walk = orr_walk_over(&call->in[0].type),
+    router r = {.walk = orr_tensor_iter_over(&call->in[0].type),
                 .args = call->args,
                 .bias = NONE,
                 .made = NONE,
                 .experts = call->in[0].type.dim[call->in[0].type.rank - 1],
                 .room = call->workspace};
-    orr_walk_add(&r.walk, &call->in[0]);
+    orr_tensor_iter_add(&r.walk, &call->in[0]);
     if (back) {
         ORR_TRY(check_indices(&r, &call->in[1], err));
         r.indices = add_chosen(&r.walk, &call->in[1]);
         r.scores = add_chosen(&r.walk, &call->in[2]);
-        r.made = orr_walk_add(&r.walk, &call->out[0]);
+        r.made = orr_tensor_iter_add(&r.walk, &call->out[0]);
     } else {
         if (call->n_in > 1)
-            r.bias = orr_walk_add(&r.walk, &call->in[1]);
+            r.bias = orr_tensor_iter_add(&r.walk, &call->in[1]);
         r.scores = add_chosen(&r.walk, &call->out[0]);
         r.indices = add_chosen(&r.walk, &call->out[1]);
     }
-    orr_walk_merge(&r.walk, 1);
-    const int64_t rows = orr_walk_rows(&r.walk);
+    orr_tensor_iter_coalesce(&r.walk, 1);
+    const int64_t rows = orr_tensor_iter_rows(&r.walk);
     r.pieces = rows < PIECES ? rows : PIECES;
     orr_workers_run(call->workers, (size_t)r.pieces, route_piece, &r);
     return ORR_OK;
@@ -249,5 +249,5 @@ static size_t top_k_workspace(const orr_kernel_call *call)
     return (size_t)PIECES * 3 * (size_t)logits->dim[logits->rank - 1] * sizeof(float);
 }
 
-const orr_kernel_seat orr_cpu_TOP_K = {.run = top_k_run, .workspace = top_k_workspace};
-const orr_kernel_seat orr_cpu_TOP_K_BACKWARD = {.run = top_k_run, .workspace = top_k_workspace};
+const orr_kernel_entry orr_cpu_TOP_K = {.run = top_k_run, .workspace = top_k_workspace};
+const orr_kernel_entry orr_cpu_TOP_K_BACKWARD = {.run = top_k_run, .workspace = top_k_workspace};

@@ -11,7 +11,7 @@
  * of them, so it needs no packing, and maxima and sums over keys go down the lanes, never across.
  */
 enum {
-    ORR_LANES = 64
+    ORR_BLOCK_LANES = 64
 }; /* the most of attention's functions below; products take any multiple of 16 */
 
 /* c[r][lane] (+)= sum over k of a[r * a_row + k * a_step] b[k][lane].
@@ -25,15 +25,15 @@ typedef struct orr_block_product {
 } orr_block_product;
 
 /* Scores (keys, lanes) that one block of keys gives, and what softmax keeps of those before. */
-typedef struct orr_soft_block {
+typedef struct orr_online_softmax_block {
     float *score; /* shape (keys, lanes): products of queries and keys in, exponentials out */
     float *most, *sum, *factor; /* shape (lanes): the largest product; sum of the exponentials; what
                                  * earlier sums are to be multiplied by: out                  */
     float scale;                /* of products, times log2(e), above 0 */
     int64_t keys, lanes;
-} orr_soft_block;
+} orr_online_softmax_block;
 
-typedef struct orr_lanes {
+typedef struct orr_block_math {
     void (*product)(const orr_block_product *p);
     void (*pair_product)(const orr_block_product *p); /* NULL: not at this level */
     /* to[j][i] = from[i][j], i < rows, j < columns */
@@ -44,7 +44,7 @@ typedef struct orr_lanes {
     void (*mask_scores)(float *score, int64_t keys, int64_t lanes, const int32_t *least,
                  const int32_t *end, float hidden);
     /* One step of an online softmax. False: all factors are 1. */
-    bool (*online_softmax)(const orr_soft_block *block);
+    bool (*online_softmax)(const orr_online_softmax_block *block);
     /* x[r][lane] *= factor[lane] */
     void (*scale)(float *x, int64_t rows, int64_t lanes, const float *factor);
     /* score = 2^(score * scale - minus[lane]) */
@@ -58,11 +58,11 @@ typedef struct orr_lanes {
     void (*pairs_across)(const float *from, int64_t rows, int64_t lanes, float *to);
     /* Two rows of n numbers of bf16 as pairs. */
     void (*interleave)(const uint16_t *above, const uint16_t *below, int64_t n, float *to);
-} orr_lanes;
+} orr_block_math;
 
 /* Of the level that the processor has. */
-const orr_lanes *orr_lanes_now(void);
+const orr_block_math *orr_block_math_of_cpu(void);
 
-extern const orr_lanes orr_lanes_plain, orr_lanes_avx2, orr_lanes_avx512, orr_lanes_bf16;
+extern const orr_block_math orr_block_math_plain, orr_block_math_avx2, orr_block_math_avx512, orr_block_math_avx512_bf16;
 
 #endif /* ORR_KERNEL_LANES_H */

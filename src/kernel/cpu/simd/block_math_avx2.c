@@ -13,7 +13,7 @@
 
 #include "kernel/cpu/simd/block_math_level.h"
 
-const orr_lanes orr_lanes_avx2 = {
+const orr_block_math orr_block_math_avx2 = {
     .product = product_avx2,
     .transpose = transpose_avx2,
     .mask_scores = mask_scores_avx2,

@@ -18,7 +18,7 @@
 #define TIMES_POWER(p, n) ((V)_mm512_scalef_ps((__m512)(p), (__m512)(n)))
 #include "kernel/cpu/simd/block_math_level.h"
 
-const orr_lanes orr_lanes_avx512 = {
+const orr_block_math orr_block_math_avx512 = {
     .product = product_avx512,
     .transpose = transpose_avx512,
     .mask_scores = mask_scores_avx512,

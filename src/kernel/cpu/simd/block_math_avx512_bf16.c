@@ -61,7 +61,7 @@ LEVEL static void interleave(const uint16_t *above, const uint16_t *below, int64
     }
 }
 
-const orr_lanes orr_lanes_bf16 = {
+const orr_block_math orr_block_math_avx512_bf16 = {
     .product = product_bf16,
     .pair_product = product_pairs,
     .transpose = transpose_bf16,

@@ -135,7 +135,7 @@ LEVEL static void AT(mask_scores)(float *score, int64_t keys, int64_t lanes, con
     }
 }
 
-LEVEL static bool AT(online_softmax)(const orr_soft_block *b)
+LEVEL static bool AT(online_softmax)(const orr_online_softmax_block *b)
 {
     I moved = {0};
     for (int64_t lane = 0; lane < b->lanes; lane += NUMBERS) {

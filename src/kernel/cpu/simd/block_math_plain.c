@@ -12,7 +12,7 @@
 
 #include "kernel/cpu/simd/block_math_level.h"
 
-const orr_lanes orr_lanes_plain = {
+const orr_block_math orr_block_math_plain = {
     .product = product_plain,
     .transpose = transpose_plain,
     .mask_scores = mask_scores_plain,

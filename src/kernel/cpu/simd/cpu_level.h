@@ -34,7 +34,7 @@ typedef enum orr_cpu_level_id {
     __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni," \
                           "avx512vbmi")))
 /* Mask of the first n of 16 lanes. */
-static inline uint16_t orr_first_lanes(int64_t n)
+static inline uint16_t orr_first_lanes_mask(int64_t n)
 {
     return (uint16_t)(n >= 16 ? 0xffff : n > 0 ? (1 << n) - 1 : 0);
 }

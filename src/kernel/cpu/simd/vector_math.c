@@ -64,7 +64,7 @@
 #undef SMALLER
 #endif
 
-const orr_row_math *orr_row_math_now(void)
+const orr_vector_math *orr_vector_math_of_cpu(void)
 {
 #if ORR_X86
     const orr_cpu_level_id level = orr_cpu_level();

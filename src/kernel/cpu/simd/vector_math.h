@@ -10,8 +10,8 @@
  *
  * Exponentials are within 2e-7 of themselves, between -87.3 (below: 0) and 88.3 (above: infinite);
  * the normal distribution is within 1.5e-7 (Abramowitz and Stegun, 7.1.26). */
-typedef void orr_row_unary(const float *x, int64_t n, float *y);
-typedef void orr_row_binary(const float *a, const float *b, int64_t n, float *y);
+typedef void orr_vector_unary(const float *x, int64_t n, float *y);
+typedef void orr_vector_binary(const float *a, const float *b, int64_t n, float *y);
 
 /* An update of AdamW: see optimizer.c. */
 typedef struct orr_adamw_factors {
@@ -23,15 +23,15 @@ typedef struct orr_adamw_factors {
     float epsilon;
 } orr_adamw_factors;
 
-typedef struct orr_row_math {
-    orr_row_binary *add, *mul;
+typedef struct orr_vector_math {
+    orr_vector_binary *add, *mul;
     void (*scale)(const float *x, float factor, int64_t n, float *y);
     void (*add_scaled)(const float *x, float factor, int64_t n, float *y); /* y += factor x */
     void (*fill)(float value, int64_t n, float *y);
 
-    orr_row_unary *gelu, *gelu_tanh, *relu, *silu, *sigmoid;
-    orr_row_binary *gelu_slope, *gelu_tanh_slope, *relu_slope, *silu_slope, *sigmoid_slope; /* a: dy, b: x or y */
-    orr_row_binary *swiglu;                                               /* a: gate, b: up   */
+    orr_vector_unary *gelu, *gelu_tanh, *relu, *silu, *sigmoid;
+    orr_vector_binary *gelu_slope, *gelu_tanh_slope, *relu_slope, *silu_slope, *sigmoid_slope; /* a: dy, b: x or y */
+    orr_vector_binary *swiglu;                                               /* a: gate, b: up   */
     void (*swiglu_gradient)(const float *dy, const float *gate, const float *up, int64_t n,
                             float *dgate, float *dup);
 
@@ -69,9 +69,9 @@ typedef struct orr_row_math {
     /* v = momentum v + factor g + decay p (v NULL: without), p -= rate v */
     void (*sgd)(const float *g, float factor, float decay, float momentum, float rate, int64_t n,
                 float *p, float *v);
-} orr_row_math;
+} orr_vector_math;
 
 /* Of the level that the processor has. */
-const orr_row_math *orr_row_math_now(void);
+const orr_vector_math *orr_vector_math_of_cpu(void);
 
 #endif /* ORR_KERNEL_ROW_MATH_H */

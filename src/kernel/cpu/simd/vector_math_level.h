@@ -507,7 +507,7 @@ static LEVEL void AT(sgd)(const float *g, float factor, float decay, float momen
     }
 }
 
-static const orr_row_math AT(math) = {
+static const orr_vector_math AT(math) = {
     .add = AT(add),
     .mul = AT(mul),
     .scale = AT(scale),

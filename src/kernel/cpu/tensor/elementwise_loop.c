@@ -9,65 +9,65 @@ typedef struct each {
     orr_tensor_iter *walk;
     uint32_t n_in;
     bool accumulate;
-    orr_each_body *body;
+    orr_elementwise_body *body;
     const void *ctx;
     int64_t chunks; /* of a row */
 } each;
 
 /* Eight parts, of which at most these many are not in place at once. */
-enum { BUFFERS = ORR_PARTS };
+enum { BUFFERS = ORR_TENSOR_ITER_PARTS };
 
-static void run_span(const each *e, const orr_cursor *cursor, int64_t row, int64_t from,
-                     float (*buffers)[ORR_CHUNK])
+static void run_span(const each *e, const orr_tensor_cursor *cursor, int64_t row, int64_t from,
+                     float (*buffers)[ORR_ELEMENT_CHUNK])
 {
     const orr_tensor_iter *walk = e->walk;
-    const int64_t columns = orr_walk_columns(walk), left = columns - from;
-    orr_element_span span = {.n = left < ORR_CHUNK ? left : ORR_CHUNK, .index = row * columns + from};
+    const int64_t columns = orr_tensor_iter_columns(walk), left = columns - from;
+    orr_element_span span = {.n = left < ORR_ELEMENT_CHUNK ? left : ORR_ELEMENT_CHUNK, .index = row * columns + from};
     const float *old = NULL;
     for (uint32_t p = 0; p < e->n_in; p++)
-        span.in[p] = orr_walk_read(walk, p, cursor, from, span.n, buffers[p]);
+        span.in[p] = orr_tensor_iter_read(walk, p, cursor, from, span.n, buffers[p]);
     for (uint32_t p = e->n_in; p < walk->n; p++)
-        span.out[p - e->n_in] = orr_walk_room(walk, p, cursor, from, buffers[p]);
+        span.out[p - e->n_in] = orr_tensor_iter_buffer(walk, p, cursor, from, buffers[p]);
     if (e->accumulate) {
-        old = orr_walk_read(walk, e->n_in, cursor, from, span.n, buffers[BUFFERS]);
+        old = orr_tensor_iter_read(walk, e->n_in, cursor, from, span.n, buffers[BUFFERS]);
         span.out[0] = buffers[e->n_in];
     }
     e->body(e->ctx, &span);
     if (e->accumulate)
-        orr_row_math_now()->add(old, span.out[0], span.n, span.out[0]);
+        orr_vector_math_of_cpu()->add(old, span.out[0], span.n, span.out[0]);
     for (uint32_t p = e->n_in; p < walk->n; p++)
-        orr_walk_write(walk, p, cursor, from, span.n, span.out[p - e->n_in]);
+        orr_tensor_iter_write(walk, p, cursor, from, span.n, span.out[p - e->n_in]);
 }
 
 static void run_chunks(void *ctx, int64_t begin, int64_t end)
 {
     const each *e = ctx;
-    _Alignas(64) float buffers[BUFFERS + 1][ORR_CHUNK];
-    orr_cursor cursor;
+    _Alignas(64) float buffers[BUFFERS + 1][ORR_ELEMENT_CHUNK];
+    orr_tensor_cursor cursor;
     int64_t row = begin / e->chunks, chunk = begin % e->chunks;
-    orr_walk_to(e->walk, row, &cursor);
+    orr_tensor_iter_seek(e->walk, row, &cursor);
     for (int64_t i = begin; i < end; i++) {
-        run_span(e, &cursor, row, chunk * ORR_CHUNK, buffers);
+        run_span(e, &cursor, row, chunk * ORR_ELEMENT_CHUNK, buffers);
         if (++chunk < e->chunks)
             continue;
         chunk = 0;
         row++;
-        orr_walk_next(e->walk, &cursor);
+        orr_tensor_iter_next(e->walk, &cursor);
     }
 }
 
-void orr_each_same(const void *ctx, const orr_element_span *span)
+void orr_elementwise_copy(const void *ctx, const orr_element_span *span)
 {
     (void)ctx;
     if (span->in[0] != span->out[0])
         memcpy(span->out[0], span->in[0], (size_t)span->n * sizeof(float));
 }
 
-void orr_each(orr_tensor_iter *walk, uint32_t n_in, bool accumulate, orr_each_body *body, const void *ctx,
+void orr_elementwise(orr_tensor_iter *walk, uint32_t n_in, bool accumulate, orr_elementwise_body *body, const void *ctx,
               orr_workers *workers)
 {
-    orr_walk_merge(walk, 0);
-    const int64_t columns = orr_walk_columns(walk), rows = orr_walk_rows(walk);
+    orr_tensor_iter_coalesce(walk, 0);
+    const int64_t columns = orr_tensor_iter_columns(walk), rows = orr_tensor_iter_rows(walk);
     if (columns == 0 || rows == 0)
         return;
     each e = {.walk = walk,
@@ -75,7 +75,7 @@ void orr_each(orr_tensor_iter *walk, uint32_t n_in, bool accumulate, orr_each_bo
               .accumulate = accumulate && walk->n > n_in && walk->part[n_in].data != NULL,
               .body = body,
               .ctx = ctx,
-              .chunks = (columns - 1) / ORR_CHUNK + 1};
-    const int64_t width = columns < ORR_CHUNK ? columns : ORR_CHUNK;
-    orr_rows_split(rows * e.chunks, orr_rows_of_piece(width), run_chunks, &e, workers);
+              .chunks = (columns - 1) / ORR_ELEMENT_CHUNK + 1};
+    const int64_t width = columns < ORR_ELEMENT_CHUNK ? columns : ORR_ELEMENT_CHUNK;
+    orr_parallel_ranges(rows * e.chunks, orr_rows_per_range(width), run_chunks, &e, workers);
 }

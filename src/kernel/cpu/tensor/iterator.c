@@ -3,7 +3,7 @@
 
 #include "kernel/format/dtype_convert.h"
 
-orr_tensor_iter orr_walk_over(const orr_type *dims)
+orr_tensor_iter orr_tensor_iter_over(const orr_type *dims)
 {
     orr_tensor_iter walk = {.rank = dims->rank};
     for (uint32_t d = 0; d < dims->rank; d++)
@@ -18,11 +18,11 @@ static orr_tensor_iter_part part_of(const orr_operand *operand)
     return (orr_tensor_iter_part){.data = operand->data, .dtype = operand->type.dtype};
 }
 
-uint32_t orr_walk_add(orr_tensor_iter *walk, const orr_operand *operand)
+uint32_t orr_tensor_iter_add(orr_tensor_iter *walk, const orr_operand *operand)
 {
     const orr_type *type = &operand->type;
     orr_tensor_iter_part part = part_of(operand);
-    const int64_t bytes = orr_number_bytes((orr_dtype)type->dtype);
+    const int64_t bytes = orr_dtype_stride_bytes((orr_dtype)type->dtype);
     const uint32_t lead = walk->rank - (type->rank < walk->rank ? type->rank : walk->rank);
     for (uint32_t d = lead; d < walk->rank && type->rank > 0; d++)
         part.stride[d] = type->dim[d - lead] == 1 ? 0 : operand->stride[d - lead] * bytes;
@@ -30,10 +30,10 @@ uint32_t orr_walk_add(orr_tensor_iter *walk, const orr_operand *operand)
     return walk->n++;
 }
 
-uint32_t orr_walk_add_each_row(orr_tensor_iter *walk, const orr_operand *operand)
+uint32_t orr_tensor_iter_add_per_row(orr_tensor_iter *walk, const orr_operand *operand)
 {
     orr_tensor_iter_part part = part_of(operand);
-    const int64_t bytes = orr_number_bytes((orr_dtype)operand->type.dtype);
+    const int64_t bytes = orr_dtype_stride_bytes((orr_dtype)operand->type.dtype);
     for (uint32_t d = 0; d + 1 < walk->rank && d < operand->type.rank; d++)
         part.stride[d] = operand->stride[d] * bytes;
     walk->part[walk->n] = part;
@@ -59,7 +59,7 @@ static void take_out(orr_tensor_iter *walk, uint32_t d)
     }
 }
 
-void orr_walk_merge(orr_tensor_iter *walk, uint32_t apart)
+void orr_tensor_iter_coalesce(orr_tensor_iter *walk, uint32_t apart)
 {
     for (uint32_t d = walk->rank; d-- > 0;)
         if (walk->dim[d] == 1 && d + apart < walk->rank && walk->rank > 1)
@@ -71,7 +71,7 @@ void orr_walk_merge(orr_tensor_iter *walk, uint32_t apart)
         }
 }
 
-int64_t orr_walk_rows(const orr_tensor_iter *walk)
+int64_t orr_tensor_iter_rows(const orr_tensor_iter *walk)
 {
     int64_t rows = 1;
     for (uint32_t d = 0; d + 1 < walk->rank; d++)
@@ -79,9 +79,9 @@ int64_t orr_walk_rows(const orr_tensor_iter *walk)
     return rows;
 }
 
-void orr_walk_to(const orr_tensor_iter *walk, int64_t row, orr_cursor *cursor)
+void orr_tensor_iter_seek(const orr_tensor_iter *walk, int64_t row, orr_tensor_cursor *cursor)
 {
-    *cursor = (orr_cursor){.at = {0}};
+    *cursor = (orr_tensor_cursor){.at = {0}};
     for (uint32_t d = walk->rank - 1; d-- > 0; row /= walk->dim[d]) {
         cursor->at[d] = row % walk->dim[d];
         for (uint32_t p = 0; p < walk->n; p++)
@@ -89,7 +89,7 @@ void orr_walk_to(const orr_tensor_iter *walk, int64_t row, orr_cursor *cursor)
     }
 }
 
-void orr_walk_next(const orr_tensor_iter *walk, orr_cursor *cursor)
+void orr_tensor_iter_next(const orr_tensor_iter *walk, orr_tensor_cursor *cursor)
 {
     for (uint32_t d = walk->rank - 1; d-- > 0;) {
         const bool over = ++cursor->at[d] == walk->dim[d];
@@ -103,7 +103,7 @@ void orr_walk_next(const orr_tensor_iter *walk, orr_cursor *cursor)
     }
 }
 
-static char *place(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, int64_t from)
+static char *place(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, int64_t from)
 {
     const orr_tensor_iter_part *part = &walk->part[p];
     return part->data + cursor->offset[p] + from * part->stride[walk->rank - 1];
@@ -116,47 +116,47 @@ static bool is_dense(const orr_tensor_iter *walk, uint32_t p)
            part->stride[walk->rank - 1] == (int64_t)sizeof(float);
 }
 
-const float *orr_walk_read(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+const float *orr_tensor_iter_read(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, int64_t from,
                            int64_t n, float *buffer)
 {
     const char *at = place(walk, p, cursor, from);
     if (is_dense(walk, p))
         return (const float *)at;
-    orr_strided_read((orr_dtype)walk->part[p].dtype, at, walk->part[p].stride[walk->rank - 1], n,
+    orr_strided_to_fp32((orr_dtype)walk->part[p].dtype, at, walk->part[p].stride[walk->rank - 1], n,
                      buffer);
     return buffer;
 }
 
-float *orr_walk_room(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+float *orr_tensor_iter_buffer(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, int64_t from,
                      float *buffer)
 {
     return is_dense(walk, p) ? (float *)place(walk, p, cursor, from) : buffer;
 }
 
-void orr_walk_write(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, int64_t from,
+void orr_tensor_iter_write(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, int64_t from,
                     int64_t n, const float *values)
 {
     if (walk->part[p].data == NULL)
         return;
     char *at = place(walk, p, cursor, from);
     if ((const void *)at != values)
-        orr_strided_write((orr_dtype)walk->part[p].dtype, values, n,
+        orr_strided_from_fp32((orr_dtype)walk->part[p].dtype, values, n,
                           walk->part[p].stride[walk->rank - 1], at);
 }
 
-float orr_walk_read_one(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor)
+float orr_tensor_iter_read_scalar(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor)
 {
     const orr_tensor_iter_part *part = &walk->part[p];
     float value;
-    orr_strided_read((orr_dtype)part->dtype, part->data + cursor->offset[p], 0, 1, &value);
+    orr_strided_to_fp32((orr_dtype)part->dtype, part->data + cursor->offset[p], 0, 1, &value);
     return value;
 }
 
-void orr_walk_write_one(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor, float value)
+void orr_tensor_iter_write_scalar(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor, float value)
 {
     const orr_tensor_iter_part *part = &walk->part[p];
     if (part->data != NULL)
-        orr_strided_write((orr_dtype)part->dtype, &value, 1, 0, part->data + cursor->offset[p]);
+        orr_strided_from_fp32((orr_dtype)part->dtype, &value, 1, 0, part->data + cursor->offset[p]);
 }
 
 static int64_t index_of(orr_dtype dtype, const char *at)
@@ -171,7 +171,7 @@ static int64_t index_of(orr_dtype dtype, const char *at)
     return narrow;
 }
 
-int64_t orr_walk_read_index(const orr_tensor_iter *walk, uint32_t p, const orr_cursor *cursor)
+int64_t orr_tensor_iter_read_index(const orr_tensor_iter *walk, uint32_t p, const orr_tensor_cursor *cursor)
 {
     return index_of((orr_dtype)walk->part[p].dtype, walk->part[p].data + cursor->offset[p]);
 }
@@ -184,7 +184,7 @@ orr_indices orr_indices_of(const orr_operand *operand)
                          .dense = orr_operand_is_contiguous(operand)};
 }
 
-int64_t orr_index_at(const orr_indices *indices, int64_t i)
+int64_t orr_indices_at(const orr_indices *indices, int64_t i)
 {
     const orr_type *type = &indices->of->type;
     int64_t at = i;
@@ -199,7 +199,7 @@ int64_t orr_index_at(const orr_indices *indices, int64_t i)
 
 typedef struct split {
     int64_t n, each;
-    orr_rows_body *body;
+    orr_range_body *body;
     void *ctx;
 } split;
 
@@ -211,7 +211,7 @@ static void split_piece(void *ctx, size_t i, int thread)
     s->body(s->ctx, begin, begin + (left < s->each ? left : s->each));
 }
 
-void orr_rows_split(int64_t n, int64_t each, orr_rows_body *body, void *ctx, orr_workers *workers)
+void orr_parallel_ranges(int64_t n, int64_t each, orr_range_body *body, void *ctx, orr_workers *workers)
 {
     split s = {.n = n, .each = each, .body = body, .ctx = ctx};
     if (n > 0)

@@ -7,7 +7,7 @@ enum { PIECES = 64 };
 
 typedef struct pieces {
     int64_t n, room, count;
-    orr_piece_body *body;
+    orr_parallel_scratch_body *body;
     const void *ctx;
     float *rooms;
 } pieces;
@@ -17,9 +17,9 @@ static int64_t count_of(int64_t n)
     return n < PIECES ? n : PIECES;
 }
 
-size_t orr_pieces_bytes(int64_t n, int64_t room)
+size_t orr_parallel_scratch_bytes(int64_t n, int64_t room)
 {
-    return (size_t)(count_of(n) * orr_whole_vectors(room)) * sizeof(float);
+    return (size_t)(count_of(n) * orr_round_up_to_vectors(room)) * sizeof(float);
 }
 
 static void run_piece(void *ctx, size_t i, int thread)
@@ -31,11 +31,11 @@ static void run_piece(void *ctx, size_t i, int thread)
             p->room > 0 ? p->rooms + piece * p->room : NULL);
 }
 
-void orr_pieces_run(int64_t n, int64_t room, orr_piece_body *body, const void *ctx, void *workspace,
+void orr_parallel_scratch_run(int64_t n, int64_t room, orr_parallel_scratch_body *body, const void *ctx, void *workspace,
                     orr_workers *workers)
 {
     pieces p = {.n = n,
-                .room = orr_whole_vectors(room),
+                .room = orr_round_up_to_vectors(room),
                 .count = count_of(n),
                 .body = body,
                 .ctx = ctx,

@@ -6,13 +6,13 @@
 
 /* Work on n things (samples, blocks of pixels) that needs scratch: cut in 64 pieces or fewer, each
  * with `room` numbers of its own in the workspace, however many threads there are. */
-typedef void orr_piece_body(const void *ctx, int64_t begin, int64_t end, float *room);
-size_t orr_pieces_bytes(int64_t n, int64_t room);
-/* `workspace`: orr_pieces_bytes(), aligned to 64. */
-void orr_pieces_run(int64_t n, int64_t room, orr_piece_body *body, const void *ctx, void *workspace,
+typedef void orr_parallel_scratch_body(const void *ctx, int64_t begin, int64_t end, float *room);
+size_t orr_parallel_scratch_bytes(int64_t n, int64_t room);
+/* `workspace`: orr_parallel_scratch_bytes(), aligned to 64. */
+void orr_parallel_scratch_run(int64_t n, int64_t room, orr_parallel_scratch_body *body, const void *ctx, void *workspace,
                     orr_workers *workers);
 
-static inline int64_t orr_whole_vectors(int64_t numbers)
+static inline int64_t orr_round_up_to_vectors(int64_t numbers)
 {
     return (numbers + 15) / 16 * 16;
 }

@@ -8,18 +8,18 @@ static void sort_digit(const orr_indices *ids, int shift, const uint32_t *from, 
 {
     uint32_t begin[DIGITS + 1] = {0};
     for (int64_t i = 0; i < ids->n; i++)
-        begin[(orr_index_at(ids, from[i]) >> shift & (DIGITS - 1)) + 1]++;
+        begin[(orr_indices_at(ids, from[i]) >> shift & (DIGITS - 1)) + 1]++;
     for (int d = 0; d < DIGITS; d++)
         begin[d + 1] += begin[d];
     for (int64_t i = 0; i < ids->n; i++)
-        to[begin[orr_index_at(ids, from[i]) >> shift & (DIGITS - 1)]++] = from[i];
+        to[begin[orr_indices_at(ids, from[i]) >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-uint32_t *orr_ids_sort(const orr_indices *ids, uint32_t *a, uint32_t *b)
+uint32_t *orr_radix_sort_ids(const orr_indices *ids, uint32_t *a, uint32_t *b)
 {
     int64_t most = 0;
     for (int64_t i = 0; i < ids->n; i++) {
-        const int64_t id = orr_index_at(ids, i);
+        const int64_t id = orr_indices_at(ids, i);
         most = id > most ? id : most;
         a[i] = (uint32_t)i;
     }

@@ -20,7 +20,7 @@ typedef struct copying {
     int64_t tiles_high, tiles_wide;
 } copying;
 
-static char *place(const copying *c, uint32_t p, const orr_cursor *cursor)
+static char *place(const copying *c, uint32_t p, const orr_tensor_cursor *cursor)
 {
     return c->walk.part[p].data + cursor->offset[p];
 }
@@ -28,10 +28,10 @@ static char *place(const copying *c, uint32_t p, const orr_cursor *cursor)
 static void copy_rows(void *ctx, int64_t begin, int64_t end)
 {
     const copying *c = ctx;
-    const int64_t row_bytes = orr_walk_columns(&c->walk) * c->bytes;
-    orr_cursor cursor;
+    const int64_t row_bytes = orr_tensor_iter_columns(&c->walk) * c->bytes;
+    orr_tensor_cursor cursor;
     int64_t chunk = begin % c->chunks;
-    orr_walk_to(&c->walk, begin / c->chunks, &cursor);
+    orr_tensor_iter_seek(&c->walk, begin / c->chunks, &cursor);
     for (int64_t i = begin; i < end; i++) {
         const int64_t at = chunk * c->wide, left = row_bytes - at;
         memmove(place(c, TO, &cursor) + at, place(c, FROM, &cursor) + at,
@@ -39,7 +39,7 @@ static void copy_rows(void *ctx, int64_t begin, int64_t end)
         if (++chunk < c->chunks)
             continue;
         chunk = 0;
-        orr_walk_next(&c->walk, &cursor);
+        orr_tensor_iter_next(&c->walk, &cursor);
     }
 }
 
@@ -92,8 +92,8 @@ static void copy_tiles(void *ctx, int64_t begin, int64_t end)
     const int64_t wide = c->walk.dim[last], from_wide = c->walk.part[FROM].stride[last],
                   to_wide = c->walk.part[TO].stride[last], plane = c->tiles_high * c->tiles_wide;
     for (int64_t i = begin; i < end; i++) {
-        orr_cursor cursor;
-        orr_walk_to(&c->walk, i / plane, &cursor);
+        orr_tensor_cursor cursor;
+        orr_tensor_iter_seek(&c->walk, i / plane, &cursor);
         const int64_t group = i % plane / (BESIDE * c->tiles_wide),
                       w = i % plane % (BESIDE * c->tiles_wide) / BESIDE * TILE,
                       h = (group * BESIDE + i % BESIDE) * TILE;
@@ -127,15 +127,15 @@ static void find_high(copying *c)
         break;
     }
     c->tiles_high = ((c->high - 1) / TILE / BESIDE + 1) * BESIDE;
-    c->tiles_wide = (orr_walk_columns(walk) - 1) / TILE + 1;
+    c->tiles_wide = (orr_tensor_iter_columns(walk) - 1) / TILE + 1;
 }
 
 static void copy_run(copying *c, orr_workers *workers)
 {
     enum { PIECE = 1 << 18 }; /* bytes of a row at once */
-    orr_walk_merge(&c->walk, 0);
+    orr_tensor_iter_coalesce(&c->walk, 0);
     const uint32_t last = c->walk.rank - 1;
-    const int64_t columns = orr_walk_columns(&c->walk), rows = orr_walk_rows(&c->walk);
+    const int64_t columns = orr_tensor_iter_columns(&c->walk), rows = orr_tensor_iter_rows(&c->walk);
     if (columns == 0 || rows == 0)
         return;
     if (columns == 1 || (c->walk.part[FROM].stride[last] == c->bytes &&
@@ -144,11 +144,11 @@ static void copy_run(copying *c, orr_workers *workers)
         c->wide = row_bytes < PIECE ? row_bytes : PIECE;
         c->chunks = (row_bytes - 1) / PIECE + 1;
         const int64_t each = PIECE / c->wide;
-        orr_rows_split(rows * c->chunks, each, copy_rows, c, workers);
+        orr_parallel_ranges(rows * c->chunks, each, copy_rows, c, workers);
         return;
     }
     find_high(c);
-    orr_rows_split(orr_walk_rows(&c->walk) * c->tiles_high * c->tiles_wide, 64, copy_tiles, c,
+    orr_parallel_ranges(orr_tensor_iter_rows(&c->walk) * c->tiles_high * c->tiles_wide, 64, copy_tiles, c,
                    workers);
 }
 
@@ -180,10 +180,10 @@ void orr_copy_elements(const orr_type *dims, const void *from, const int64_t *fr
     for (uint32_t p = 0; p < 2; p++) {
         side[p] = whole_bytes(&side[p]);
         if (p == 0)
-            c = (copying){.walk = orr_walk_over(&side[p].type)};
-        orr_walk_add(&c.walk, &side[p]);
+            c = (copying){.walk = orr_tensor_iter_over(&side[p].type)};
+        orr_tensor_iter_add(&c.walk, &side[p]);
     }
-    c.bytes = orr_number_bytes((orr_dtype)side[0].type.dtype);
+    c.bytes = orr_dtype_stride_bytes((orr_dtype)side[0].type.dtype);
     copy_run(&c, workers);
 }
 
@@ -200,5 +200,5 @@ void *orr_operand_at(const orr_operand *operand, int32_t d, int64_t at)
     return (char *)operand->data +
            (operand->type.dtype == ORR_DTYPE_FP4
                 ? elements / 2
-                : elements * orr_number_bytes((orr_dtype)operand->type.dtype));
+                : elements * orr_dtype_stride_bytes((orr_dtype)operand->type.dtype));
 }
