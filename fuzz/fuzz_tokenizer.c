@@ -12,7 +12,7 @@ enum { TEXT_BYTES = 300 };
 static void encode(const orr_tokenizer *t, const char *text, size_t len)
 {
     orr_arena *arena = orr_arena_new(0, 0);
-    const orr_tokenizer_facts *facts = orr_tokenizer_facts_of(t);
+    const orr_tokenizer_info *facts = orr_tokenizer_info_of(t);
     orr_error err = {0};
     int32_t *ids = NULL;
     size_t n = 0, back_len = 0;
@@ -34,7 +34,7 @@ static void encode(const orr_tokenizer *t, const char *text, size_t len)
         if (orr_token_stream_next(&stream, i < n ? ids[i] : -1, some, sizeof some, &back_len,
                                   &err) == ORR_OK)
             FUZZ_CHECK(back_len <= sizeof some && stream.n_held < 4);
-    const orr_turn_of_talk turns[] = {{"user", "Why?"}, {"assistant", "So."}};
+    const orr_chat_message turns[] = {{"user", "Why?"}, {"assistant", "So."}};
     bool *targets = NULL;
     if (orr_chat_tokens(t, turns, 2, false, arena, &ids, &targets, &n, &err) == ORR_OK)
         FUZZ_CHECK(n > 0 && targets != NULL);
@@ -52,8 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         orr_error err = {0};
         const orr_status status =
             kind == 0   ? orr_sentencepiece_read(bytes, len, &t, &err)
-            : kind == 1 ? orr_tiktoken_read(bytes, len, ORR_SPLIT_NONE, &t, &err)
-            : kind == 2 ? orr_tiktoken_read(bytes, len, ORR_SPLIT_O200K, &t, &err)
+            : kind == 1 ? orr_tiktoken_read(bytes, len, ORR_PRE_TOKENIZER_NONE, &t, &err)
+            : kind == 2 ? orr_tiktoken_read(bytes, len, ORR_PRE_TOKENIZER_O200K, &t, &err)
             : kind == 3 ? orr_tokenizer_json_read(text, none, none, &t, &err)
                         : orr_tokenizer_json_read(text, text, text, &t, &err);
         if (status != ORR_OK) {

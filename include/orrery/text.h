@@ -23,7 +23,7 @@ typedef enum orr_tokenizer_kind {
     ORR_TOKENIZER_BYTES          /* 256 tokens and end of text: for models without any         */
 } orr_tokenizer_kind;
 enum { ORR_STOP_TOKENS = 8 };
-typedef struct orr_tokenizer_facts {
+typedef struct orr_tokenizer_info {
     uint8_t  kind;
     uint32_t vocab;                 /* ids below it */
     int32_t  bos, eos, pad;         /* -1: none */
@@ -31,14 +31,14 @@ typedef struct orr_tokenizer_facts {
     uint32_t n_stop;
     bool     adds_bos;
     const char *style;              /* "llama2", "llama3", "llama4", "" */
-} orr_tokenizer_facts;
+} orr_tokenizer_info;
 /* From a file, or the one of a model's folder (tokenizer.json before tokenizer.model; stop tokens also
  * of generation_config.json). NULL: BYTES. Errors: IO, PARSE with the line or byte, UNSUPPORTED: a
  * kind of model, pre-tokenizer or normaliser that is not known, by name; LIMIT; NOT_FOUND: the folder
  * has none. */
 ORR_API ORR_MUST_CHECK orr_status orr_tokenizer_open(const char *path, orr_tokenizer **ret, orr_error *err);
 ORR_API void orr_tokenizer_close(orr_tokenizer *tokenizer); /* NULL is allowed */
-ORR_API const orr_tokenizer_facts *orr_tokenizer_facts_of(const orr_tokenizer *tokenizer);
+ORR_API const orr_tokenizer_info *orr_tokenizer_info_of(const orr_tokenizer *tokenizer);
 
 /* Tokens of UTF-8 (other bytes are encoded as they are), in the arena. `special`: names of special
  * tokens in the text are these tokens; else they are text. Time n log n of n bytes, whatever they are.
@@ -70,12 +70,12 @@ ORR_API ORR_MUST_CHECK orr_status orr_token_stream_next(orr_token_stream *stream
  * assistant's answer begins. `targets` (may be NULL), shape (*ret_n): true for the tokens of the
  * assistant's turns, which training learns from. Names of special tokens in what is said are text.
  * UNSUPPORTED: a tokenizer without a known style; INVALID: turns that Llama 2 has no form for. */
-typedef struct orr_turn_of_talk {
+typedef struct orr_chat_message {
     const char *role; /* "system", "user", "assistant", "ipython" */
     const char *text;
-} orr_turn_of_talk;
+} orr_chat_message;
 ORR_API ORR_MUST_CHECK orr_status orr_chat_tokens(const orr_tokenizer *tokenizer,
-                                                  const orr_turn_of_talk *turns, size_t n, bool answer,
+                                                  const orr_chat_message *turns, size_t n, bool answer,
                                                   orr_arena *arena, int32_t **ret, bool **ret_targets,
                                                   size_t *ret_n, orr_error *err);
 

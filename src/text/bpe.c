@@ -20,7 +20,7 @@ struct orr_bpe_merger {
     orr_array(pair) heap;
 };
 
-orr_status orr_merger_new(const orr_tokenizer *tokenizer, orr_bpe_merger **ret, orr_error *err)
+orr_status orr_bpe_merger_new(const orr_tokenizer *tokenizer, orr_bpe_merger **ret, orr_error *err)
 {
     orr_bpe_merger *m = orr_calloc(1, sizeof *m);
     if (m == NULL)
@@ -30,7 +30,7 @@ orr_status orr_merger_new(const orr_tokenizer *tokenizer, orr_bpe_merger **ret, 
     return ORR_OK;
 }
 
-void orr_merger_free(orr_bpe_merger *m)
+void orr_bpe_merger_free(orr_bpe_merger *m)
 {
     if (m == NULL)
         return;
@@ -39,14 +39,14 @@ void orr_merger_free(orr_bpe_merger *m)
     orr_free(m);
 }
 
-void orr_merger_begin(orr_bpe_merger *m, const char *text)
+void orr_bpe_merger_begin(orr_bpe_merger *m, const char *text)
 {
     m->text = text;
     m->symbols.n = 0;
     m->heap.n = 0;
 }
 
-orr_status orr_merger_add(orr_bpe_merger *m, uint32_t at, uint32_t len, int32_t id, orr_error *err)
+orr_status orr_bpe_merger_add(orr_bpe_merger *m, uint32_t at, uint32_t len, int32_t id, orr_error *err)
 {
     const int32_t n = (int32_t)m->symbols.n;
     const orr_bpe_symbol s = {.at = at, .len = len, .id = id, .prev = n - 1, .next = -1};
@@ -97,10 +97,10 @@ static bool match(const orr_bpe_merger *m, const orr_bpe_symbol *left, const orr
                   int32_t *ret_id, uint32_t *ret_rank)
 {
     const orr_tokenizer *t = m->tokenizer;
-    if (t->parts.algorithm == ORR_TEXT_MERGES) {
+    if (t->parts.algorithm == ORR_BPE_MERGES) {
         if (left->id < 0 || right->id < 0)
             return false;
-        const uint32_t merge = orr_merge_find(t, (uint32_t)left->id, (uint32_t)right->id);
+        const uint32_t merge = orr_bpe_merge_find(t, (uint32_t)left->id, (uint32_t)right->id);
         if (merge == UINT32_MAX)
             return false;
         *ret_id = (int32_t)t->parts.merges[merge].merged;
@@ -110,7 +110,7 @@ static bool match(const orr_bpe_merger *m, const orr_bpe_symbol *left, const orr
     *ret_id = orr_piece_find(t, &t->normal, m->text + left->at, left->len + right->len);
     if (*ret_id < 0)
         return false;
-    *ret_rank = t->parts.algorithm == ORR_TEXT_SCORES ? t->ranks[*ret_id] : (uint32_t)*ret_id;
+    *ret_rank = t->parts.algorithm == ORR_BPE_SCORES ? t->ranks[*ret_id] : (uint32_t)*ret_id;
     return true;
 }
 
@@ -145,7 +145,7 @@ static void join(orr_bpe_merger *m, const pair *p)
     right->len = 0;
 }
 
-orr_status orr_merger_run(orr_bpe_merger *m, orr_error *err)
+orr_status orr_bpe_merger_run(orr_bpe_merger *m, orr_error *err)
 {
     for (int32_t i = 0; i + 1 < (int32_t)m->symbols.n; i++)
         if (!consider(m, i, i + 1))
@@ -162,7 +162,7 @@ orr_status orr_merger_run(orr_bpe_merger *m, orr_error *err)
     return ORR_OK;
 }
 
-const orr_bpe_symbol *orr_merger_next(const orr_bpe_merger *m, const orr_bpe_symbol *after)
+const orr_bpe_symbol *orr_bpe_merger_next(const orr_bpe_merger *m, const orr_bpe_symbol *after)
 {
     if (after == NULL)
         return m->symbols.n > 0 ? m->symbols.at : NULL;

@@ -70,7 +70,7 @@ static orr_status put_header(talk *k, const marks *m, const char *role)
     return put_text(k, "\n\n", 2, false);
 }
 
-static orr_status put_turns(talk *k, const marks *m, const orr_turn_of_talk *turns, size_t n,
+static orr_status put_turns(talk *k, const marks *m, const orr_chat_message *turns, size_t n,
                             bool answer)
 {
     ORR_TRY(put(k, k->t->facts.bos, false));
@@ -84,7 +84,7 @@ static orr_status put_turns(talk *k, const marks *m, const orr_turn_of_talk *tur
     return answer ? put_header(k, m, "assistant") : ORR_OK;
 }
 
-static orr_status expect_role(const talk *k, const orr_turn_of_talk *turns, size_t i, size_t n,
+static orr_status expect_role(const talk *k, const orr_chat_message *turns, size_t i, size_t n,
                               const char *role)
 {
     if (i < n && strcmp(turns[i].role, role) == 0)
@@ -109,7 +109,7 @@ static orr_status put_question(talk *k, const char *system, const char *question
     return put_text(k, text, strlen(text), false);
 }
 
-static orr_status put_llama2(talk *k, const orr_turn_of_talk *turns, size_t n, bool answer)
+static orr_status put_llama2(talk *k, const orr_chat_message *turns, size_t n, bool answer)
 {
     size_t i = 0;
     const char *system = n > 0 && strcmp(turns[0].role, "system") == 0 ? turns[i++].text : NULL;
@@ -132,7 +132,7 @@ static orr_status put_llama2(talk *k, const orr_turn_of_talk *turns, size_t n, b
     return ORR_OK;
 }
 
-static orr_status put_all(talk *k, const orr_turn_of_talk *turns, size_t n, bool answer)
+static orr_status put_all(talk *k, const orr_chat_message *turns, size_t n, bool answer)
 {
     const char *style = k->t->facts.style;
     if (strcmp(style, "llama2") == 0)
@@ -145,7 +145,7 @@ static orr_status put_all(talk *k, const orr_turn_of_talk *turns, size_t n, bool
                     "how this tokenizer's model reads conversations is not known");
 }
 
-orr_status orr_chat_tokens(const orr_tokenizer *tokenizer, const orr_turn_of_talk *turns, size_t n,
+orr_status orr_chat_tokens(const orr_tokenizer *tokenizer, const orr_chat_message *turns, size_t n,
                            bool answer, orr_arena *arena, int32_t **ret, bool **ret_targets,
                            size_t *ret_n, orr_error *err)
 {

@@ -23,7 +23,7 @@ orr_status orr_token_text(const orr_tokenizer *t, int32_t token, bool special, c
 /* The space that encoding puts before a text is no part of it. */
 static bool drops_first_space(const orr_tokenizer *t)
 {
-    return t->parts.spaces && t->parts.prefix != ORR_PREFIX_NEVER;
+    return t->parts.spaces && t->parts.prefix != ORR_PREPEND_NEVER;
 }
 
 orr_status orr_detokenize(const orr_tokenizer *t, const int32_t *tokens, size_t n, orr_arena *arena,

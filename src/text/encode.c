@@ -25,7 +25,7 @@ static orr_status put(encoder *e, int32_t id)
 
 static orr_status put_unknown(encoder *e)
 {
-    const orr_tokenizer_parts *p = &e->t->parts;
+    const orr_tokenizer_spec *p = &e->t->parts;
     if (p->unknown < 0)
         return ORR_OK; /* as the libraries do that have no such token: it is dropped */
     if (p->fuse_unknown && e->ids.n > 0 && e->ids.at[e->ids.n - 1] == p->unknown)
@@ -53,9 +53,9 @@ static bool has_bytes(const orr_tokenizer *t, const char *at, size_t len)
 static orr_status put_merged(encoder *e, const char *text)
 {
     const orr_tokenizer *t = e->t;
-    ORR_TRY(orr_merger_run(e->merger, e->err));
-    for (const orr_bpe_symbol *s = orr_merger_next(e->merger, NULL); s != NULL;
-         s = orr_merger_next(e->merger, s)) {
+    ORR_TRY(orr_bpe_merger_run(e->merger, e->err));
+    for (const orr_bpe_symbol *s = orr_bpe_merger_next(e->merger, NULL); s != NULL;
+         s = orr_bpe_merger_next(e->merger, s)) {
         if (s->id >= 0)
             ORR_TRY(put(e, s->id));
         else if (t->parts.byte_fallback && has_bytes(t, text + s->at, s->len))
@@ -69,14 +69,14 @@ static orr_status put_merged(encoder *e, const char *text)
 static orr_status encode_bytes(encoder *e, const char *at, size_t len)
 {
     const orr_tokenizer *t = e->t;
-    const int32_t whole = t->parts.algorithm == ORR_TEXT_RANKS || t->parts.whole_first
+    const int32_t whole = t->parts.algorithm == ORR_BPE_RANKS || t->parts.whole_first
                               ? orr_piece_find(t, &t->normal, at, len)
                               : -1;
     if (whole >= 0)
         return put(e, whole);
-    orr_merger_begin(e->merger, at);
+    orr_bpe_merger_begin(e->merger, at);
     for (size_t i = 0; i < len; i++)
-        ORR_TRY(orr_merger_add(e->merger, (uint32_t)i, 1, t->of_byte[(uint8_t)at[i]], e->err));
+        ORR_TRY(orr_bpe_merger_add(e->merger, (uint32_t)i, 1, t->of_byte[(uint8_t)at[i]], e->err));
     return put_merged(e, at);
 }
 
@@ -85,12 +85,12 @@ static orr_status add_character(encoder *e, const char *text, size_t at, size_t 
 {
     const orr_tokenizer *t = e->t;
     const int32_t id = orr_piece_find(t, &t->normal, text + at, len);
-    const bool bytes = id < 0 && t->parts.algorithm == ORR_TEXT_MERGES && t->parts.byte_fallback &&
+    const bool bytes = id < 0 && t->parts.algorithm == ORR_BPE_MERGES && t->parts.byte_fallback &&
                        has_bytes(t, text + at, len);
     if (!bytes)
-        return orr_merger_add(e->merger, (uint32_t)at, (uint32_t)len, id, e->err);
+        return orr_bpe_merger_add(e->merger, (uint32_t)at, (uint32_t)len, id, e->err);
     for (size_t i = at; i < at + len; i++)
-        ORR_TRY(orr_merger_add(e->merger, (uint32_t)i, 1, t->of_byte[(uint8_t)text[i]], e->err));
+        ORR_TRY(orr_bpe_merger_add(e->merger, (uint32_t)i, 1, t->of_byte[(uint8_t)text[i]], e->err));
     return ORR_OK;
 }
 
@@ -100,7 +100,7 @@ static orr_status encode_characters(encoder *e, const char *at, size_t len)
         e->t->parts.whole_first ? orr_piece_find(e->t, &e->t->normal, at, len) : -1;
     if (whole >= 0)
         return put(e, whole);
-    orr_merger_begin(e->merger, at);
+    orr_bpe_merger_begin(e->merger, at);
     for (size_t i = 0; i < len;) {
         const orr_character c = orr_character_at(at + i, len - i);
         ORR_TRY(add_character(e, at, i, c.len));
@@ -142,11 +142,11 @@ static bool folds(const encoder *e, const char *at, size_t i, size_t len, bool f
 /* The segment as merges see it. */
 static orr_status write_segment(encoder *e, const char *at, size_t len, bool first, bool last)
 {
-    const orr_tokenizer_parts *p = &e->t->parts;
+    const orr_tokenizer_spec *p = &e->t->parts;
     const char *space = p->spaces ? ORR_SPACE_MARK : " ";
     const size_t space_bytes = strlen(space);
     e->written.n = 0;
-    const bool prefix = p->prefix == ORR_PREFIX_ALWAYS || (p->prefix == ORR_PREFIX_FIRST && first);
+    const bool prefix = p->prefix == ORR_PREPEND_ALWAYS || (p->prefix == ORR_PREPEND_FIRST && first);
     if (prefix && !(p->prefix_unless_there && begins_with_space(e->t, at, len)))
         ORR_TRY(write_bytes(e, space, space_bytes));
     for (size_t i = 0; i < len; i++)
@@ -173,24 +173,24 @@ static orr_status check_normal_form(const encoder *e, const char *at, size_t len
 /* Text between special tokens. */
 static orr_status encode_segment(encoder *e, const char *at, size_t len, bool first, bool last)
 {
-    const orr_tokenizer_parts *p = &e->t->parts;
+    const orr_tokenizer_spec *p = &e->t->parts;
     const bool prefix_alone =
-        p->prefix == ORR_PREFIX_FIRST && !p->prefix_unless_there && first && !last;
+        p->prefix == ORR_PREPEND_FIRST && !p->prefix_unless_there && first && !last;
     if (len == 0 && !prefix_alone)
         return ORR_OK;
     if (p->normal_form_c)
         ORR_TRY(check_normal_form(e, at, len));
-    if (p->algorithm == ORR_TEXT_BYTES)
+    if (p->algorithm == ORR_BPE_NO_MERGES)
         return put_bytes(e, at, len);
-    if (p->spaces || p->prefix != ORR_PREFIX_NEVER) {
+    if (p->spaces || p->prefix != ORR_PREPEND_NEVER) {
         ORR_TRY(write_segment(e, at, len, first, last));
         at = e->written.at;
         len = e->written.n;
     }
     const bool of_bytes =
-        p->algorithm == ORR_TEXT_RANKS || (p->algorithm == ORR_TEXT_MERGES && p->byte_level);
+        p->algorithm == ORR_BPE_RANKS || (p->algorithm == ORR_BPE_MERGES && p->byte_level);
     for (size_t n = 0; len > 0; at += n, len -= n) {
-        n = orr_split_next((orr_split)p->split, at, len);
+        n = orr_pre_tokenizer_next((orr_pre_tokenizer)p->split, at, len);
         ORR_TRY(of_bytes ? encode_bytes(e, at, n) : encode_characters(e, at, n));
     }
     return ORR_OK;
@@ -241,7 +241,7 @@ orr_status orr_tokenize(const orr_tokenizer *tokenizer, const char *text, size_t
                         TEXT_BYTES_MAX);
     encoder e = {.t = tokenizer, .err = err};
     orr_status status = ORR_OK;
-    ORR_TRY_OUT(status, orr_merger_new(tokenizer, &e.merger, err));
+    ORR_TRY_OUT(status, orr_bpe_merger_new(tokenizer, &e.merger, err));
     if (bos && tokenizer->facts.bos >= 0)
         ORR_TRY_OUT(status, put(&e, tokenizer->facts.bos));
     ORR_TRY_OUT(status, encode(&e, text, len, special));
@@ -255,7 +255,7 @@ orr_status orr_tokenize(const orr_tokenizer *tokenizer, const char *text, size_t
     *ret = ids;
     *ret_n = e.ids.n;
 out:
-    orr_merger_free(e.merger);
+    orr_bpe_merger_free(e.merger);
     orr_array_done(&e.ids);
     orr_array_done(&e.written);
     return status;

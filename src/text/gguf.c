@@ -8,16 +8,16 @@
  * "default" is GPT-2's there too, with a warning. */
 static const struct {
     const char *name;
-    orr_split   split;
+    orr_pre_tokenizer   split;
     bool        whole_first, normal_form_c;
 } pres[] = {
-    {"llama-bpe", ORR_SPLIT_LLAMA3, true, false}, {"llama3", ORR_SPLIT_LLAMA3, true, false},
-    {"llama-v3", ORR_SPLIT_LLAMA3, true, false},  {"gpt-2", ORR_SPLIT_GPT2, false, false},
-    {"default", ORR_SPLIT_GPT2, false, false},    {"qwen2", ORR_SPLIT_QWEN2, false, true},
-    {"llama4", ORR_SPLIT_O200K, false, false},    {"gpt-4o", ORR_SPLIT_O200K, false, false},
+    {"llama-bpe", ORR_PRE_TOKENIZER_LLAMA3, true, false}, {"llama3", ORR_PRE_TOKENIZER_LLAMA3, true, false},
+    {"llama-v3", ORR_PRE_TOKENIZER_LLAMA3, true, false},  {"gpt-2", ORR_PRE_TOKENIZER_GPT2, false, false},
+    {"default", ORR_PRE_TOKENIZER_GPT2, false, false},    {"qwen2", ORR_PRE_TOKENIZER_QWEN2, false, true},
+    {"llama4", ORR_PRE_TOKENIZER_O200K, false, false},    {"gpt-4o", ORR_PRE_TOKENIZER_O200K, false, false},
 };
 
-static orr_status convert_pre_tokenizer(orr_text pre, orr_tokenizer_parts *parts, orr_error *err)
+static orr_status convert_pre_tokenizer(orr_text pre, orr_tokenizer_spec *parts, orr_error *err)
 {
     for (size_t i = 0; i < sizeof pres / sizeof *pres; i++)
         if (orr_text_equal(pre, pres[i].name, strlen(pres[i].name))) {
@@ -32,7 +32,7 @@ static orr_status convert_pre_tokenizer(orr_text pre, orr_tokenizer_parts *parts
 
 /* Texts of pieces; those of bytes that are written as letters, as bytes. */
 static orr_status convert_pieces(const orr_tokenizer_gguf *g, bool byte_level, orr_arena *arena,
-                              orr_tokenizer_parts *parts, orr_error *err)
+                              orr_tokenizer_spec *parts, orr_error *err)
 {
     orr_piece *pieces = orr_arena_array(arena, orr_piece, g->n);
     if (pieces == NULL)
@@ -58,7 +58,7 @@ static orr_status convert_pieces(const orr_tokenizer_gguf *g, bool byte_level, o
 }
 
 static orr_status convert_merges(const orr_tokenizer_gguf *g, orr_arena *arena,
-                              orr_tokenizer_parts *parts, orr_error *err)
+                              orr_tokenizer_spec *parts, orr_error *err)
 {
     orr_text(*texts)[2] = orr_arena_alloc(arena, g->n_merges, sizeof *texts, _Alignof(orr_text));
     if (texts == NULL)
@@ -87,7 +87,7 @@ static orr_status convert_merges(const orr_tokenizer_gguf *g, orr_arena *arena,
 static orr_status make(const orr_tokenizer_gguf *g, orr_arena *arena, orr_tokenizer **ret,
                        orr_error *err)
 {
-    orr_tokenizer_parts parts = {.kind = ORR_TOKENIZER_GGUF,
+    orr_tokenizer_spec parts = {.kind = ORR_TOKENIZER_GGUF,
                                  .unknown = g->unknown,
                                  .bos = g->bos,
                                  .eos = g->eos,
@@ -96,16 +96,16 @@ static orr_status make(const orr_tokenizer_gguf *g, orr_arena *arena, orr_tokeni
     if (g->eot >= 0)
         parts.stop[parts.n_stop++] = g->eot;
     if (orr_text_is(g->model, "llama")) {
-        parts.algorithm = ORR_TEXT_SCORES;
+        parts.algorithm = ORR_BPE_SCORES;
         parts.spaces = parts.fuse_unknown = parts.byte_fallback = true;
-        parts.prefix = g->adds_space ? ORR_PREFIX_FIRST : ORR_PREFIX_NEVER;
+        parts.prefix = g->adds_space ? ORR_PREPEND_FIRST : ORR_PREPEND_NEVER;
         if (g->scores == NULL)
             return orr_fail(err, ORR_PARSE, "the tokens have no scores");
     } else if (orr_text_is(g->model, "gpt2")) {
-        parts.algorithm = ORR_TEXT_MERGES;
+        parts.algorithm = ORR_BPE_MERGES;
         parts.byte_level = true;
         if (g->adds_space) {
-            parts.prefix = ORR_PREFIX_ALWAYS;
+            parts.prefix = ORR_PREPEND_ALWAYS;
             parts.prefix_unless_there = true;
         }
         ORR_TRY(convert_pre_tokenizer(g->pre.n > 0 ? g->pre : (orr_text){"default", 7}, &parts, err));

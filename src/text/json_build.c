@@ -6,7 +6,7 @@
 /* tokenizer.json to parts: each step is one that is known, or refused by its name. */
 typedef struct maker {
     orr_json_tokenizer j;
-    orr_tokenizer_parts parts;
+    orr_tokenizer_spec parts;
     orr_piece *pieces;
 } maker;
 
@@ -15,19 +15,19 @@ static int shown(orr_text t)
     return t.n < 120 ? (int)t.n : 120;
 }
 
-static orr_status unknown_step(const char *what, const orr_json_step *step, orr_error *err)
+static orr_status unknown_step(const char *what, const orr_json_component *step, orr_error *err)
 {
     return orr_fail(err, ORR_UNSUPPORTED, "the %s %.*s", what, shown(step->type), step->type.at);
 }
 
-static orr_status apply_normalizer(maker *m, const orr_json_step *s, orr_error *err)
+static orr_status apply_normalizer(maker *m, const orr_json_component *s, orr_error *err)
 {
     const bool marks = orr_text_is(s->type, "Replace") && orr_text_is(s->string, " ") &&
                        orr_text_is(s->content, ORR_SPACE_MARK);
     if (orr_text_is(s->type, "NFC"))
         m->parts.normal_form_c = true;
     else if (orr_text_is(s->type, "Prepend") && orr_text_is(s->prepend, ORR_SPACE_MARK))
-        m->parts.prefix = ORR_PREFIX_ALWAYS;
+        m->parts.prefix = ORR_PREPEND_ALWAYS;
     else if (marks)
         m->parts.spaces = true;
     else
@@ -35,13 +35,13 @@ static orr_status apply_normalizer(maker *m, const orr_json_step *s, orr_error *
     return ORR_OK;
 }
 
-static orr_status apply_split(maker *m, const orr_json_step *s, orr_error *err)
+static orr_status apply_split(maker *m, const orr_json_component *s, orr_error *err)
 {
     const bool isolated = orr_text_is(s->behavior, "Isolated") && !s->invert;
     const bool kept = orr_text_is(s->behavior, "Removed") && s->invert;
-    orr_split split;
-    if (m->parts.split != ORR_SPLIT_NONE || !(isolated || kept) || s->regex.at == NULL ||
-        !orr_split_of_pattern(s->regex, &split))
+    orr_pre_tokenizer split;
+    if (m->parts.split != ORR_PRE_TOKENIZER_NONE || !(isolated || kept) || s->regex.at == NULL ||
+        !orr_pre_tokenizer_of_pattern(s->regex, &split))
         return orr_fail(err, ORR_UNSUPPORTED, "the pre-tokenizer Split by %.*s",
                         s->regex.at == NULL ? 0 : shown(s->regex),
                         s->regex.at == NULL ? "" : s->regex.at);
@@ -49,34 +49,34 @@ static orr_status apply_split(maker *m, const orr_json_step *s, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status apply_byte_level(maker *m, const orr_json_step *s, orr_error *err)
+static orr_status apply_byte_level(maker *m, const orr_json_component *s, orr_error *err)
 {
-    if (s->use_regex && m->parts.split != ORR_SPLIT_NONE)
+    if (s->use_regex && m->parts.split != ORR_PRE_TOKENIZER_NONE)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "the pre-tokenizer ByteLevel with use_regex behind another");
     m->parts.byte_level = true;
     if (s->use_regex)
-        m->parts.split = ORR_SPLIT_GPT2;
+        m->parts.split = ORR_PRE_TOKENIZER_GPT2;
     if (s->add_prefix_space == 1) {
-        m->parts.prefix = ORR_PREFIX_ALWAYS;
+        m->parts.prefix = ORR_PREPEND_ALWAYS;
         m->parts.prefix_unless_there = true;
     }
     return ORR_OK;
 }
 
-static orr_status apply_metaspace(maker *m, const orr_json_step *s, orr_error *err)
+static orr_status apply_metaspace(maker *m, const orr_json_component *s, orr_error *err)
 {
     if (!orr_text_is(s->replacement, ORR_SPACE_MARK))
         return unknown_step("pre-tokenizer with another replacement,", s, err);
     m->parts.spaces = true;
     m->parts.prefix_unless_there = true;
     if (s->scheme.at != NULL)
-        m->parts.prefix = orr_text_is(s->scheme, "always")  ? ORR_PREFIX_ALWAYS
-                          : orr_text_is(s->scheme, "first") ? ORR_PREFIX_FIRST
-                                                            : ORR_PREFIX_NEVER;
+        m->parts.prefix = orr_text_is(s->scheme, "always")  ? ORR_PREPEND_ALWAYS
+                          : orr_text_is(s->scheme, "first") ? ORR_PREPEND_FIRST
+                                                            : ORR_PREPEND_NEVER;
     else
-        m->parts.prefix = s->add_prefix_space != 0 ? ORR_PREFIX_ALWAYS : ORR_PREFIX_NEVER;
-    m->parts.split = s->split ? ORR_SPLIT_WORDS : ORR_SPLIT_NONE;
+        m->parts.prefix = s->add_prefix_space != 0 ? ORR_PREPEND_ALWAYS : ORR_PREPEND_NEVER;
+    m->parts.split = s->split ? ORR_PRE_TOKENIZER_METASPACE : ORR_PRE_TOKENIZER_NONE;
     return ORR_OK;
 }
 
@@ -85,8 +85,8 @@ static orr_status apply_components(maker *m, orr_error *err)
     for (size_t i = 0; i < m->j.normalizer.n; i++)
         ORR_TRY(apply_normalizer(m, &m->j.normalizer.at[i], err));
     for (size_t i = 0; i < m->j.pre_tokenizer.n; i++) {
-        const orr_json_step *s = &m->j.pre_tokenizer.at[i];
-        if (m->parts.byte_level || m->parts.split == ORR_SPLIT_WORDS)
+        const orr_json_component *s = &m->j.pre_tokenizer.at[i];
+        if (m->parts.byte_level || m->parts.split == ORR_PRE_TOKENIZER_METASPACE)
             return unknown_step("pre-tokenizer behind the last that is known,", s, err);
         if (orr_text_is(s->type, "Split"))
             ORR_TRY(apply_split(m, s, err));
@@ -129,7 +129,7 @@ static orr_status convert_vocabulary(maker *m, orr_error *err)
     enum { MOST = 1 << 24 };
     int64_t most = -1;
     for (size_t i = 0; i < m->j.words.n; i++) {
-        const orr_json_word *w = &m->j.words.at[i];
+        const orr_json_vocab_entry *w = &m->j.words.at[i];
         if (w->id < 0 || w->id >= MOST)
             return orr_fail(err, ORR_LIMIT, "the id %lld of a token", (long long)w->id);
         most = w->id > most ? w->id : most;
@@ -145,7 +145,7 @@ static orr_status convert_vocabulary(maker *m, orr_error *err)
         m->pieces[i] = (orr_piece){.text = {"", 0}, .kind = ORR_PIECE_NORMAL};
     for (int added = 0; added < 2; added++)
         for (size_t i = 0; i < m->j.words.n; i++) {
-            const orr_json_word *w = &m->j.words.at[i];
+            const orr_json_vocab_entry *w = &m->j.words.at[i];
             if (w->added != (added == 1))
                 continue;
             m->pieces[w->id] = (orr_piece){.text = w->added ? w->text : plain(m, w->text),
@@ -153,9 +153,9 @@ static orr_status convert_vocabulary(maker *m, orr_error *err)
                                                    : w->special ? ORR_PIECE_CONTROL
                                                                 : ORR_PIECE_USER};
             /* the normalizer comes before those that are looked for in what it gives */
-            if (w->added && w->normalized && m->parts.prefix == ORR_PREFIX_ALWAYS &&
+            if (w->added && w->normalized && m->parts.prefix == ORR_PREPEND_ALWAYS &&
                 m->j.normalizer.n > 0)
-                m->parts.prefix = ORR_PREFIX_FIRST;
+                m->parts.prefix = ORR_PREPEND_FIRST;
         }
     m->parts.pieces = m->pieces;
     m->parts.n = (uint32_t)most + 1;
@@ -202,7 +202,7 @@ static void convert_special_tokens(maker *m)
     orr_text first = {0};
     for (size_t i = 0; i < m->j.post_processor.n && first.n == 0; i++)
         first = m->j.post_processor.at[i].first_special;
-    orr_tokenizer_parts *p = &m->parts;
+    orr_tokenizer_spec *p = &m->parts;
     p->adds_bos = m->j.add_bos >= 0 ? m->j.add_bos == 1 : first.n > 0;
     p->bos = id_of(m, m->j.bos.n > 0 ? m->j.bos : first);
     if (p->bos < 0)
@@ -240,7 +240,7 @@ orr_status orr_tokenizer_json_read(orr_text json, orr_text config, orr_text gene
                                    orr_tokenizer **ret, orr_error *err)
 {
     maker m = {.j = {.arena = orr_arena_new(0, 0), .add_bos = -1},
-               .parts = {.kind = ORR_TOKENIZER_JSON, .algorithm = ORR_TEXT_MERGES}};
+               .parts = {.kind = ORR_TOKENIZER_JSON, .algorithm = ORR_BPE_MERGES}};
     const orr_status status =
         m.j.arena == NULL ? orr_fail_memory(err) : make(&m, json, config, generation, ret, err);
     orr_json_tokenizer_done(&m.j);

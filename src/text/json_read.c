@@ -28,7 +28,7 @@ static orr_status read_bool(orr_json *r, bool *ret, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status read_pattern(orr_json_tokenizer *j, orr_json *r, orr_json_step *step,
+static orr_status read_pattern(orr_json_tokenizer *j, orr_json *r, orr_json_component *step,
                                orr_error *err)
 {
     orr_text key;
@@ -69,7 +69,7 @@ static orr_status read_template(orr_json_tokenizer *j, orr_json *r, orr_text *re
     return status;
 }
 
-static orr_status read_single(orr_json_tokenizer *j, orr_json *r, orr_json_step *step,
+static orr_status read_single(orr_json_tokenizer *j, orr_json *r, orr_json_component *step,
                               orr_error *err)
 {
     orr_status status = ORR_OK;
@@ -80,10 +80,10 @@ static orr_status read_single(orr_json_tokenizer *j, orr_json *r, orr_json_step 
     return status;
 }
 
-static orr_status read_step(orr_json_tokenizer *j, orr_json *r, orr_json_steps *steps,
+static orr_status read_step(orr_json_tokenizer *j, orr_json *r, orr_json_components *steps,
                             orr_error *err);
 
-static orr_status read_steps(orr_json_tokenizer *j, orr_json *r, orr_json_steps *steps,
+static orr_status read_steps(orr_json_tokenizer *j, orr_json *r, orr_json_components *steps,
                              orr_error *err)
 {
     orr_status status = ORR_OK;
@@ -93,8 +93,8 @@ static orr_status read_steps(orr_json_tokenizer *j, orr_json *r, orr_json_steps 
     return status;
 }
 
-static orr_status read_field(orr_json_tokenizer *j, orr_json *r, orr_text key, orr_json_step *step,
-                             orr_json_steps *steps, orr_error *err)
+static orr_status read_field(orr_json_tokenizer *j, orr_json *r, orr_text key, orr_json_component *step,
+                             orr_json_components *steps, orr_error *err)
 {
     const struct {
         const char *name;
@@ -130,10 +130,10 @@ static orr_status read_field(orr_json_tokenizer *j, orr_json *r, orr_text key, o
     return orr_json_skip(r, err);
 }
 
-static orr_status read_fields(orr_json_tokenizer *j, orr_json *r, orr_json_steps *steps,
+static orr_status read_fields(orr_json_tokenizer *j, orr_json *r, orr_json_components *steps,
                               orr_error *err)
 {
-    orr_json_step step = {.use_regex = true, .split = true, .add_prefix_space = -1};
+    orr_json_component step = {.use_regex = true, .split = true, .add_prefix_space = -1};
     char name[24]; /* longer than any that is known */
     orr_text key;
     orr_status status = ORR_OK;
@@ -151,7 +151,7 @@ static orr_status read_fields(orr_json_tokenizer *j, orr_json *r, orr_json_steps
 }
 
 /* An object, or null. */
-static orr_status read_step(orr_json_tokenizer *j, orr_json *r, orr_json_steps *steps,
+static orr_status read_step(orr_json_tokenizer *j, orr_json *r, orr_json_components *steps,
                             orr_error *err)
 {
     orr_json_value value;
@@ -170,7 +170,7 @@ static orr_status read_vocabulary(orr_json_tokenizer *j, orr_json *r, orr_error 
     ORR_TRY(orr_json_enter_object(r, err));
     while (orr_json_next_key(r, &key, &status, err)) {
         char *copy = orr_arena_strndup(j->arena, key.at, key.n);
-        orr_json_word word = {.text = {copy, key.n}};
+        orr_json_vocab_entry word = {.text = {copy, key.n}};
         bool is = false;
         if (copy == NULL)
             return orr_fail_memory(err);
@@ -267,7 +267,7 @@ static orr_status read_added(orr_json_tokenizer *j, orr_json *r, orr_error *err)
 {
     orr_text key;
     orr_status status = ORR_OK;
-    orr_json_word word = {.added = true, .id = -1};
+    orr_json_vocab_entry word = {.added = true, .id = -1};
     bool is = true, alone = false, left = false, right = false;
     ORR_TRY(orr_json_enter_object(r, err));
     while (orr_json_next_key(r, &key, &status, err)) {

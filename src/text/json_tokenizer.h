@@ -9,24 +9,24 @@
 
 /* A normalizer, pre-tokenizer or post-processor: all fields of all kinds. Sequences are taken
  * apart. */
-typedef struct orr_json_step {
+typedef struct orr_json_component {
     orr_text type, regex, string, behavior, content, prepend, replacement, scheme;
     orr_text first_special; /* of TemplateProcessing's "single", where that begins with one */
     bool     invert, use_regex, split;
     int8_t   add_prefix_space; /* -1: not there */
-} orr_json_step;
-typedef orr_array(orr_json_step) orr_json_steps;
+} orr_json_component;
+typedef orr_array(orr_json_component) orr_json_components;
 
-typedef struct orr_json_word {
+typedef struct orr_json_vocab_entry {
     orr_text text;
     int64_t  id;
     bool     added, special, normalized;
-} orr_json_word;
+} orr_json_vocab_entry;
 
 typedef struct orr_json_tokenizer {
     orr_arena *arena;
-    orr_json_steps normalizer, pre_tokenizer, post_processor;
-    orr_array(orr_json_word) words; /* the vocabulary, then added tokens */
+    orr_json_components normalizer, pre_tokenizer, post_processor;
+    orr_array(orr_json_vocab_entry) words; /* the vocabulary, then added tokens */
     orr_array(orr_text) merges;     /* two each */
     orr_text model, unknown, prefix, suffix;
     bool     byte_fallback, fuse_unknown, ignore_merges, dropout;

@@ -72,7 +72,7 @@ static orr_status read_any(const char *folder, orr_text text, orr_tokenizer **re
         return read_json(folder, text, ret, err);
     if (text.at[0] == '\n')
         return orr_sentencepiece_read(text.at, text.n, ret, err);
-    return orr_tiktoken_read(text.at, text.n, ORR_SPLIT_NONE, ret, err);
+    return orr_tiktoken_read(text.at, text.n, ORR_PRE_TOKENIZER_NONE, ret, err);
 }
 
 static orr_status open_file(const char *folder, const char *path, orr_tokenizer **ret,
@@ -112,8 +112,8 @@ static orr_status make_bytes(orr_tokenizer **ret, orr_error *err)
         pieces[i] = (orr_piece){.text = {&bytes[i], 1}, .kind = ORR_PIECE_NORMAL};
     }
     pieces[BYTE_TOKENS] = (orr_piece){.text = {end, sizeof end - 1}, .kind = ORR_PIECE_CONTROL};
-    const orr_tokenizer_parts parts = {.kind = ORR_TOKENIZER_BYTES,
-                                       .algorithm = ORR_TEXT_BYTES,
+    const orr_tokenizer_spec parts = {.kind = ORR_TOKENIZER_BYTES,
+                                       .algorithm = ORR_BPE_NO_MERGES,
                                        .pieces = pieces,
                                        .n = BYTE_TOKENS + 1,
                                        .unknown = -1,

@@ -9,18 +9,18 @@
  * models/llama3/tokenizer.py and models/llama4/tokenizer.py; Qwen2's tokenizer.json). The scanners
  * below follow them alternative by alternative, with what a backtracking matcher would come to. */
 static const struct {
-    orr_split   split;
+    orr_pre_tokenizer   split;
     const char *pattern;
 } patterns[] = {
-    {ORR_SPLIT_GPT2,
+    {ORR_PRE_TOKENIZER_GPT2,
      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
-    {ORR_SPLIT_LLAMA3,
+    {ORR_PRE_TOKENIZER_LLAMA3,
      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
      " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-    {ORR_SPLIT_QWEN2,
+    {ORR_PRE_TOKENIZER_QWEN2,
      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
      " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-    {ORR_SPLIT_O200K,
+    {ORR_PRE_TOKENIZER_O200K,
      "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
      "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
      "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"
@@ -28,7 +28,7 @@ static const struct {
      "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
 };
 
-bool orr_split_of_pattern(orr_text pattern, orr_split *ret)
+bool orr_pre_tokenizer_of_pattern(orr_text pattern, orr_pre_tokenizer *ret)
 {
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         if (orr_text_equal(pattern, patterns[i].pattern, strlen(patterns[i].pattern))) {
@@ -197,15 +197,15 @@ static size_t next_word(const scan *s)
     return next == NULL ? s->left : (size_t)(next - s->at);
 }
 
-size_t orr_split_next(orr_split split, const char *at, size_t left)
+size_t orr_pre_tokenizer_next(orr_pre_tokenizer split, const char *at, size_t left)
 {
     const scan s = {at, left};
     switch (split) {
-    case ORR_SPLIT_GPT2: return next_gpt2(&s);
-    case ORR_SPLIT_LLAMA3: return next_llama3(&s, 3);
-    case ORR_SPLIT_QWEN2: return next_llama3(&s, 1);
-    case ORR_SPLIT_O200K: return next_o200k(&s);
-    case ORR_SPLIT_WORDS: return next_word(&s);
+    case ORR_PRE_TOKENIZER_GPT2: return next_gpt2(&s);
+    case ORR_PRE_TOKENIZER_LLAMA3: return next_llama3(&s, 3);
+    case ORR_PRE_TOKENIZER_QWEN2: return next_llama3(&s, 1);
+    case ORR_PRE_TOKENIZER_O200K: return next_o200k(&s);
+    case ORR_PRE_TOKENIZER_METASPACE: return next_word(&s);
     default: return left;
     }
 }

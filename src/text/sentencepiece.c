@@ -28,7 +28,7 @@ enum { TYPE_UNIGRAM = 1, TYPE_BPE = 2, TYPES = 5 };
 
 typedef struct model {
     orr_array(orr_piece) pieces;
-    orr_tokenizer_parts parts;
+    orr_tokenizer_spec parts;
     uint64_t type;
     bool     space_as_suffix, has_map;
     orr_text normalizer;
@@ -101,7 +101,7 @@ static orr_status read_normalizer(model *m, const orr_proto_field *field, orr_er
         else if (f.number == NORMALIZER_MAP && f.wire == ORR_PROTO_BYTES)
             m->has_map = f.len > 0;
         else if (f.number == NORMALIZER_PREFIX && f.wire == ORR_PROTO_VARINT)
-            m->parts.prefix = f.value != 0 ? ORR_PREFIX_FIRST : ORR_PREFIX_NEVER;
+            m->parts.prefix = f.value != 0 ? ORR_PREPEND_FIRST : ORR_PREPEND_NEVER;
         else if (f.number == NORMALIZER_FOLD && f.wire == ORR_PROTO_VARINT)
             m->parts.fold_spaces = f.value != 0;
         else if (f.number == NORMALIZER_ESCAPE && f.wire == ORR_PROTO_VARINT)
@@ -158,8 +158,8 @@ orr_status orr_sentencepiece_read(const void *bytes, size_t len, orr_tokenizer *
     model m = {.type = TYPE_UNIGRAM,
                .normalizer = {"", 0},
                .parts = {.kind = ORR_TOKENIZER_SENTENCEPIECE,
-                         .algorithm = ORR_TEXT_SCORES,
-                         .prefix = ORR_PREFIX_FIRST,
+                         .algorithm = ORR_BPE_SCORES,
+                         .prefix = ORR_PREPEND_FIRST,
                          .spaces = true,
                          .fold_spaces = true,
                          .fuse_unknown = true,

@@ -167,19 +167,19 @@ static int32_t find(const ranks *r, const char *name)
     return -1;
 }
 
-static orr_status build(ranks *r, orr_split split, orr_tokenizer **ret, orr_error *err)
+static orr_status build(ranks *r, orr_pre_tokenizer split, orr_tokenizer **ret, orr_error *err)
 {
     const size_t n = r->pieces.n;
-    if (split == ORR_SPLIT_NONE)
-        split = n >= LLAMA4_TOKENS ? ORR_SPLIT_O200K : ORR_SPLIT_LLAMA3;
-    const bool llama4 = split == ORR_SPLIT_O200K;
+    if (split == ORR_PRE_TOKENIZER_NONE)
+        split = n >= LLAMA4_TOKENS ? ORR_PRE_TOKENIZER_O200K : ORR_PRE_TOKENIZER_LLAMA3;
+    const bool llama4 = split == ORR_PRE_TOKENIZER_O200K;
     ORR_TRY(put_specials(r, llama4 ? llama4_rows : llama3_rows,
                          llama4 ? sizeof llama4_rows / sizeof *llama4_rows
                                 : sizeof llama3_rows / sizeof *llama3_rows,
                          err));
-    const orr_tokenizer_parts parts = {
+    const orr_tokenizer_spec parts = {
         .kind = ORR_TOKENIZER_TIKTOKEN,
-        .algorithm = ORR_TEXT_RANKS,
+        .algorithm = ORR_BPE_RANKS,
         .split = (uint8_t)split,
         .pieces = r->pieces.at,
         .n = (uint32_t)r->pieces.n,
@@ -191,7 +191,7 @@ static orr_status build(ranks *r, orr_split split, orr_tokenizer **ret, orr_erro
     return orr_tokenizer_build(&parts, ret, err);
 }
 
-orr_status orr_tiktoken_read(const void *bytes, size_t len, orr_split split, orr_tokenizer **ret,
+orr_status orr_tiktoken_read(const void *bytes, size_t len, orr_pre_tokenizer split, orr_tokenizer **ret,
                              orr_error *err)
 {
     ranks r = {.arena = orr_arena_new(0, 0), .text = bytes, .len = len};

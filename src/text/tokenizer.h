@@ -13,8 +13,8 @@ typedef struct orr_piece_table {
 
 struct orr_tokenizer {
     orr_arena *arena;
-    orr_tokenizer_parts parts;
-    orr_tokenizer_facts facts;
+    orr_tokenizer_spec parts;
+    orr_tokenizer_info facts;
     orr_piece_table normal;  /* what merges come to                            */
     orr_piece_table special; /* CONTROL and USER                               */
     uint64_t special_lengths[2]; /* bit n: some special piece has n bytes; 0..127 */
@@ -30,7 +30,7 @@ struct orr_tokenizer {
 int32_t orr_piece_find(const orr_tokenizer *t, const orr_piece_table *table, const char *text,
                        size_t len);
 /* The merge of two tokens, or UINT32_MAX. */
-uint32_t orr_merge_find(const orr_tokenizer *t, uint32_t left, uint32_t right);
+uint32_t orr_bpe_merge_find(const orr_tokenizer *t, uint32_t left, uint32_t right);
 /* U+2581, which stands for a space. */
 #define ORR_SPACE_MARK "\xe2\x96\x81"
 enum { ORR_SPACE_MARK_BYTES = 3, ORR_SPECIAL_BYTES_MAX = 127 };

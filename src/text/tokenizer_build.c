@@ -67,7 +67,7 @@ static bool is_special(const orr_piece *piece)
 static bool is_normal(const orr_tokenizer *t, const orr_piece *piece)
 {
     return piece->kind == ORR_PIECE_NORMAL ||
-           (t->parts.algorithm == ORR_TEXT_SCORES && piece->kind == ORR_PIECE_USER);
+           (t->parts.algorithm == ORR_BPE_SCORES && piece->kind == ORR_PIECE_USER);
 }
 
 static orr_status make_tables(orr_tokenizer *t, orr_error *err)
@@ -139,13 +139,13 @@ static uint32_t pair_hash(uint32_t left, uint32_t right)
     return (uint32_t)(both * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
-uint32_t orr_merge_find(const orr_tokenizer *t, uint32_t left, uint32_t right)
+uint32_t orr_bpe_merge_find(const orr_tokenizer *t, uint32_t left, uint32_t right)
 {
     for (uint32_t at = pair_hash(left, right);; at++) {
         const uint32_t i = t->pairs[at & t->pairs_mask];
         if (i == 0)
             return UINT32_MAX;
-        const orr_merge *merge = &t->parts.merges[i - 1];
+        const orr_bpe_merge *merge = &t->parts.merges[i - 1];
         if (merge->left == left && merge->right == right)
             return i - 1;
     }
@@ -154,7 +154,7 @@ uint32_t orr_merge_find(const orr_tokenizer *t, uint32_t left, uint32_t right)
 /* Merges that are given as texts. */
 static orr_status resolve_merges(orr_tokenizer *t, const orr_text (*texts)[2], orr_error *err)
 {
-    orr_merge *merges = (orr_merge *)t->parts.merges;
+    orr_bpe_merge *merges = (orr_bpe_merge *)t->parts.merges;
     orr_array(char) both = {0};
     orr_status status = ORR_OK;
     for (uint32_t i = 0; status == ORR_OK && i < t->parts.n_merges; i++) {
@@ -173,7 +173,7 @@ static orr_status resolve_merges(orr_tokenizer *t, const orr_text (*texts)[2], o
             status =
                 orr_fail(err, ORR_PARSE, "merge %u is of tokens that are not in the vocabulary", i);
         else
-            merges[i] = (orr_merge){(uint32_t)a, (uint32_t)b, (uint32_t)c};
+            merges[i] = (orr_bpe_merge){(uint32_t)a, (uint32_t)b, (uint32_t)c};
     }
     orr_array_done(&both);
     return status;
@@ -187,14 +187,14 @@ static orr_status index_merges(orr_tokenizer *t, orr_error *err)
     if (t->pairs == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
-        const orr_merge *m = &t->parts.merges[i];
+        const orr_bpe_merge *m = &t->parts.merges[i];
         if (m->left >= t->parts.n || m->right >= t->parts.n || m->merged >= t->parts.n)
             return orr_fail(err, ORR_INVALID, "merge %u is of tokens that are not there", i);
         uint32_t at = pair_hash(m->left, m->right);
         while (t->pairs[at & t->pairs_mask] != 0 &&
-               orr_merge_find(t, m->left, m->right) == UINT32_MAX)
+               orr_bpe_merge_find(t, m->left, m->right) == UINT32_MAX)
             at++;
-        if (orr_merge_find(t, m->left, m->right) == UINT32_MAX)
+        if (orr_bpe_merge_find(t, m->left, m->right) == UINT32_MAX)
             t->pairs[at & t->pairs_mask] = i + 1;
     }
     return ORR_OK;
@@ -212,8 +212,8 @@ static int byte_of_name(orr_text name)
 
 static void find_bytes(orr_tokenizer *t)
 {
-    const bool named = t->parts.algorithm == ORR_TEXT_SCORES ||
-                       (t->parts.algorithm == ORR_TEXT_MERGES && !t->parts.byte_level);
+    const bool named = t->parts.algorithm == ORR_BPE_SCORES ||
+                       (t->parts.algorithm == ORR_BPE_MERGES && !t->parts.byte_level);
     for (int b = 0; b < 256; b++) {
         const char byte = (char)b;
         t->of_byte[b] = named ? -1 : orr_piece_find(t, &t->normal, &byte, 1);
@@ -221,7 +221,7 @@ static void find_bytes(orr_tokenizer *t)
     for (uint32_t id = 0; named && id < t->parts.n; id++) {
         const int b = byte_of_name(t->parts.pieces[id].text);
         if (b >= 0 &&
-            (t->parts.pieces[id].kind == ORR_PIECE_BYTE || t->parts.algorithm == ORR_TEXT_MERGES))
+            (t->parts.pieces[id].kind == ORR_PIECE_BYTE || t->parts.algorithm == ORR_BPE_MERGES))
             t->of_byte[b] = (int32_t)id;
     }
 }
@@ -270,7 +270,7 @@ static const char *style_of(const orr_tokenizer *t)
     if (orr_tokenizer_find(t, "<|start_header_id|>", 19) >= 0 &&
         orr_tokenizer_find(t, "<|eot_id|>", 10) >= 0)
         return "llama3";
-    const bool of_characters = t->parts.spaces && t->parts.prefix != ORR_PREFIX_NEVER;
+    const bool of_characters = t->parts.spaces && t->parts.prefix != ORR_PREPEND_NEVER;
     if (of_characters && t->parts.byte_fallback && t->facts.bos >= 0 && t->facts.eos >= 0 &&
         is_text(&t->parts.pieces[t->facts.bos].text, "<s>", 3))
         return "llama2";
@@ -291,8 +291,8 @@ static void state_facts(orr_tokenizer *t)
 {
     static const char *const ends[] = {"<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>",
                                        "<|im_end|>"};
-    const orr_tokenizer_parts *p = &t->parts;
-    t->facts = (orr_tokenizer_facts){.kind = p->kind, .vocab = p->n, .bos = p->bos, .eos = p->eos,
+    const orr_tokenizer_spec *p = &t->parts;
+    t->facts = (orr_tokenizer_info){.kind = p->kind, .vocab = p->n, .bos = p->bos, .eos = p->eos,
                                      .pad = p->pad, .adds_bos = p->adds_bos && p->bos >= 0};
     orr_tokenizer_add_stop(t, p->eos);
     for (uint32_t i = 0; i < p->n_stop; i++)
@@ -302,11 +302,11 @@ static void state_facts(orr_tokenizer *t)
     t->facts.style = style_of(t);
 }
 
-static orr_status copy_parts(orr_tokenizer *t, const orr_tokenizer_parts *from, orr_error *err)
+static orr_status copy_parts(orr_tokenizer *t, const orr_tokenizer_spec *from, orr_error *err)
 {
     t->parts = *from;
     orr_piece *pieces = orr_arena_array(t->arena, orr_piece, from->n);
-    orr_merge *merges = orr_arena_array(t->arena, orr_merge, from->n_merges);
+    orr_bpe_merge *merges = orr_arena_array(t->arena, orr_bpe_merge, from->n_merges);
     if (pieces == NULL || merges == NULL)
         return orr_fail_memory(err);
     for (uint32_t id = 0; id < from->n; id++) {
@@ -325,7 +325,7 @@ static orr_status copy_parts(orr_tokenizer *t, const orr_tokenizer_parts *from, 
     return ORR_OK;
 }
 
-static orr_status check_parts(const orr_tokenizer_parts *p, orr_error *err)
+static orr_status check_parts(const orr_tokenizer_spec *p, orr_error *err)
 {
     const int32_t ids[] = {p->unknown, p->bos, p->eos, p->pad};
     if (p->n == 0 || p->n > PIECES_MAX || p->n_merges > PIECES_MAX)
@@ -337,15 +337,15 @@ static orr_status check_parts(const orr_tokenizer_parts *p, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status fill(orr_tokenizer *t, const orr_tokenizer_parts *parts, orr_error *err)
+static orr_status fill(orr_tokenizer *t, const orr_tokenizer_spec *parts, orr_error *err)
 {
     ORR_TRY(copy_parts(t, parts, err));
     ORR_TRY(make_tables(t, err));
-    if (parts->algorithm == ORR_TEXT_SCORES)
+    if (parts->algorithm == ORR_BPE_SCORES)
         ORR_TRY(rank_scores(t, err));
     if (parts->merge_texts != NULL)
         ORR_TRY(resolve_merges(t, parts->merge_texts, err));
-    if (parts->algorithm == ORR_TEXT_MERGES)
+    if (parts->algorithm == ORR_BPE_MERGES)
         ORR_TRY(index_merges(t, err));
     find_bytes(t);
     ORR_TRY(show_pieces(t, err));
@@ -353,7 +353,7 @@ static orr_status fill(orr_tokenizer *t, const orr_tokenizer_parts *parts, orr_e
     return ORR_OK;
 }
 
-orr_status orr_tokenizer_build(const orr_tokenizer_parts *parts, orr_tokenizer **ret,
+orr_status orr_tokenizer_build(const orr_tokenizer_spec *parts, orr_tokenizer **ret,
                                orr_error *err)
 {
     ORR_TRY(check_parts(parts, err));
@@ -372,12 +372,12 @@ orr_status orr_tokenizer_build(const orr_tokenizer_parts *parts, orr_tokenizer *
     return status;
 }
 
-const orr_tokenizer_parts *orr_tokenizer_parts_of(const orr_tokenizer *t)
+const orr_tokenizer_spec *orr_tokenizer_spec_of(const orr_tokenizer *t)
 {
     return &t->parts;
 }
 
-const orr_tokenizer_facts *orr_tokenizer_facts_of(const orr_tokenizer *t)
+const orr_tokenizer_info *orr_tokenizer_info_of(const orr_tokenizer *t)
 {
     return &t->facts;
 }

@@ -12,13 +12,13 @@
 
 /* How pieces of text become tokens. Pairs of neighbours are merged, the best first, then leftmost.
  */
-typedef enum orr_text_algorithm {
-    ORR_TEXT_SCORES, /* SentencePiece: characters; a pair that is a piece, the highest score first
+typedef enum orr_bpe_algorithm {
+    ORR_BPE_SCORES, /* SentencePiece: characters; a pair that is a piece, the highest score first
                       */
-    ORR_TEXT_RANKS, /* tiktoken: bytes; a pair that is a piece, the lowest rank first; id is rank */
-    ORR_TEXT_MERGES, /* a list of pairs, the first first */
-    ORR_TEXT_BYTES /* no merges: a token for each byte                                           */
-} orr_text_algorithm;
+    ORR_BPE_RANKS, /* tiktoken: bytes; a pair that is a piece, the lowest rank first; id is rank */
+    ORR_BPE_MERGES, /* a list of pairs, the first first */
+    ORR_BPE_NO_MERGES /* no merges: a token for each byte                                           */
+} orr_bpe_algorithm;
 
 /* Numbers of SentencePiece's ModelProto.SentencePiece.Type, and of GGUF's token_type. */
 typedef enum orr_piece_kind {
@@ -37,22 +37,22 @@ typedef struct orr_piece {
     uint8_t  kind; /* orr_piece_kind */
 } orr_piece;
 
-typedef struct orr_merge {
+typedef struct orr_bpe_merge {
     uint32_t left, right, merged; /* ids */
-} orr_merge;
+} orr_bpe_merge;
 
 /* Where a space is put before the text (of SCORES, and MERGES of characters). */
-typedef enum orr_text_prefix {
-    ORR_PREFIX_NEVER,
-    ORR_PREFIX_FIRST, /* the text's beginning                                  */
-    ORR_PREFIX_ALWAYS /* that, and behind each special token                   */
-} orr_text_prefix;
+typedef enum orr_prepend_scheme {
+    ORR_PREPEND_NEVER,
+    ORR_PREPEND_FIRST, /* the text's beginning                                  */
+    ORR_PREPEND_ALWAYS /* that, and behind each special token                   */
+} orr_prepend_scheme;
 
-typedef struct orr_tokenizer_parts {
+typedef struct orr_tokenizer_spec {
     uint8_t kind;        /* orr_tokenizer_kind   */
-    uint8_t algorithm;   /* orr_text_algorithm   */
-    uint8_t split;       /* orr_split            */
-    uint8_t prefix;      /* orr_text_prefix      */
+    uint8_t algorithm;   /* orr_bpe_algorithm   */
+    uint8_t split;       /* orr_pre_tokenizer            */
+    uint8_t prefix;      /* orr_prepend_scheme      */
     bool    spaces;      /* are written U+2581   */
     bool    prefix_unless_there; /* no prefix where a space (U+2581) already begins the text */
     bool    fold_spaces; /* those at both ends go, several become one (remove_extra_whitespaces) */
@@ -63,7 +63,7 @@ typedef struct orr_tokenizer_parts {
     bool    normal_form_c; /* text must be in Unicode's NFC                   */
     const orr_piece *pieces; /* shape (n) */
     uint32_t n;
-    const orr_merge *merges; /* shape (n_merges) */
+    const orr_bpe_merge *merges; /* shape (n_merges) */
     const orr_text (
         *merge_texts)[2]; /* instead of merges, or NULL: what is merged, as it stands in pieces */
     uint32_t n_merges;
@@ -71,14 +71,14 @@ typedef struct orr_tokenizer_parts {
     int32_t  stop[ORR_STOP_TOKENS];  /* beside eos, and eot by its name */
     uint32_t n_stop;
     bool     adds_bos;
-} orr_tokenizer_parts;
+} orr_tokenizer_spec;
 
 /* Everything is copied. INVALID: ids beyond the pieces; PARSE: merges of what is no piece; LIMIT:
  * more than 2^24 pieces. */
-orr_status orr_tokenizer_build(const orr_tokenizer_parts *parts, orr_tokenizer **ret,
+orr_status orr_tokenizer_build(const orr_tokenizer_spec *parts, orr_tokenizer **ret,
                                orr_error *err) ORR_MUST_CHECK;
 /* For those who write one; lives as long as the tokenizer. */
-const orr_tokenizer_parts *orr_tokenizer_parts_of(const orr_tokenizer *tokenizer);
+const orr_tokenizer_spec *orr_tokenizer_spec_of(const orr_tokenizer *tokenizer);
 /* More tokens at which to stop, before others use the tokenizer; known ones and those beyond the
  * room are passed over. */
 void orr_tokenizer_add_stop(orr_tokenizer *tokenizer, int32_t token);
@@ -89,7 +89,7 @@ int32_t orr_tokenizer_find(const orr_tokenizer *tokenizer, const char *text, siz
 orr_status orr_sentencepiece_read(const void *bytes, size_t len, orr_tokenizer **ret,
                                   orr_error *err) ORR_MUST_CHECK;
 /* `split` NONE: by the number of lines, 200,000 and more are Llama 4's. */
-orr_status orr_tiktoken_read(const void *bytes, size_t len, orr_split split, orr_tokenizer **ret,
+orr_status orr_tiktoken_read(const void *bytes, size_t len, orr_pre_tokenizer split, orr_tokenizer **ret,
                              orr_error *err) ORR_MUST_CHECK;
 /* `config`, `generation`: of tokenizer_config.json and generation_config.json, or empty. */
 orr_status orr_tokenizer_json_read(orr_text json, orr_text config, orr_text generation,

@@ -16,9 +16,9 @@ enum { MOST_JOINED_BYTES = 512 };
 typedef struct writer {
     orr_gguf_keys *keys;
     const orr_tokenizer *tokenizer;
-    const orr_tokenizer_parts *parts;
+    const orr_tokenizer_spec *parts;
     bool of_bytes; /* model "gpt2": tokens are bytes, written as GPT-2 does */
-    orr_array(orr_merge) merges;
+    orr_array(orr_bpe_merge) merges;
     char *room;
     size_t room_bytes;
     orr_error *err;
@@ -78,7 +78,7 @@ static int32_t rank_of(const writer *w, const char *text, size_t n, int32_t most
 
 /* The two tokens that the last merge of a token joins: merges of lower rank made first leave them.
  */
-static bool halves(const writer *w, uint32_t id, orr_merge *ret)
+static bool halves(const writer *w, uint32_t id, orr_bpe_merge *ret)
 {
     const orr_text text = w->parts->pieces[id].text;
     uint16_t end[MOST_JOINED_BYTES]; /* of the parts */
@@ -105,7 +105,7 @@ static bool halves(const writer *w, uint32_t id, orr_merge *ret)
     }
     const int32_t left = rank_of(w, text.at, end[0], INT32_MAX);
     const int32_t right = rank_of(w, text.at + end[0], text.n - end[0], INT32_MAX);
-    *ret = (orr_merge){(uint32_t)left, (uint32_t)right, id};
+    *ret = (orr_bpe_merge){(uint32_t)left, (uint32_t)right, id};
     return left >= 0 && right >= 0;
 }
 
@@ -113,7 +113,7 @@ static bool halves(const writer *w, uint32_t id, orr_merge *ret)
 static orr_status find_merges(writer *w)
 {
     for (uint32_t id = 0; id < w->parts->n; id++) {
-        orr_merge merge;
+        orr_bpe_merge merge;
         if (w->parts->pieces[id].kind == ORR_PIECE_NORMAL && halves(w, id, &merge) &&
             !orr_array_push(&w->merges, merge))
             return orr_fail_memory(w->err);
@@ -123,10 +123,10 @@ static orr_status find_merges(writer *w)
 
 static orr_status put_merges(writer *w)
 {
-    const bool ranks = w->parts->algorithm == ORR_TEXT_RANKS;
+    const bool ranks = w->parts->algorithm == ORR_BPE_RANKS;
     if (ranks)
         ORR_TRY(find_merges(w));
-    const orr_merge *merges = ranks ? w->merges.at : w->parts->merges;
+    const orr_bpe_merge *merges = ranks ? w->merges.at : w->parts->merges;
     const uint32_t n = ranks ? (uint32_t)w->merges.n : w->parts->n_merges;
     orr_gguf_put_array(w->keys, KEY("merges"), ORR_GGUF_TEXT, n);
     for (uint32_t i = 0; i < n; i++) {
@@ -148,7 +148,7 @@ static orr_status put_scores(writer *w)
         return orr_fail_memory(w->err);
     for (uint32_t id = 0; id < n; id++)
         scores[id] = w->parts->pieces[id].score;
-    if (w->parts->algorithm == ORR_TEXT_MERGES)
+    if (w->parts->algorithm == ORR_BPE_MERGES)
         for (uint32_t i = w->parts->n_merges; i-- > 0;)
             scores[w->parts->merges[i].merged] = -(float)(i + 1);
     orr_gguf_put_array(w->keys, KEY("scores"), ORR_GGUF_F32, n);
@@ -171,11 +171,11 @@ static void put_token(const writer *w, const char *key, int32_t token)
 static const char *pre_of(uint8_t split)
 {
     switch (split) {
-    case ORR_SPLIT_LLAMA3:
+    case ORR_PRE_TOKENIZER_LLAMA3:
         return "llama-bpe";
-    case ORR_SPLIT_QWEN2:
+    case ORR_PRE_TOKENIZER_QWEN2:
         return "qwen2";
-    case ORR_SPLIT_O200K:
+    case ORR_PRE_TOKENIZER_O200K:
         return "llama4";
     default:
         return "gpt-2";
@@ -184,8 +184,8 @@ static const char *pre_of(uint8_t split)
 
 static orr_status put_all(writer *w)
 {
-    const orr_tokenizer_parts *p = w->parts;
-    const orr_tokenizer_facts *facts = orr_tokenizer_facts_of(w->tokenizer);
+    const orr_tokenizer_spec *p = w->parts;
+    const orr_tokenizer_info *facts = orr_tokenizer_info_of(w->tokenizer);
     const char *model = w->of_bytes ? "gpt2" : "llama", *pre = pre_of(p->split);
     orr_gguf_put_text(w->keys, KEY("model"), model, strlen(model));
     if (w->of_bytes)
@@ -204,7 +204,7 @@ static orr_status put_all(writer *w)
     }
     orr_gguf_put_bool(w->keys, KEY("add_bos_token"), facts->adds_bos);
     if (!w->of_bytes)
-        orr_gguf_put_bool(w->keys, KEY("add_space_prefix"), p->prefix != ORR_PREFIX_NEVER);
+        orr_gguf_put_bool(w->keys, KEY("add_space_prefix"), p->prefix != ORR_PREPEND_NEVER);
     return ORR_OK;
 }
 
@@ -213,12 +213,12 @@ orr_status orr_gguf_put_tokenizer(orr_gguf_keys *keys, const orr_tokenizer *toke
 {
     writer w = {.keys = keys,
                 .tokenizer = tokenizer,
-                .parts = orr_tokenizer_parts_of(tokenizer),
+                .parts = orr_tokenizer_spec_of(tokenizer),
                 .err = err};
-    if (w.parts->algorithm == ORR_TEXT_BYTES)
+    if (w.parts->algorithm == ORR_BPE_NO_MERGES)
         return ORR_OK; /* every byte a token: nothing to say */
-    w.of_bytes = w.parts->algorithm == ORR_TEXT_RANKS ||
-                 (w.parts->algorithm == ORR_TEXT_MERGES && w.parts->byte_level);
+    w.of_bytes = w.parts->algorithm == ORR_BPE_RANKS ||
+                 (w.parts->algorithm == ORR_BPE_MERGES && w.parts->byte_level);
     const orr_status status = put_all(&w);
     orr_array_done(&w.merges);
     orr_free(w.room);

@@ -45,7 +45,7 @@ orr_status orr_model_files_open(const char *path, const char *tokenizer, orr_are
     ORR_TRY(orr_weights_open(path, &ret->weights, err));
     ORR_TRY(orr_model_of_weights(ret->weights, arena, &ret->model, err));
     ORR_TRY(open_tokenizer(ret, path, tokenizer, arena, err));
-    ret->facts = orr_tokenizer_facts_of(ret->tokenizer);
+    ret->facts = orr_tokenizer_info_of(ret->tokenizer);
     return ORR_OK;
 }
 

@@ -10,7 +10,7 @@ typedef struct orr_checkpoint_files {
     orr_weights     *weights;
     const orr_model *model;
     orr_tokenizer   *tokenizer;
-    const orr_tokenizer_facts *facts;
+    const orr_tokenizer_info *facts;
 } orr_checkpoint_files;
 /* `tokenizer`: of another file, or NULL: the one that is there, else bytes. Zeroed is allowed to be
  * closed. */

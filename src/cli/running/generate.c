@@ -78,7 +78,7 @@ static orr_status tokenize(generation *g, size_t i)
     orr_prompt *prompt = &g->prompts[i];
     int32_t *tokens;
     if (s->chat || s->system != NULL) {
-        const orr_turn_of_talk turns[] = {{"system", s->system}, {"user", g->texts.at[i]}};
+        const orr_chat_message turns[] = {{"system", s->system}, {"user", g->texts.at[i]}};
         const size_t first = s->system == NULL;
         ORR_TRY(orr_chat_tokens(c->tokenizer, turns + first, 2 - first, true, g->session.arena,
                                 &tokens, NULL, &prompt->n, &g->session.err));

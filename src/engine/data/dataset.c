@@ -74,7 +74,7 @@ int64_t orr_batches_counted(orr_batches *b, uint64_t number)
 
 int32_t orr_data_end(const orr_data_options *options)
 {
-    return options->tokenizer != NULL ? orr_tokenizer_facts_of(options->tokenizer)->eos : BYTES_END;
+    return options->tokenizer != NULL ? orr_tokenizer_info_of(options->tokenizer)->eos : BYTES_END;
 }
 
 static orr_status byte_tokens(const char *text, size_t len, orr_arena *arena, int32_t **ret,

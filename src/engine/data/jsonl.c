@@ -14,7 +14,7 @@ typedef struct reader {
     orr_lines_of lines;
     orr_talks talks;
     /* of a line: */
-    orr_array(orr_turn_of_talk) turns;
+    orr_array(orr_chat_message) turns;
     const char *prompt, *completion, *chosen, *rejected;
 } reader;
 
@@ -46,7 +46,7 @@ static orr_status add_end(reader *r, pieces *p, orr_error *err)
 static orr_status write_turns(reader *r, pieces *p, orr_error *err)
 {
     for (size_t i = 0; i < r->turns.n; i++) {
-        const orr_turn_of_talk *turn = &r->turns.at[i];
+        const orr_chat_message *turn = &r->turns.at[i];
         const bool answer = strcmp(turn->role, "assistant") == 0;
         ORR_TRY(add_tokens(r, p, turn->role, false, err));
         ORR_TRY(add_tokens(r, p, ": ", false, err));
@@ -68,7 +68,7 @@ static orr_status write_pair(reader *r, pieces *p, orr_error *err)
 static bool has_style(const orr_data_options *options)
 {
     return options->tokenizer != NULL &&
-           orr_tokenizer_facts_of(options->tokenizer)->style[0] != '\0';
+           orr_tokenizer_info_of(options->tokenizer)->style[0] != '\0';
 }
 
 static orr_status keep(reader *r, const int32_t *tokens, const bool *targets, size_t n,
@@ -115,9 +115,9 @@ static orr_status keep_pair(reader *r, orr_error *err)
         r->turns.n = 0;
         r->completion = answers[i];
         if (has_style(r->options) &&
-            (!orr_array_push(&r->turns, ((orr_turn_of_talk){.role = "user", .text = r->prompt})) ||
+            (!orr_array_push(&r->turns, ((orr_chat_message){.role = "user", .text = r->prompt})) ||
              !orr_array_push(&r->turns,
-                             ((orr_turn_of_talk){.role = "assistant", .text = answers[i]}))))
+                             ((orr_chat_message){.role = "assistant", .text = answers[i]}))))
             return orr_fail_memory(err);
         ORR_TRY(keep_line(r, err));
     }
@@ -130,7 +130,7 @@ static orr_status keep_prompt(reader *r, orr_error *err)
     size_t n;
     if (r->prompt == NULL)
         return orr_fail(err, ORR_INVALID, "a line has \"prompt\"");
-    const orr_turn_of_talk turn = {.role = "user", .text = r->prompt};
+    const orr_chat_message turn = {.role = "user", .text = r->prompt};
     if (has_style(r->options))
         ORR_TRY(orr_chat_tokens(r->options->tokenizer, &turn, 1, true, r->arena, &tokens, NULL, &n,
                                 err));
@@ -154,7 +154,7 @@ static orr_status text_of(reader *r, orr_json *json, const char **ret, orr_error
 
 static orr_status read_turn(reader *r, orr_json *json, orr_error *err)
 {
-    orr_turn_of_talk turn = {0};
+    orr_chat_message turn = {0};
     orr_status status = ORR_OK;
     orr_text key;
     ORR_TRY(orr_json_enter_object(json, err));

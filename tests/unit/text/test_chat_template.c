@@ -45,13 +45,13 @@ static orr_tokenizer *open_golden(const char *name)
         strcmp(name, "llama2.model") == 0
             ? orr_sentencepiece_read(bytes, n, &t, &err)
             : orr_tiktoken_read(bytes, n,
-                                strncmp(name, "o200k", 5) == 0 ? ORR_SPLIT_O200K : ORR_SPLIT_LLAMA3,
+                                strncmp(name, "o200k", 5) == 0 ? ORR_PRE_TOKENIZER_O200K : ORR_PRE_TOKENIZER_LLAMA3,
                                 &t, &err);
     assert_int_equal(status, ORR_OK);
     return t;
 }
 
-static const orr_turn_of_talk turns[] = {{"system", "You are terse."},
+static const orr_chat_message turns[] = {{"system", "You are terse."},
                                          {"user", " What is <|eot_id|>? \n"},
                                          {"assistant", " A token. "},
                                          {"user", "Why?"}};

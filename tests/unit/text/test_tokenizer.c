@@ -59,7 +59,7 @@ static orr_tokenizer *open_golden(const char *name)
         status = orr_sentencepiece_read(text.at, text.n, &t, &err);
     else if (strstr(name, ".tiktoken") != NULL)
         status = orr_tiktoken_read(
-            text.at, text.n, strstr(name, "o200k") != NULL ? ORR_SPLIT_O200K : ORR_SPLIT_LLAMA3, &t,
+            text.at, text.n, strstr(name, "o200k") != NULL ? ORR_PRE_TOKENIZER_O200K : ORR_PRE_TOKENIZER_LLAMA3, &t,
             &err);
     else
         status = orr_tokenizer_json_read(text, (orr_text){0}, (orr_text){0}, &t, &err);
@@ -76,7 +76,7 @@ static void bytes(void **state)
     size_t n = 0, len = 0;
     const char *text = NULL;
     assert_int_equal(orr_tokenizer_open(NULL, &t, &err), ORR_OK);
-    const orr_tokenizer_facts *f = orr_tokenizer_facts_of(t);
+    const orr_tokenizer_info *f = orr_tokenizer_info_of(t);
     assert_int_equal(f->kind, ORR_TOKENIZER_BYTES);
     assert_int_equal(f->vocab, 257);
     assert_int_equal(f->eos, 256);
@@ -105,7 +105,7 @@ static void special_tokens(void **state)
 {
     (void)state;
     orr_tokenizer *t = open_golden("llama3.tiktoken");
-    const orr_tokenizer_facts *f = orr_tokenizer_facts_of(t);
+    const orr_tokenizer_info *f = orr_tokenizer_info_of(t);
     const int32_t base = f->bos;
     assert_int_equal(f->vocab - (uint32_t)base, 256);
     assert_int_equal(f->eos, base + 1);
@@ -130,7 +130,7 @@ static void special_tokens(void **state)
     orr_tokenizer_close(t);
 
     t = open_golden("o200k.tiktoken");
-    f = orr_tokenizer_facts_of(t);
+    f = orr_tokenizer_info_of(t);
     const int32_t four = f->bos;
     assert_int_equal(f->vocab - (uint32_t)four, 2048);
     assert_int_equal(orr_tokenizer_find(t, "<|header_start|>", 16), four + 5);
@@ -299,7 +299,7 @@ static orr_status read_json(const char *json)
 static orr_status read_lines(const char *lines)
 {
     orr_tokenizer *t = NULL;
-    const orr_status status = orr_tiktoken_read(lines, strlen(lines), ORR_SPLIT_NONE, &t, &err);
+    const orr_status status = orr_tiktoken_read(lines, strlen(lines), ORR_PRE_TOKENIZER_NONE, &t, &err);
     if (status == ORR_OK)
         orr_tokenizer_close(t);
     return status;
@@ -372,7 +372,7 @@ static void folder(void **state)
         fclose(f);
     }
     assert_int_equal(orr_tokenizer_open(path, &t, &err), ORR_OK);
-    const orr_tokenizer_facts *f = orr_tokenizer_facts_of(t);
+    const orr_tokenizer_info *f = orr_tokenizer_info_of(t);
     assert_true(f->adds_bos);
     assert_int_equal(f->bos, orr_tokenizer_find(t, "<|begin_of_text|>", 17));
     assert_int_equal(f->eos, orr_tokenizer_find(t, "<|end_of_text|>", 15));
@@ -394,7 +394,7 @@ static void gguf_arrays(void **state)
 {
     (void)state;
     orr_tokenizer *from = open_golden("llama2.model"), *t = NULL;
-    const orr_tokenizer_parts *p = orr_tokenizer_parts_of(from);
+    const orr_tokenizer_spec *p = orr_tokenizer_spec_of(from);
     orr_text *tokens = orr_arena_array(arena, orr_text, p->n);
     float *scores = orr_arena_array(arena, float, p->n);
     int32_t *types = orr_arena_array(arena, int32_t, p->n);
@@ -426,7 +426,7 @@ static void gguf_arrays(void **state)
                      ORR_OK);
     assert_int_equal(n_a, n_b);
     assert_memory_equal(a, b, n_a * sizeof *a);
-    assert_string_equal(orr_tokenizer_facts_of(t)->style, "llama2");
+    assert_string_equal(orr_tokenizer_info_of(t)->style, "llama2");
     orr_tokenizer_close(t);
     orr_tokenizer_close(from);
     g.model = (orr_text){"bert", 4};
@@ -469,7 +469,7 @@ static void no_memory(void **state)
             orr_alloc_fail_from(nth);
             status = i == 0 ? orr_sentencepiece_read(text.at, text.n, &t, &err)
                      : i == 1
-                         ? orr_tiktoken_read(text.at, text.n, ORR_SPLIT_NONE, &t, &err)
+                         ? orr_tiktoken_read(text.at, text.n, ORR_PRE_TOKENIZER_NONE, &t, &err)
                          : orr_tokenizer_json_read(text, (orr_text){0}, (orr_text){0}, &t, &err);
             if (status == ORR_OK)
                 status = orr_tokenize(t, "Hello there", 11, true, true, own, &ids, &n, &err);

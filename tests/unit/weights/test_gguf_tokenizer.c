@@ -40,9 +40,9 @@ static orr_tokenizer *of_ranks(void)
         (void)add_text(words[i], 0, ORR_PIECE_NORMAL);
     const int32_t bos = add_text("<|begin|>", 0, ORR_PIECE_CONTROL);
     const int32_t eos = add_text("<|end|>", 0, ORR_PIECE_CONTROL);
-    const orr_tokenizer_parts parts = {.kind = ORR_TOKENIZER_TIKTOKEN,
-                                       .algorithm = ORR_TEXT_RANKS,
-                                       .split = ORR_SPLIT_LLAMA3,
+    const orr_tokenizer_spec parts = {.kind = ORR_TOKENIZER_TIKTOKEN,
+                                       .algorithm = ORR_BPE_RANKS,
+                                       .split = ORR_PRE_TOKENIZER_LLAMA3,
                                        .byte_level = true,
                                        .whole_first = true,
                                        .pieces = pieces,
@@ -78,9 +78,9 @@ static orr_tokenizer *of_scores(void)
         (void)add_text(words[i], -(float)i, ORR_PIECE_NORMAL);
     for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
         (void)add_text(letters[i], -100 - (float)i, ORR_PIECE_NORMAL);
-    const orr_tokenizer_parts parts = {.kind = ORR_TOKENIZER_SENTENCEPIECE,
-                                       .algorithm = ORR_TEXT_SCORES,
-                                       .prefix = ORR_PREFIX_FIRST,
+    const orr_tokenizer_spec parts = {.kind = ORR_TOKENIZER_SENTENCEPIECE,
+                                       .algorithm = ORR_BPE_SCORES,
+                                       .prefix = ORR_PREPEND_FIRST,
                                        .spaces = true,
                                        .byte_fallback = true,
                                        .pieces = pieces,
@@ -117,7 +117,7 @@ static void must_speak_alike(orr_tokenizer *a)
     orr_weights *w;
     orr_arena *arena = orr_arena_new(0, 0);
     orr_tokenizer *b = kept(a, &w);
-    const orr_tokenizer_facts *x = orr_tokenizer_facts_of(a), *y = orr_tokenizer_facts_of(b);
+    const orr_tokenizer_info *x = orr_tokenizer_info_of(a), *y = orr_tokenizer_info_of(b);
     assert_int_equal(x->vocab, y->vocab);
     assert_int_equal(x->bos, y->bos);
     assert_int_equal(x->eos, y->eos);
