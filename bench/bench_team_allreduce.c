@@ -175,7 +175,7 @@ static bool run_rank(const choice *c, uint32_t me, int parent)
     orr_error err = {0};
     self = (rank){.choice = c, .me = me, .in = numbers(me, true), .out = numbers(me, false)};
     bind_to_core(c, me);
-    const orr_ring_user user = {.ctx = &self, .reduced = on_reduced, .broken = on_broken};
+    const orr_ring_callbacks user = {.ctx = &self, .reduced = on_reduced, .broken = on_broken};
     snprintf(where, sizeof where, "%s:0%s", c->host,
              strcmp(c->transport, "shm") == 0 ? "|shm" : "");
     bool good = self.in != NULL && self.out != NULL;

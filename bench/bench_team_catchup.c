@@ -33,7 +33,7 @@ typedef struct bench {
     size_t bytes;
     char *state, *fetched;
     orr_net *net;
-    orr_taker *taker;
+    orr_state_receiver *taker;
     int wholes;
 } bench;
 
@@ -83,25 +83,25 @@ static void bench_init(bench *b, size_t bytes, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         server *s = &b->servers[i];
         need(orr_net_system_new(&options, &s->net, &err), &err);
-        need(orr_source_new(s->net, "127.0.0.1:0", &state, 1, &s->source, &err), &err);
-        b->addresses[i] = orr_source_address(s->source);
+        need(orr_state_provider_new(s->net, "127.0.0.1:0", &state, 1, &s->source, &err), &err);
+        b->addresses[i] = orr_state_provider_address(s->source);
         pthread_create(&s->thread, NULL, poll_net, s);
     }
-    const orr_taker_user user = {.ctx = b, .whole = on_whole, .lost = on_lost};
+    const orr_state_receiver_callbacks user = {.ctx = b, .whole = on_whole, .lost = on_lost};
     need(orr_net_system_new(&options, &b->net, &err), &err);
-    need(orr_taker_new(b->net, &fetched, 1, 0, &user, &b->taker, &err), &err);
+    need(orr_state_receiver_new(b->net, &fetched, 1, 0, &user, &b->taker, &err), &err);
 }
 
 static void bench_done(bench *b)
 {
-    orr_taker_free(b->taker);
+    orr_state_receiver_free(b->taker);
     orr_net_free(b->net);
     for (uint32_t i = 0; i < b->n; i++) {
         server *s = &b->servers[i];
         atomic_store(&s->over, true);
         s->net->interrupt(s->net);
         pthread_join(s->thread, NULL);
-        orr_source_free(s->source);
+        orr_state_provider_free(s->source);
         orr_net_free(s->net);
     }
     free(b->state);
@@ -118,23 +118,23 @@ static void run_case(bench *b, const char *name, double share, uint64_t step)
 {
     orr_error err = {0};
     const int wholes = b->wholes;
-    uint64_t kept = orr_source_counts_of(b->servers[0].source).kept_bytes;
+    uint64_t kept = orr_state_provider_counts_of(b->servers[0].source).kept_bytes;
     for (uint32_t i = 0; i < b->n; i++)
-        orr_source_offer(b->servers[i].source, step, 1, i, b->n);
+        orr_state_provider_offer(b->servers[i].source, step, 1, i, b->n);
     const int64_t begin_ns = b->net->now_ns(b->net);
-    need(orr_taker_begin(b->taker, step, b->addresses, b->n, patient_ns, &err), &err);
-    const uint64_t before = (uint64_t)(share * (double)orr_taker_progress_of(b->taker).chunks);
-    while (orr_taker_progress_of(b->taker).had < before)
+    need(orr_state_receiver_begin(b->taker, step, b->addresses, b->n, patient_ns, &err), &err);
+    const uint64_t before = (uint64_t)(share * (double)orr_state_receiver_progress_of(b->taker).chunks);
+    while (orr_state_receiver_progress_of(b->taker).had < before)
         poll_once(b);
     if (share == 1) /* until the sources know */
         for (int i = 0; i < 3; i++)
             poll_once(b);
     const int64_t keep_ns = b->net->now_ns(b->net);
-    need(orr_source_keep(b->servers[0].source, &err), &err);
+    need(orr_state_provider_snapshot(b->servers[0].source, &err), &err);
     const int64_t kept_ns = b->net->now_ns(b->net);
-    kept = orr_source_counts_of(b->servers[0].source).kept_bytes - kept;
+    kept = orr_state_provider_counts_of(b->servers[0].source).kept_bytes - kept;
     for (uint32_t i = 1; i < b->n; i++)
-        need(orr_source_keep(b->servers[i].source, &err), &err);
+        need(orr_state_provider_snapshot(b->servers[i].source, &err), &err);
     while (b->wholes == wholes)
         poll_once(b);
     const double s = (double)(b->net->now_ns(b->net) - begin_ns) / 1e9,
@@ -174,7 +174,7 @@ int main(int argc, char **argv)
         run_case(&b, "keep_of_half", 0.5, step++);
         run_case(&b, "keep_of_all", 0, step++);
         for (uint32_t i = 0; i < b.n; i++)
-            orr_source_withdraw(b.servers[i].source);
+            orr_state_provider_withdraw(b.servers[i].source);
         run_case(&b, "keep_of_all_anew", 0, step++);
     }
     bench_done(&b);

@@ -58,11 +58,11 @@ static void update(replica *r)
         r->state[i] = 0.5F * r->state[i] + r->out[i % r->n];
 }
 
-static orr_status make_step(replica *r, const orr_team_turn *turn, orr_error *err)
+static orr_status make_step(replica *r, const orr_team_directive *turn, orr_error *err)
 {
     const struct timespec nap = {r->compute_ns / 1000000000, r->compute_ns % 1000000000};
     orr_team_outcome outcome;
-    if (turn->kind == ORR_TURN_COMPUTE) {
+    if (turn->kind == ORR_DIRECTIVE_COMPUTE) {
         for (size_t i = 0; i < r->n; i++)
             r->in[i] = (float)((turn->slot + i) % 64);
         nanosleep(&nap, NULL);
@@ -70,7 +70,7 @@ static orr_status make_step(replica *r, const orr_team_turn *turn, orr_error *er
     if (turn->step >= r->steps)
         orr_team_drain(r->team, true);
     ORR_TRY(orr_team_reduce(r->team, 0, ORR_TEAM_FP32,
-                            turn->kind == ORR_TURN_ZEROS ? NULL : r->in, r->out, r->n, err));
+                            turn->kind == ORR_DIRECTIVE_ZEROS ? NULL : r->in, r->out, r->n, err));
     ORR_TRY(orr_team_vote(r->team, 1, &outcome, err));
     if (outcome.kind != ORR_OUTCOME_COMMITTED)
         return ORR_OK;
@@ -85,11 +85,11 @@ static orr_status make_step(replica *r, const orr_team_turn *turn, orr_error *er
 static orr_status make_steps(replica *r, orr_error *err)
 {
     for (;;) {
-        orr_team_turn turn;
-        ORR_TRY(orr_team_begin(r->team, &turn, err));
-        if (turn.kind == ORR_TURN_LEFT)
+        orr_team_directive turn;
+        ORR_TRY(orr_team_next_directive(r->team, &turn, err));
+        if (turn.kind == ORR_DIRECTIVE_LEAVE)
             return ORR_OK;
-        if (turn.kind == ORR_TURN_APPLY) {
+        if (turn.kind == ORR_DIRECTIVE_APPLY) {
             update(r);
             orr_team_updated(r->team, turn.step);
         } else {

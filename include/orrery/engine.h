@@ -42,7 +42,7 @@ typedef struct orr_train_team {
     const char *name;               /* of this replica, unique in the team */
     const char *address;            /* of this machine, for the others; NULL: 127.0.0.1 */
     uint32_t    replicas;           /* that the job is planned for */
-    uint8_t     rate;               /* orr_team_rate: of the learning rate, when fewer are there */
+    uint8_t     rate;               /* orr_team_rate_policy: of the learning rate, when fewer are there */
     bool        no_shared_memory;
     int64_t     failure_timeout_ns, give_up_ns;                /* 0: see orr_team_options */
     uint32_t    chunk_bytes, window, streams, catch_up_steps;  /* the same */

@@ -23,7 +23,7 @@ extern "C" {
  *
  *   orr_team_join(&options, &team, err)
  *   for (;;) {
- *       orr_team_begin(team, &turn, err)            rank 0; others orr_team_follow() what rank 0 was told
+ *       orr_team_next_directive(team, &turn, err)            rank 0; others orr_team_follow() what rank 0 was told
  *       LEFT: break
  *       COMPUTE: gradients of data slot turn.slot; orr_team_reduce() of each bucket as it is ready
  *       ZEROS: the same reductions, in NULL
@@ -43,14 +43,14 @@ typedef struct orr_team_span {
 } orr_team_span;
 
 /* Which data are next: slots of a job are counted from 0, and each is trained once. */
-enum { ORR_TEAM_RETURNED = 128 };
-typedef struct orr_team_data {
+enum { ORR_TEAM_MAX_RETURNED_SLOTS = 128 };
+typedef struct orr_team_data_cursor {
     uint64_t next;                        /* never given out: this one and all after it                     */
-    uint64_t returned[ORR_TEAM_RETURNED]; /* given out and not trained, ascending: whose replica died      */
+    uint64_t returned[ORR_TEAM_MAX_RETURNED_SLOTS]; /* given out and not trained, ascending: whose replica died      */
     uint32_t n;
     uint64_t epoch;                       /* in which the step before them was committed; 0: none was: two states
                                            * after a step are the same only if this is                        */
-} orr_team_data;
+} orr_team_data_cursor;
 
 /* What happened, as it happens. */
 #define ORR_TEAM_EVENT_MAP(X)                                                                       \
@@ -74,7 +74,7 @@ typedef struct orr_team_options {
     const char *coordinator;        /* "host:port" */
     const char *name;               /* of the replica, unique in the team; the order of names is the order of the ring */
     uint32_t    rank, ranks;        /* of this process in its replica; 0 ranks: 1 */
-    const char *hub;                /* ranks > 0: what orr_team_hub() of rank 0 gives */
+    const char *hub;                /* ranks > 0: what orr_team_proxy_address() of rank 0 gives */
     const char *address;            /* of this machine, for the data of the others: "10.0.0.5" or with a port;
                                      * NULL: 127.0.0.1 */
     bool        no_shared_memory;   /* TCP between processes of one machine too */
@@ -85,7 +85,7 @@ typedef struct orr_team_options {
     uint32_t    chunk_bytes, window, streams; /* of the ring; 0: its own */
     uint32_t    catch_up_steps;     /* reductions that a member which comes back can set aside; 0: 4 */
     uint64_t    step;               /* state after this step is in the spans */
-    orr_team_data data;             /* after it */
+    orr_team_data_cursor data;             /* after it */
     const orr_team_span *spans;     /* shape (n_spans): the state; the same sizes in all replicas */
     uint32_t    n_spans;
     void (*told)(void *ctx, const orr_team_event *event); /* from the team's thread; or NULL */
@@ -94,18 +94,18 @@ typedef struct orr_team_options {
 /* Starts the team's thread and returns; nobody is met yet. INVALID: settings that contradict each other. */
 ORR_API ORR_MUST_CHECK orr_status orr_team_join(const orr_team_options *options, orr_team **ret, orr_error *err);
 /* Where the other ranks of this replica find rank 0. */
-ORR_API const char *orr_team_hub(const orr_team *team);
+ORR_API const char *orr_team_proxy_address(const orr_team *team);
 /* Ends the thread. At any time; without orr_team_drain() the others see a death. NULL is allowed. */
 ORR_API void orr_team_leave(orr_team *team);
 
-typedef enum orr_team_turn_kind { ORR_TURN_COMPUTE, ORR_TURN_ZEROS, ORR_TURN_APPLY, ORR_TURN_LEFT } orr_team_turn_kind;
-typedef struct orr_team_turn { /* plain numbers: to be handed on to other ranks as it is */
+typedef enum orr_team_directive_kind { ORR_DIRECTIVE_COMPUTE, ORR_DIRECTIVE_ZEROS, ORR_DIRECTIVE_APPLY, ORR_DIRECTIVE_LEAVE } orr_team_directive_kind;
+typedef struct orr_team_directive { /* plain numbers: to be handed on to other ranks as it is */
     uint64_t kind, epoch, step, slot;
     uint64_t contributors; /* APPLY: whose gradients the sums have */
-} orr_team_turn;
+} orr_team_directive;
 /* What is to be done next. LIMIT: no team for give_up_ns. INVALID: the coordinator refuses this replica, with why. IO */
-ORR_API ORR_MUST_CHECK orr_status orr_team_begin(orr_team *team, orr_team_turn *ret, orr_error *err);
-ORR_API ORR_MUST_CHECK orr_status orr_team_follow(orr_team *team, const orr_team_turn *turn, orr_error *err);
+ORR_API ORR_MUST_CHECK orr_status orr_team_next_directive(orr_team *team, orr_team_directive *ret, orr_error *err);
+ORR_API ORR_MUST_CHECK orr_status orr_team_follow(orr_team *team, const orr_team_directive *turn, orr_error *err);
 
 typedef enum orr_team_dtype { ORR_TEAM_FP32, ORR_TEAM_FP64 } orr_team_dtype;
 /* Reduction `op` of the step: from 0, each once, in any order. The same sizes in all replicas. `in` (NULL: zeros)
@@ -124,7 +124,7 @@ typedef struct orr_team_outcome {
     uint64_t retries;      /* attempts before the one that came through  */
     int64_t  wait_ns;      /* from this call to its return               */
 } orr_team_outcome;
-/* All `ops` reductions of the step have been handed in. Waits. Errors as orr_team_begin(). */
+/* All `ops` reductions of the step have been handed in. Waits. Errors as orr_team_next_directive(). */
 ORR_API ORR_MUST_CHECK orr_status orr_team_vote(orr_team *team, uint32_t ops, orr_team_outcome *ret, orr_error *err);
 /* The spans hold the state after this step; they stay until the next vote (or APPLY). */
 ORR_API void orr_team_updated(orr_team *team, uint64_t step);
@@ -132,16 +132,16 @@ ORR_API void orr_team_updated(orr_team *team, uint64_t step);
  * state, and somebody waits for it, it stays so long. `done`: the job is complete, and those who wait are told so. */
 ORR_API void orr_team_drain(orr_team *team, bool done);
 /* Data after the last step that was committed. */
-ORR_API void orr_team_position(orr_team *team, uint64_t *ret_step, orr_team_data *ret);
+ORR_API void orr_team_position(orr_team *team, uint64_t *ret_step, orr_team_data_cursor *ret);
 
 /* A factor on the learning rate for a step of fewer contributors than planned. */
 #define ORR_TEAM_RATE_MAP(X) X(NONE, "none") X(SQRT, "sqrt") X(LINEAR, "linear")
-typedef enum orr_team_rate {
+typedef enum orr_team_rate_policy {
 #define ORR_TEAM_RATE_ENUM_(name, text) ORR_TEAM_RATE_##name,
     ORR_TEAM_RATE_MAP(ORR_TEAM_RATE_ENUM_)
 #undef ORR_TEAM_RATE_ENUM_
-} orr_team_rate;
-ORR_API double orr_team_rate_factor(orr_team_rate policy, uint64_t contributors, uint64_t replicas);
+} orr_team_rate_policy;
+ORR_API double orr_team_rate_factor(orr_team_rate_policy policy, uint64_t contributors, uint64_t replicas);
 
 /* The coordinator. Runs until all replicas have left, or until stopped() says so. */
 typedef struct orr_coordinator_options {

@@ -14,7 +14,7 @@ static void follow(orr_fleet_team *team, uint32_t replica)
     r->known = team->epoch.step;
     r->known_epoch = team->epoch.data.epoch;
     r->prepared = false;
-    r->slot = ORR_TEAM_NEVER;
+    r->slot = ORR_TEAM_NONE;
     if (m->role != ORR_ROLE_CONTRIBUTOR)
         return;
     r->step = team->epoch.step;
@@ -40,12 +40,12 @@ static void begin_life(orr_fleet_team *team, uint32_t replica)
     r->epoch = 0;
     r->members.n = r->base.n = 0;
     r->carried = r->prepared = false;
-    r->slot = ORR_TEAM_NEVER;
+    r->slot = ORR_TEAM_NONE;
 }
 
 void orr_fleet_team_init(orr_fleet_team *team, uint32_t n)
 {
-    bool here[ORR_TEAM_REPLICAS] = {0}, leaving[ORR_TEAM_REPLICAS] = {0};
+    bool here[ORR_TEAM_MAX_REPLICAS] = {0}, leaving[ORR_TEAM_MAX_REPLICAS] = {0};
     memset(team, 0, sizeof *team);
     team->n = n;
     team->memory.anew = true;
@@ -61,22 +61,22 @@ void orr_fleet_team_arrive(orr_fleet_team *team, uint32_t replica, bool with_che
 {
     orr_member_report *r = &team->reports[replica];
     begin_life(team, replica);
-    r->step = with_checkpoint ? team->saved_step : ORR_TEAM_NEVER;
+    r->step = with_checkpoint ? team->saved_step : ORR_TEAM_NONE;
     r->known = with_checkpoint ? team->saved_step : 0;
     r->known_epoch = with_checkpoint ? team->saved_data.epoch : 0;
     r->data = team->saved_data;
     team->at[replica] = UINT32_MAX;
-    orr_memory_arrived(&team->memory, &r->id);
+    orr_membership_arrived(&team->memory, &r->id);
 }
 
 void orr_fleet_team_gone(orr_fleet_team *team, uint32_t replica)
 {
-    orr_memory_gone(&team->memory, &team->reports[replica].id);
+    orr_membership_gone(&team->memory, &team->reports[replica].id);
 }
 
 void orr_fleet_team_left(orr_fleet_team *team, uint32_t replica)
 {
-    orr_memory_left(&team->memory, &team->reports[replica].id);
+    orr_membership_left(&team->memory, &team->reports[replica].id);
 }
 
 void orr_fleet_team_dissolve(orr_fleet_team *team)
@@ -88,20 +88,20 @@ void orr_fleet_team_dissolve(orr_fleet_team *team)
 
 orr_formed orr_fleet_team_form(orr_fleet_team *team, const bool *here, const bool *leaving)
 {
-    orr_epoch_candidate candidates[ORR_TEAM_REPLICAS];
-    uint32_t who[ORR_TEAM_REPLICAS], n = 0;
+    orr_epoch_candidate candidates[ORR_TEAM_MAX_REPLICAS];
+    uint32_t who[ORR_TEAM_MAX_REPLICAS], n = 0;
     orr_epoch next;
-    char why[ORR_TEAM_WHY];
+    char why[ORR_TEAM_REASON_BYTES];
     for (uint32_t i = 0; i < team->n; i++) {
         if (!here[i])
             continue;
         who[n] = i;
         candidates[n++] = (orr_epoch_candidate){.report = &team->reports[i], .leaving = leaving[i]};
     }
-    orr_memory_refresh(&team->memory, candidates, n);
+    orr_membership_refresh(&team->memory, candidates, n);
     if (!orr_roster_quorum(&team->memory, candidates, n).enough)
         return ORR_FORMED_NO_QUORUM;
-    if (!orr_roster_decide(&team->memory, candidates, n, &next, why))
+    if (!orr_roster_next_epoch(&team->memory, candidates, n, &next, why))
         return ORR_FORMED_NO_STATE;
     team->epoch = next;
     for (uint32_t i = 0; i < team->n; i++)
@@ -110,7 +110,7 @@ orr_formed orr_fleet_team_form(orr_fleet_team *team, const bool *here, const boo
     for (uint32_t i = 0, member = 0; i < n; i++)
         if (!candidates[i].leaving)
             team->at[who[i]] = member++;
-    orr_memory_formed(&team->memory, &team->epoch);
+    orr_membership_formed(&team->memory, &team->epoch);
     follow_all(team);
     return ORR_FORMED;
 }
@@ -140,7 +140,7 @@ static bool is_plain(const orr_epoch *epoch)
 
 void orr_fleet_team_commit(orr_fleet_team *team, uint64_t steps, const bool *whole)
 {
-    bool before[ORR_TEAM_REPLICAS], after[ORR_TEAM_REPLICAS];
+    bool before[ORR_TEAM_MAX_REPLICAS], after[ORR_TEAM_MAX_REPLICAS];
     if (steps == 0)
         return;
     for (uint32_t i = 0; i < team->n; i++) {
@@ -156,7 +156,7 @@ void orr_fleet_team_commit(orr_fleet_team *team, uint64_t steps, const bool *who
     if (steps > 1)
         jump(&team->epoch, steps - 1);
     (void)orr_roster_advance(&team->epoch, after);
-    orr_memory_committed(&team->memory, &team->epoch);
+    orr_membership_committed(&team->memory, &team->epoch);
     follow_all(team);
 }
 

@@ -12,11 +12,11 @@ typedef struct orr_fleet_team {
     orr_membership memory;
     orr_epoch  epoch;  /* as it stands; of no members: none */
     uint64_t   lives;  /* incarnations given */
-    orr_member_report reports[ORR_TEAM_REPLICAS]; /* of each replica's present life */
-    uint32_t   at[ORR_TEAM_REPLICAS];      /* index in the epoch; UINT32_MAX: not in it */
+    orr_member_report reports[ORR_TEAM_MAX_REPLICAS]; /* of each replica's present life */
+    uint32_t   at[ORR_TEAM_MAX_REPLICAS];      /* index in the epoch; UINT32_MAX: not in it */
     /* The newest checkpoint. */
     uint64_t      saved_step;
-    orr_team_data saved_data;
+    orr_team_data_cursor saved_data;
 } orr_fleet_team;
 
 typedef enum orr_formed {

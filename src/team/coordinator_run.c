@@ -13,7 +13,7 @@ typedef struct service {
     orr_net *net;
     orr_team_store *store;
     orr_coordinator *coordinator;
-    orr_endpoint *endpoint;
+    orr_http_server *endpoint;
 } service;
 
 static orr_status open_service(const orr_coordinator_options *o, service *s, orr_error *err)
@@ -38,13 +38,13 @@ static orr_status open_service(const orr_coordinator_options *o, service *s, orr
     ORR_TRY(orr_net_system_new(&net, &s->net, err));
     ORR_TRY(orr_coordinator_new(s->net, &settings, &s->coordinator, err));
     if (o->metrics != NULL)
-        ORR_TRY(orr_endpoint_open(o->metrics, &s->endpoint, err));
+        ORR_TRY(orr_http_server_open(o->metrics, &s->endpoint, err));
     return ORR_OK;
 }
 
 static void close_service(service *s)
 {
-    orr_endpoint_close(s->endpoint);
+    orr_http_server_close(s->endpoint);
     orr_coordinator_free(s->coordinator);
     orr_net_free(s->net);
     orr_team_store_close(s->store);
@@ -57,7 +57,7 @@ static void show(service *s)
     if (s->endpoint == NULL)
         return;
     orr_coordinator_status(s->coordinator, &status);
-    if (orr_endpoint_publish(s->endpoint, &status, &err) != ORR_OK) { /* the page before stays */
+    if (orr_http_server_publish(s->endpoint, &status, &err) != ORR_OK) { /* the page before stays */
     }
 }
 
@@ -77,7 +77,7 @@ orr_status orr_coordinator_run(const orr_coordinator_options *o, orr_error *err)
     orr_status status = open_service(o, &s, err);
     if (status == ORR_OK && o->listening != NULL)
         o->listening(o->ctx, orr_coordinator_address(s.coordinator));
-    while (status == ORR_OK && !orr_coordinator_ended(s.coordinator, &why) &&
+    while (status == ORR_OK && !orr_coordinator_has_ended(s.coordinator, &why) &&
            (o->stopped == NULL || !o->stopped(o->ctx))) {
         const int64_t now = s.net->now_ns(s.net);
         if (now - shown_ns >= LOOK_NS) {
@@ -86,7 +86,7 @@ orr_status orr_coordinator_run(const orr_coordinator_options *o, orr_error *err)
         }
         s.net->poll(s.net, now + LOOK_NS);
     }
-    if (status == ORR_OK && orr_coordinator_taken(s.coordinator))
+    if (status == ORR_OK && orr_coordinator_is_superseded(s.coordinator))
         status = orr_fail(err, ORR_CANCELED, "%s", why);
     if (status == ORR_OK)
         say_goodbye(&s);

@@ -13,7 +13,7 @@ const char *orr_team_event_name(orr_team_event_kind kind)
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
-double orr_team_rate_factor(orr_team_rate policy, uint64_t contributors, uint64_t replicas)
+double orr_team_rate_factor(orr_team_rate_policy policy, uint64_t contributors, uint64_t replicas)
 {
     const double part = replicas > 0 ? (double)contributors / (double)replicas : 1;
     return policy == ORR_TEAM_RATE_NONE ? 1 : policy == ORR_TEAM_RATE_SQRT ? sqrt(part) : part;

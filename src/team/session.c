@@ -37,7 +37,7 @@ static orr_status settle_addresses(orr_team *t, orr_error *err)
 
 static orr_status open_hub(orr_team *t, orr_error *err)
 {
-    const orr_hub_settings settings = {.coordinator = t->options.coordinator,
+    const orr_replica_proxy_settings settings = {.coordinator = t->options.coordinator,
                                        .where = t->hub_where,
                                        .ranks = t->options.ranks,
                                        .failure_timeout_ns = t->options.failure_timeout_ns};
@@ -49,7 +49,7 @@ static orr_status open_hub(orr_team *t, orr_error *err)
                             t->options.rank);
         return ORR_OK;
     }
-    return orr_hub_new(t->net, &settings, &t->hub, err);
+    return orr_replica_proxy_new(t->net, &settings, &t->hub, err);
 }
 
 static uint64_t incarnation_now(void)
@@ -67,9 +67,9 @@ static orr_status open_member(orr_team *t, orr_error *err)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < o->n_spans; i++)
         spans[i] = (orr_state_span){o->spans[i].data, o->spans[i].bytes};
-    const orr_member_settings settings = {
+    const orr_team_member_settings settings = {
         .coordinator = o->ranks == 1    ? o->coordinator
-                       : t->hub != NULL ? orr_hub_address(t->hub)
+                       : t->hub != NULL ? orr_replica_proxy_address(t->hub)
                                         : o->hub,
         .name = o->name,
         .incarnation = incarnation_now(),
@@ -86,19 +86,19 @@ static orr_status open_member(orr_team *t, orr_error *err)
         .spans = spans,
         .n_spans = o->n_spans,
         .state_net = t->state_net};
-    t->user = orr_session_user;
+    t->user = orr_team_session_callbacks;
     t->user.ctx = t;
-    const orr_status status = orr_member_new(t->net, &settings, &t->user, &t->member, err);
+    const orr_status status = orr_team_member_new(t->net, &settings, &t->user, &t->member, err);
     orr_free(spans);
     return status;
 }
 
 static orr_status start_threads(orr_team *t, orr_error *err)
 {
-    if (pthread_create(&t->serving, NULL, orr_session_serve, t) != 0)
+    if (pthread_create(&t->serving, NULL, orr_team_session_serve, t) != 0)
         return orr_fail(err, ORR_IO, "no thread for the state of others");
     t->serves = true;
-    if (pthread_create(&t->control, NULL, orr_session_control, t) != 0)
+    if (pthread_create(&t->control, NULL, orr_team_session_control, t) != 0)
         return orr_fail(err, ORR_IO, "no thread for the team");
     t->running = true;
     return ORR_OK;
@@ -106,8 +106,8 @@ static orr_status start_threads(orr_team *t, orr_error *err)
 
 static orr_status check(const orr_team_options *o, orr_error *err)
 {
-    orr_team_times times;
-    ORR_TRY(orr_team_times_of(o->failure_timeout_ns, &times, err));
+    orr_team_timeouts times;
+    ORR_TRY(orr_team_timeouts_of(o->failure_timeout_ns, &times, err));
     if (o->give_up_ns != 0 && o->give_up_ns < 2 * times.failure_ns)
         return orr_fail(err, ORR_INVALID,
                         "to give up after %lld ms leaves no time to find a failure in %lld ms",
@@ -150,9 +150,9 @@ out:
     return status;
 }
 
-const char *orr_team_hub(const orr_team *t)
+const char *orr_team_proxy_address(const orr_team *t)
 {
-    return t->hub != NULL ? orr_hub_address(t->hub) : NULL;
+    return t->hub != NULL ? orr_replica_proxy_address(t->hub) : NULL;
 }
 
 void orr_team_leave(orr_team *t)
@@ -170,8 +170,8 @@ void orr_team_leave(orr_team *t)
         t->state_net->interrupt(t->state_net);
         pthread_join(t->serving, NULL);
     }
-    orr_member_free(t->member);
-    orr_hub_free(t->hub);
+    orr_team_member_free(t->member);
+    orr_replica_proxy_free(t->hub);
     orr_net_free(t->net);
     orr_net_free(t->state_net);
     orr_array_done(&t->commands);
@@ -212,7 +212,7 @@ static orr_status wait_for(orr_team *t, bool *flag, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status wait_directive(orr_team *t, orr_team_turn *ret, orr_error *err)
+static orr_status wait_directive(orr_team *t, orr_team_directive *ret, orr_error *err)
 {
     pthread_mutex_lock(&t->lock);
     const orr_status status = wait_for(t, &t->has_turn, err);
@@ -222,14 +222,14 @@ static orr_status wait_directive(orr_team *t, orr_team_turn *ret, orr_error *err
     return status;
 }
 
-orr_status orr_team_begin(orr_team *t, orr_team_turn *ret, orr_error *err)
+orr_status orr_team_next_directive(orr_team *t, orr_team_directive *ret, orr_error *err)
 {
     return wait_directive(t, ret, err);
 }
 
-orr_status orr_team_follow(orr_team *t, const orr_team_turn *turn, orr_error *err)
+orr_status orr_team_follow(orr_team *t, const orr_team_directive *turn, orr_error *err)
 {
-    orr_team_turn taken;
+    orr_team_directive taken;
     ORR_TRY(command(t, &(orr_team_command){.kind = ORR_COMMAND_FOLLOW, .turn = *turn}, err));
     return wait_directive(t, &taken, err);
 }
@@ -273,7 +273,7 @@ void orr_team_drain(orr_team *t, bool done)
     }
 }
 
-void orr_team_position(orr_team *t, uint64_t *ret_step, orr_team_data *ret)
+void orr_team_position(orr_team *t, uint64_t *ret_step, orr_team_data_cursor *ret)
 {
     pthread_mutex_lock(&t->lock);
     *ret_step = t->step;

@@ -11,18 +11,18 @@
 /* A member and its owner in two threads: what the owner wants goes over as commands, what the member decides comes
  * back as a turn, an outcome or a failure. Everything that both see is under one lock, which neither holds while it
  * waits for the network. */
-typedef enum orr_command_kind {
+typedef enum orr_team_command_kind {
     ORR_COMMAND_REDUCE, ORR_COMMAND_VOTE, ORR_COMMAND_UPDATED, ORR_COMMAND_FOLLOW, ORR_COMMAND_DRAIN
-} orr_command_kind;
+} orr_team_command_kind;
 typedef struct orr_team_command {
-    orr_command_kind kind;
+    orr_team_command_kind kind;
     uint32_t op;      /* REDUCE; VOTE: how many there are */
     orr_team_dtype dtype;
     const void *in;
     void  *out;
     size_t n;
     uint64_t step;
-    orr_team_turn turn;
+    orr_team_directive turn;
 } orr_team_command;
 typedef orr_array(orr_team_command) orr_team_commands;
 
@@ -30,9 +30,9 @@ struct orr_team {
     orr_team_options options;
     char where[ORR_NET_ADDRESS_BYTES], state_where[ORR_NET_ADDRESS_BYTES], hub_where[ORR_NET_ADDRESS_BYTES];
     orr_net *net, *state_net;
-    orr_hub *hub;
+    orr_replica_proxy *hub;
     orr_team_member *member;
-    orr_member_user user;
+    orr_team_member_callbacks user;
     pthread_t control, serving;
     bool running, serves;
     /* Of the control thread: reductions that others must come before, and how far they are. */
@@ -44,19 +44,19 @@ struct orr_team {
     pthread_cond_t  changed;
     orr_team_commands commands;
     bool     stop, has_turn, has_outcome;
-    orr_team_turn turn;
+    orr_team_directive turn;
     orr_team_outcome outcome;
     orr_status failed;
     orr_error  err;
     char     why[160];       /* there is no team, as far as it is known */
     int64_t  alone_ns;
     uint64_t step;
-    orr_team_data data;
+    orr_team_data_cursor data;
 };
 
 /* The control thread (session_thread.c). */
-extern const orr_member_user orr_session_user;
-void *orr_session_control(void *team);
-void *orr_session_serve(void *team);
+extern const orr_team_member_callbacks orr_team_session_callbacks;
+void *orr_team_session_control(void *team);
+void *orr_team_session_serve(void *team);
 
 #endif /* ORR_TEAM_SESSION_PARTS_H */

@@ -8,7 +8,7 @@
 
 #define LOOK_NS INT64_C(100000000)
 
-static void on_turn(void *ctx, const orr_team_turn *turn)
+static void on_turn(void *ctx, const orr_team_directive *turn)
 {
     orr_team *t = ctx;
     t->early.n = 0;
@@ -25,7 +25,7 @@ static void on_outcome(void *ctx, const orr_team_outcome *outcome)
 {
     orr_team *t = ctx;
     pthread_mutex_lock(&t->lock);
-    orr_member_position(t->member, &t->step, &t->data);
+    orr_team_member_position(t->member, &t->step, &t->data);
     t->outcome = *outcome;
     t->has_outcome = true;
     pthread_cond_broadcast(&t->changed);
@@ -63,14 +63,14 @@ static void on_told(void *ctx, const orr_team_event *event)
         t->options.told(t->options.ctx, event);
 }
 
-const orr_member_user orr_session_user = {
+const orr_team_member_callbacks orr_team_session_callbacks = {
     .turn = on_turn, .outcome = on_outcome, .refused = on_refused, .told = on_told};
 
 static void reduce(orr_team *t, const orr_team_command *c)
 {
     orr_error err;
     const orr_ring_dtype dtype = c->dtype == ORR_TEAM_FP64 ? ORR_RING_FP64 : ORR_RING_FP32;
-    const orr_status status = orr_member_reduce(t->member, dtype, c->in, c->out, c->n, &err);
+    const orr_status status = orr_team_member_reduce(t->member, dtype, c->in, c->out, c->n, &err);
     if (status != ORR_OK)
         fail(t, status, &err);
     t->next_op++;
@@ -91,7 +91,7 @@ static void reduce_what_can_be(orr_team *t)
     }
     if (t->voted && t->next_op >= t->ops) {
         t->voted = false;
-        orr_member_complete(t->member);
+        orr_team_member_complete(t->member);
     }
 }
 
@@ -110,13 +110,13 @@ static void execute(orr_team *t, const orr_team_command *c)
         reduce_what_can_be(t);
         break;
     case ORR_COMMAND_UPDATED:
-        orr_member_updated(t->member, c->step);
+        orr_team_member_updated(t->member, c->step);
         break;
     case ORR_COMMAND_FOLLOW:
-        orr_member_follow(t->member, &c->turn);
+        orr_team_member_follow(t->member, &c->turn);
         break;
     case ORR_COMMAND_DRAIN:
-        orr_member_drain(t->member, c->op != 0);
+        orr_team_member_drain(t->member, c->op != 0);
         break;
     }
 }
@@ -124,14 +124,14 @@ static void execute(orr_team *t, const orr_team_command *c)
 static bool take_commands(orr_team *t, orr_team_commands *taken)
 {
     uint64_t step;
-    orr_team_data data;
-    orr_member_position(t->member, &step, &data);
+    orr_team_data_cursor data;
+    orr_team_member_position(t->member, &step, &data);
     pthread_mutex_lock(&t->lock);
     const orr_team_commands empty = *taken;
     *taken = t->commands;
     t->commands = empty;
     t->commands.n = 0;
-    t->alone_ns = orr_member_alone_ns(t->member);
+    t->alone_ns = orr_team_member_isolated_ns(t->member);
     if (t->step != step) {
         t->step = step;
         t->data = data;
@@ -149,7 +149,7 @@ static void flush_proxy(orr_team *t)
         t->net->poll(t->net, until);
 }
 
-void *orr_session_control(void *team)
+void *orr_team_session_control(void *team)
 {
     orr_team *t = team;
     orr_team_commands taken = {0};
@@ -165,7 +165,7 @@ void *orr_session_control(void *team)
     return NULL;
 }
 
-void *orr_session_serve(void *team)
+void *orr_team_session_serve(void *team)
 {
     orr_team *t = team;
     bool stop = false;

@@ -25,7 +25,7 @@ typedef struct party {
     uint32_t host;
     orr_state_span spans[SPANS];
     orr_state_provider *source;
-    orr_taker *taker;
+    orr_state_receiver *taker;
     uint64_t step; /* of sources: in the spans; of takers: asked for */
     bool busy, stopped;
     uint64_t wholes, losses, seed;
@@ -80,22 +80,22 @@ static uint32_t below(play *y, uint32_t bound)
 
 static void rise(play *y, party *p, bool source)
 {
-    const orr_taker_user user = {.ctx = p, .whole = on_whole, .lost = on_lost};
+    const orr_state_receiver_callbacks user = {.ctx = p, .whole = on_whole, .lost = on_lost};
     orr_net *net = orr_world_net(y->world, p->host);
     orr_error err = {0};
     if (source)
-        assert_int_equal(orr_source_new(net, "h:0", p->spans, SPANS, &p->source, &err), ORR_OK);
+        assert_int_equal(orr_state_provider_new(net, "h:0", p->spans, SPANS, &p->source, &err), ORR_OK);
     else
         assert_int_equal(
-            orr_taker_new(net, p->spans, SPANS, 1 + below(y, 6), &user, &p->taker, &err), ORR_OK);
+            orr_state_receiver_new(net, p->spans, SPANS, 1 + below(y, 6), &user, &p->taker, &err), ORR_OK);
 }
 
 static void die(play *y, party *p)
 {
     orr_world_kill(y->world, p->host, below(y, 2));
     const bool source = p->source != NULL;
-    orr_source_free(p->source);
-    orr_taker_free(p->taker);
+    orr_state_provider_free(p->source);
+    orr_state_receiver_free(p->taker);
     p->busy = p->stopped = false;
     orr_world_restart(y->world, p->host);
     rise(y, p, source);
@@ -106,9 +106,9 @@ static void begin(play *y, party *p, uint64_t step)
     const char *addresses[SOURCES];
     orr_error err = {0};
     for (uint32_t i = 0; i < y->n; i++)
-        addresses[i] = orr_source_address(y->sources[i].source);
+        addresses[i] = orr_state_provider_address(y->sources[i].source);
     p->step = step;
-    const orr_status s = orr_taker_begin(p->taker, step, addresses, y->n, silence_ns, &err);
+    const orr_status s = orr_state_receiver_begin(p->taker, step, addresses, y->n, silence_ns, &err);
     p->busy = s == ORR_OK;
 }
 
@@ -116,11 +116,11 @@ static void begin(play *y, party *p, uint64_t step)
 static void train(play *y, party *p)
 {
     orr_error err = {0};
-    const orr_status s = orr_source_keep(p->source, &err);
+    const orr_status s = orr_state_provider_snapshot(p->source, &err);
     assert_true(s == ORR_OK || s == ORR_NO_MEMORY);
     fill(p, p->step + 1);
     if (below(y, 3) > 0)
-        orr_source_offer(p->source, p->step, below(y, TAKERS + 1), (uint32_t)(p - y->sources),
+        orr_state_provider_offer(p->source, p->step, below(y, TAKERS + 1), (uint32_t)(p - y->sources),
                          y->n);
 }
 
@@ -164,14 +164,14 @@ static void act(play *y)
         break;
     case 11:
         if (below(y, 3) == 0) {
-            orr_source_withdraw(s->source);
+            orr_state_provider_withdraw(s->source);
         } else {
-            orr_taker_stop(t->taker);
+            orr_state_receiver_stop(t->taker);
             t->busy = false;
         }
         break;
     case 12: /* of the same step again */
-        orr_source_offer(s->source, s->step, TAKERS, (uint32_t)(s - y->sources), y->n);
+        orr_state_provider_offer(s->source, s->step, TAKERS, (uint32_t)(s - y->sources), y->n);
         break;
     default: /* memory runs out for a while */
         orr_alloc_fail_from(1 + below(y, 20));
@@ -234,7 +234,7 @@ static void run_seed(uint64_t seed, uint64_t *wholes, uint64_t *losses)
             seed_fail(seed, "taker %u was told nothing", i);
     for (uint32_t i = 0; i < y.n; i++) {
         fill(&y.sources[i], 1000);
-        orr_source_offer(y.sources[i].source, 1000, TAKERS, i, y.n);
+        orr_state_provider_offer(y.sources[i].source, 1000, TAKERS, i, y.n);
     }
     for (uint32_t i = 0; i < TAKERS; i++) {
         *wholes += y.takers[i].wholes;
@@ -243,8 +243,8 @@ static void run_seed(uint64_t seed, uint64_t *wholes, uint64_t *losses)
     }
     for (uint32_t i = 0; i < y.n + TAKERS; i++) {
         party *p = i < y.n ? &y.sources[i] : &y.takers[i - y.n];
-        orr_source_free(p->source);
-        orr_taker_free(p->taker);
+        orr_state_provider_free(p->source);
+        orr_state_receiver_free(p->taker);
         for (int k = 0; k < SPANS; k++)
             free(p->spans[k].data);
     }

@@ -26,7 +26,7 @@ typedef struct rank {
     orr_net_callbacks user;
     orr_team_member *member;
     model model;
-    orr_team_turn turn, turns[TURNS];
+    orr_team_directive turn, turns[TURNS];
     uint32_t n_turns;
     enum { IDLE, WORKS, WAITS, UPDATES } doing;
     bool fresh; /* its state is whole, after step model.state[0] */
@@ -37,7 +37,7 @@ struct run {
     uint32_t coordinator_host;
     uint32_t replicas, ranks;
     model_shape shape;
-    orr_hub *hubs[REPLICAS];
+    orr_replica_proxy *hubs[REPLICAS];
     rank *all; /* shape (replicas, ranks) */
     bool lives[REPLICAS], failed;
     uint64_t incarnations;
@@ -63,37 +63,37 @@ static void hand_on(rank *k)
 {
     if (k->doing != IDLE || k->n_turns == 0)
         return;
-    const orr_team_turn turn = k->turns[0];
+    const orr_team_directive turn = k->turns[0];
     memmove(k->turns, k->turns + 1, --k->n_turns * sizeof *k->turns);
-    orr_member_follow(k->member, &turn);
+    orr_team_member_follow(k->member, &turn);
 }
 
 static void on_woken(void *ctx)
 {
     rank *k = ctx;
     orr_error err;
-    const bool zeros = k->turn.kind == ORR_TURN_ZEROS;
+    const bool zeros = k->turn.kind == ORR_DIRECTIVE_ZEROS;
     if (k->doing == IDLE) {
         hand_on(k);
     } else if (k->doing == WORKS) {
         if (!zeros)
             model_compute(&k->model, 0, k->turn.slot);
         k->doing = WAITS;
-        if (orr_member_reduce(k->member, ORR_RING_FP32, zeros ? NULL : k->model.in[0],
+        if (orr_team_member_reduce(k->member, ORR_RING_FP32, zeros ? NULL : k->model.in[0],
                               k->model.out[0], k->of->shape.n[0], &err) != ORR_OK)
             fail(k->of, err.text);
-        orr_member_complete(k->member);
+        orr_team_member_complete(k->member);
     } else if (k->doing == UPDATES) {
         model_update(&k->model, k->turn.step, k->turn.contributors, 0);
         model_update(&k->model, k->turn.step, k->turn.contributors, 1);
         k->doing = IDLE;
         k->fresh = true;
-        orr_member_updated(k->member, k->turn.step);
+        orr_team_member_updated(k->member, k->turn.step);
         hand_on(k);
     }
 }
 
-static void on_turn(void *ctx, const orr_team_turn *turn)
+static void on_turn(void *ctx, const orr_team_directive *turn)
 {
     rank *k = ctx;
     k->turn = *turn;
@@ -106,7 +106,7 @@ static void on_turn(void *ctx, const orr_team_turn *turn)
         other->turns[other->n_turns++] = *turn;
         other->net->wake_at(other->net, &other->user, 0);
     }
-    k->doing = turn->kind == ORR_TURN_APPLY ? UPDATES : WORKS;
+    k->doing = turn->kind == ORR_DIRECTIVE_APPLY ? UPDATES : WORKS;
     k->net->wake_at(k->net, &k->user, k->net->now_ns(k->net) + (k->doing == WORKS ? 20 * MS : MS));
 }
 
@@ -146,8 +146,8 @@ static void start_rank(run *r, rank *k, const char *name, bool first)
     k->n_turns = 0;
     k->fresh = first;
     model_init(&k->model, &r->shape, k->index);
-    const orr_member_settings settings = {
-        .coordinator = orr_hub_address(r->hubs[k->replica]),
+    const orr_team_member_settings settings = {
+        .coordinator = orr_replica_proxy_address(r->hubs[k->replica]),
         .name = name,
         .incarnation = r->incarnations,
         .rank = k->index,
@@ -156,12 +156,12 @@ static void start_rank(run *r, rank *k, const char *name, bool first)
         .fingerprint = 7,
         .where = "here:0",
         .ring = {.chunk_bytes = 64, .window = 1, .streams = 1, .small_bytes = 64},
-        .step = first ? 0 : ORR_TEAM_NEVER,
+        .step = first ? 0 : ORR_TEAM_NONE,
         .spans = k->model.spans,
         .n_spans = MODEL_SPANS};
-    const orr_member_user user = {
+    const orr_team_member_callbacks user = {
         .ctx = k, .turn = on_turn, .outcome = on_outcome, .refused = on_refused};
-    if (orr_member_new(k->net, &settings, &user, &k->member, &err) != ORR_OK)
+    if (orr_team_member_new(k->net, &settings, &user, &k->member, &err) != ORR_OK)
         fail(r, err.text);
 }
 
@@ -175,9 +175,9 @@ static void start_replica(run *r, uint32_t replica, bool first)
     snprintf(name, sizeof name, "r%02u", replica);
     for (uint32_t i = 0; i < r->ranks; i++)
         orr_world_restart(r->world, ranks[i].host);
-    const orr_hub_settings settings = {
+    const orr_replica_proxy_settings settings = {
         .coordinator = "h0:77", .where = "here:0", .ranks = r->ranks};
-    if (orr_hub_new(orr_world_net(r->world, ranks[0].host), &settings, &r->hubs[replica], &err) !=
+    if (orr_replica_proxy_new(orr_world_net(r->world, ranks[0].host), &settings, &r->hubs[replica], &err) !=
         ORR_OK)
         fail(r, err.text);
     for (uint32_t i = 0; i < r->ranks && !r->failed; i++)
@@ -191,10 +191,10 @@ static void kill_replica(run *r, uint32_t replica)
     for (uint32_t i = 0; i < r->ranks; i++)
         orr_world_kill(r->world, ranks[i].host, false);
     for (uint32_t i = 0; i < r->ranks; i++) {
-        orr_member_free(ranks[i].member);
+        orr_team_member_free(ranks[i].member);
         model_done(&ranks[i].model);
     }
-    orr_hub_free(r->hubs[replica]);
+    orr_replica_proxy_free(r->hubs[replica]);
     r->hubs[replica] = NULL;
 }
 

@@ -68,28 +68,28 @@ uint64_t oracle_last(const oracle *t)
     return t->steps.at[t->tip].step;
 }
 
-static bool same_data(const orr_team_data *a, const orr_team_data *b)
+static bool same_data(const orr_team_data_cursor *a, const orr_team_data_cursor *b)
 {
     return a->next == b->next && a->n == b->n &&
            memcmp(a->returned, b->returned, a->n * sizeof *a->returned) == 0;
 }
 
 /* Slots that were open before a step and are not after it. */
-static bool slots_between(oracle *t, const orr_team_data *before, oracle_step *s)
+static bool slots_between(oracle *t, const orr_team_data_cursor *before, oracle_step *s)
 {
-    const orr_team_data *after = &s->data;
+    const orr_team_data_cursor *after = &s->data;
     s->n_slots = 0;
     if (after->next < before->next)
         return SAY(t, "S3: data go back from slot %" PRIu64 " to %" PRIu64, before->next,
                    after->next);
     for (uint32_t i = 0; i < after->n; i++)
-        if (!orr_team_data_open(before, after->returned[i]))
+        if (!orr_team_data_cursor_is_open(before, after->returned[i]))
             return SAY(t, "S3: slot %" PRIu64 " was trained, and comes back", after->returned[i]);
     for (uint32_t i = 0; i < before->n + (after->next - before->next); i++) {
         const uint64_t slot = i < before->n ? before->returned[i] : before->next + i - before->n;
-        if (orr_team_data_open(after, slot))
+        if (orr_team_data_cursor_is_open(after, slot))
             continue;
-        if (s->n_slots == ORR_TEAM_REPLICAS)
+        if (s->n_slots == ORR_TEAM_MAX_REPLICAS)
             return SAY(t, "S3: too many slots in step %" PRIu64, s->step);
         s->slots[s->n_slots++] = slot;
     }
@@ -202,7 +202,7 @@ static bool is_late(const oracle *t, const orr_team_outcome *outcome, const orac
 }
 
 bool oracle_commit(oracle *t, const model *m, const orr_team_outcome *outcome,
-                  const orr_team_data *data, const oracle_now *now, uint32_t *ret)
+                  const orr_team_data_cursor *data, const oracle_now *now, uint32_t *ret)
 {
     const oracle_decision *last =
         now->n_decisions > 0 ? &now->decisions[now->n_decisions - 1] : NULL;
@@ -262,5 +262,5 @@ void oracle_forget(oracle *t)
 oracle_part oracle_no_part(uint64_t epoch)
 {
     return (oracle_part){
-        .step = ORR_TEAM_NEVER, .slot = ORR_TEAM_NEVER, .epoch = epoch, .committed = NONE};
+        .step = ORR_TEAM_NONE, .slot = ORR_TEAM_NONE, .epoch = epoch, .committed = NONE};
 }

@@ -21,8 +21,8 @@
 typedef struct oracle_step {
     uint64_t step;
     uint32_t parent, next; /* next: of the same step; UINT32_MAX: none */
-    orr_team_data data;    /* after it */
-    uint64_t contributors, slots[ORR_TEAM_REPLICAS];
+    orr_team_data_cursor data;    /* after it */
+    uint64_t contributors, slots[ORR_TEAM_MAX_REPLICAS];
     uint32_t n_slots;
     uint64_t *state;    /* shape (ranks, words), after it */
     uint64_t at, epoch; /* when it was seen first; in which it was committed */
@@ -64,7 +64,7 @@ uint64_t oracle_last(const oracle *t); /* step of the tip */
 /* A rank has these sums of a step (in m->out), of so many contributors, and the data after it.
  * false: t->why. */
 bool oracle_commit(oracle *t, const model *m, const orr_team_outcome *outcome,
-                  const orr_team_data *data, const oracle_now *now, uint32_t *ret);
+                  const orr_team_data_cursor *data, const oracle_now *now, uint32_t *ret);
 /* The same sums again, later. */
 bool oracle_again(oracle *t, const model *m, uint32_t which);
 /* A rank's state is the one after that step, or before it. */

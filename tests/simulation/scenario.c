@@ -79,7 +79,7 @@ static void make_world(scenario *d)
         replica *r = &d->replicas[i];
         *r = (replica){.of = d,
                        .index = i,
-                       .saved_step = ORR_TEAM_NEVER,
+                       .saved_step = ORR_TEAM_NONE,
                        .compute_time_factor = 0.7 + 0.6 * orr_random_unit(&d->random)};
         snprintf(r->name, sizeof r->name, "r%u", i);
         for (uint32_t k = 0; k < d->plan.ranks; k++) {

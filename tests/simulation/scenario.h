@@ -27,12 +27,12 @@ typedef struct rank {
     orr_net_callbacks user; /* the owner's timer */
     orr_team_member *member;
     model model;
-    orr_team_turn turns[SCENARIO_TURNS]; /* its leader's, not done yet */
+    orr_team_directive turns[SCENARIO_TURNS]; /* its leader's, not done yet */
     uint32_t n_turns;
-    orr_team_turn turn; /* under way */
+    orr_team_directive turn; /* under way */
     enum { RANK_IDLE, RANK_WORKS, RANK_WAITS, RANK_AGREES, RANK_UPDATES, RANK_LEFT } doing;
     orr_team_outcome outcome; /* of the turn, told */
-    orr_team_turn waiting;    /* while ranks agree on it */
+    orr_team_directive waiting;    /* while ranks agree on it */
     bool moot;                /* the update under way is of nothing */
     bool waits;
     uint32_t op; /* next to be handed in */
@@ -47,14 +47,14 @@ struct replica {
     uint32_t index;
     char name[16];
     rank ranks[SCENARIO_RANKS];
-    orr_hub *hub;
+    orr_replica_proxy *hub;
     bool lives, left, refused, quarrels;
     bool drains; /* it was asked to go: nobody has to wait for what only it knows */
     double compute_time_factor; /* of its computing */
     uint64_t incarnation;
     uint64_t saved_step;  /* a checkpoint; NEVER: none */
     uint32_t saved_which; /* of the oracle */
-    orr_team_data saved_data;
+    orr_team_data_cursor saved_data;
     uint64_t *saved; /* shape (ranks, words) */
 };
 

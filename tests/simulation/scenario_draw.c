@@ -72,7 +72,7 @@ static void draw_time(fault *f, const plan *p, orr_random *r)
 {
     static const int events[] = {ORR_TEAM_EPOCH,  ORR_TEAM_EPOCH,  ORR_TEAM_COMMIT,
                                  ORR_TEAM_COMMIT, ORR_TEAM_LOST,   ORR_TEAM_RETRY,
-                                 ORR_TEAM_HALT,   ORR_TEAM_FETCH,  ORR_TEAM_WHOLE,
+                                 ORR_TEAM_HALT,   ORR_TEAM_FETCH,  ORR_TEAM_CAUGHT_UP,
                                  ORR_TEAM_SERVE,  ORR_TEAM_JOINED, ORR_TEAM_COORDINATOR_LOST};
     f->event = -1;
     if (chance(r, 0.5)) {

@@ -166,7 +166,7 @@ static void leave(fault *f)
         return;
     d->replicas[f->who].drains = true;
     for (uint32_t i = 0; i < d->plan.ranks; i++)
-        orr_member_drain(d->replicas[f->who].ranks[i].member, false);
+        orr_team_member_drain(d->replicas[f->who].ranks[i].member, false);
 }
 
 static void begin(void *ctx)

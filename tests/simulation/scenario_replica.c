@@ -44,9 +44,9 @@ static bool check_commit(rank *k, const orr_team_outcome *outcome)
     scenario *d = k->of->of;
     const oracle_part *parts[SCENARIO_REPLICAS * SCENARIO_RANKS];
     oracle_now now;
-    orr_team_data data;
+    orr_team_data_cursor data;
     uint64_t at;
-    orr_member_position(k->member, &at, &data);
+    orr_team_member_position(k->member, &at, &data);
     if (at != outcome->step) {
         scenario_fail(d, "%s commits step %" PRIu64 ", and is at step %" PRIu64, name_of(k),
                    outcome->step, at);
@@ -71,9 +71,9 @@ static void next_turn(rank *k)
 {
     if (k->doing != RANK_IDLE || k->n_turns == 0 || k->index == 0)
         return;
-    const orr_team_turn turn = k->turns[0];
+    const orr_team_directive turn = k->turns[0];
     memmove(k->turns, k->turns + 1, --k->n_turns * sizeof *k->turns);
-    orr_member_follow(k->member, &turn);
+    orr_team_member_follow(k->member, &turn);
 }
 
 /* Of the oracle, which they have: on some rank it may be about to be overwritten by a later one. */
@@ -97,7 +97,7 @@ static void save_checkpoint(rank *k)
 static void begin_update(rank *k)
 {
     k->doing = RANK_UPDATES;
-    k->step = ORR_TEAM_NEVER;
+    k->step = ORR_TEAM_NONE;
     if (!k->moot) {
         k->part.committed = k->which;
         if (!hold(k, oracle_state_before(&k->of->of->oracle, &k->model, k->which)))
@@ -115,10 +115,10 @@ static void end_update(rank *k)
     if (!k->moot && !hold(k, oracle_state(&d->oracle, &k->model, k->which)))
         return;
     k->doing = RANK_IDLE;
-    k->step = k->moot ? ORR_TEAM_NEVER : step;
+    k->step = k->moot ? ORR_TEAM_NONE : step;
     if (d->plan.back == BACK_CHECKPOINT && step % 3 == 0 && !k->moot)
         save_checkpoint(k);
-    orr_member_updated(k->member, step);
+    orr_team_member_updated(k->member, step);
     next_turn(k);
 }
 
@@ -126,12 +126,12 @@ static void work(rank *k)
 {
     scenario *d = k->of->of;
     const uint32_t op = k->op++;
-    const bool zeros = k->turn.kind == ORR_TURN_ZEROS;
+    const bool zeros = k->turn.kind == ORR_DIRECTIVE_ZEROS;
     orr_error err;
     if (!zeros)
         model_compute(&k->model, op, k->turn.slot);
     const orr_status status =
-        orr_member_reduce(k->member, d->plan.shape.dtype[op], zeros ? NULL : k->model.in[op],
+        orr_team_member_reduce(k->member, d->plan.shape.dtype[op], zeros ? NULL : k->model.in[op],
                           k->model.out[op], d->plan.shape.n[op], &err);
     if (status != ORR_OK)
         scenario_fail(d, "%s cannot hand in: %s", name_of(k), err.text);
@@ -145,7 +145,7 @@ static void work(rank *k)
         k->part.slot = k->turn.slot;
         k->part.at = orr_world_events(d->world);
     }
-    orr_member_complete(k->member);
+    orr_team_member_complete(k->member);
 }
 
 static void on_woken(void *ctx)
@@ -171,7 +171,7 @@ static void leave(void *ctx)
 }
 
 /* The sums that it was told were put aside. */
-static bool apply_deferred(rank *k, const orr_team_turn *turn)
+static bool apply_deferred(rank *k, const orr_team_directive *turn)
 {
     oracle *t = &k->of->of->oracle;
     /* A leader's turn of an epoch before: whatever comes of it, the state is fetched anew. */
@@ -200,7 +200,7 @@ static void put_aside(rank *k)
     k->deferred[k->n_deferred++] = k->which;
 }
 
-static void take_turn(rank *k, const orr_team_turn *turn)
+static void take_turn(rank *k, const orr_team_directive *turn)
 {
     static const char *const kinds[] = {"computes", "hands in zeros", "applies", "left"};
     scenario *d = k->of->of;
@@ -218,17 +218,17 @@ static void take_turn(rank *k, const orr_team_turn *turn)
         other->turns[other->n_turns++] = *turn;
         other->net->wake_at(other->net, &other->user, 0);
     }
-    switch ((orr_team_turn_kind)turn->kind) {
-    case ORR_TURN_COMPUTE:
-    case ORR_TURN_ZEROS:
+    switch ((orr_team_directive_kind)turn->kind) {
+    case ORR_DIRECTIVE_COMPUTE:
+    case ORR_DIRECTIVE_ZEROS:
         k->doing = RANK_WORKS;
         wake_in(k, (double)d->plan.compute_ns / d->plan.shape.n_ops);
         break;
-    case ORR_TURN_APPLY:
+    case ORR_DIRECTIVE_APPLY:
         if (apply_deferred(k, turn))
             begin_update(k);
         break;
-    case ORR_TURN_LEFT:
+    case ORR_DIRECTIVE_LEAVE:
         k->doing = RANK_LEFT;
         scenario_at(d, orr_world_now_ns(d->world) + d->plan.world.latency_ns, leave, k->of);
         break;
@@ -236,7 +236,7 @@ static void take_turn(rank *k, const orr_team_turn *turn)
 }
 
 /* A turn that comes while ranks compare what they were told waits until they have. */
-static void on_turn(void *ctx, const orr_team_turn *turn)
+static void on_turn(void *ctx, const orr_team_directive *turn)
 {
     rank *k = ctx;
     if (k->of->of->failed)
@@ -354,7 +354,7 @@ static void owner_woken(void *ctx)
         on_woken(k);
 }
 
-static void start_rank(rank *k, const orr_team_data *data)
+static void start_rank(rank *k, const orr_team_data_cursor *data)
 {
     replica *r = k->of;
     scenario *d = r->of;
@@ -368,11 +368,11 @@ static void start_rank(rank *k, const orr_team_data *data)
     k->n_deferred = 0;
     k->waits = false;
     model_init(&k->model, &d->plan.shape, k->index);
-    if (k->step != 0 && k->step != ORR_TEAM_NEVER)
+    if (k->step != 0 && k->step != ORR_TEAM_NONE)
         memcpy(k->model.state, r->saved + (size_t)k->index * d->plan.shape.words,
                d->plan.shape.words * sizeof(uint64_t));
-    const orr_member_settings settings = {.coordinator =
-                                              r->hub != NULL ? orr_hub_address(r->hub) : "h0:77",
+    const orr_team_member_settings settings = {.coordinator =
+                                              r->hub != NULL ? orr_replica_proxy_address(r->hub) : "h0:77",
                                           .name = r->name,
                                           .incarnation = r->incarnation,
                                           .rank = k->index,
@@ -387,22 +387,22 @@ static void start_rank(rank *k, const orr_team_data *data)
                                           .data = *data,
                                           .spans = k->model.spans,
                                           .n_spans = MODEL_SPANS};
-    const orr_member_user user = {
+    const orr_team_member_callbacks user = {
         .ctx = k, .turn = on_turn, .outcome = on_outcome, .refused = on_refused, .told = on_told};
-    if (orr_member_new(k->net, &settings, &user, &k->member, &err) != ORR_OK)
+    if (orr_team_member_new(k->net, &settings, &user, &k->member, &err) != ORR_OK)
         scenario_fail(d, "%s cannot start: %s", name_of(k), err.text);
 }
 
 void replica_start(replica *r)
 {
     scenario *d = r->of;
-    orr_team_data data = {0};
+    orr_team_data_cursor data = {0};
     orr_error err;
     uint64_t step = 0;
     if (r->lives)
         return;
     if (r->incarnation > 0 && d->plan.back == BACK_EMPTY && !d->anew)
-        step = ORR_TEAM_NEVER;
+        step = ORR_TEAM_NONE;
     else if (r->incarnation > 0 && d->plan.back == BACK_CHECKPOINT && r->saved != NULL &&
              oracle_stands(&d->oracle, r->saved_which)) {
         step = r->saved_step;
@@ -414,12 +414,12 @@ void replica_start(replica *r)
     scenario_log(d, r->name, "starts, step %" PRId64 ", incarnation %" PRIu64, (int64_t)step,
               r->incarnation);
     if (d->plan.ranks > 1) {
-        const orr_hub_settings settings = {.coordinator = "h0:77",
+        const orr_replica_proxy_settings settings = {.coordinator = "h0:77",
                                            .where = "here:0",
                                            .ranks = d->plan.ranks,
                                            .failure_timeout_ns = d->plan.failure_ns};
         orr_world_restart(d->world, r->ranks[0].host);
-        if (orr_hub_new(orr_world_net(d->world, r->ranks[0].host), &settings, &r->hub, &err) !=
+        if (orr_replica_proxy_new(orr_world_net(d->world, r->ranks[0].host), &settings, &r->hub, &err) !=
             ORR_OK)
             scenario_fail(d, "%s has no hub: %s", r->name, err.text);
     }
@@ -437,11 +437,11 @@ void replica_kill(replica *r, bool silently)
     for (uint32_t i = 0; i < r->of->plan.ranks; i++)
         orr_world_kill(r->of->world, r->ranks[i].host, silently);
     for (uint32_t i = 0; i < r->of->plan.ranks; i++) {
-        orr_member_free(r->ranks[i].member);
+        orr_team_member_free(r->ranks[i].member);
         r->ranks[i].member = NULL;
         model_done(&r->ranks[i].model);
     }
-    orr_hub_free(r->hub);
+    orr_replica_proxy_free(r->hub);
     r->hub = NULL;
 }
 
@@ -449,7 +449,7 @@ bool replica_goes_on(const replica *r, uint64_t step)
 {
     for (uint32_t i = 0; i < r->of->plan.ranks; i++) {
         const uint64_t has = r->ranks[i].step;
-        if (has == ORR_TEAM_NEVER || has < step)
+        if (has == ORR_TEAM_NONE || has < step)
             return false;
     }
     return true;

@@ -18,7 +18,7 @@ typedef struct team {
     oracle_part part;
     const oracle_part *parts[1];
     oracle_now now;
-    orr_team_data data;
+    orr_team_data_cursor data;
     uint32_t which;
 } team;
 
@@ -129,11 +129,11 @@ static void slots_are_trained_once(void **state)
     good_step(&t, 1);
     const uint64_t slots[] = {1, 2};
     t.data =
-        (orr_team_data){.next = 3, .returned = {1}, .n = 1}; /* 1 was trained, and comes back */
+        (orr_team_data_cursor){.next = 3, .returned = {1}, .n = 1}; /* 1 was trained, and comes back */
     reduce(&t.a, slots + 1, 1);
     assert_false(commit(&t, &t.a, 2, 1));
     assert_true(strstr(t.oracle.why, "S3") != NULL);
-    t.data = (orr_team_data){.next = 1};
+    t.data = (orr_team_data_cursor){.next = 1};
     assert_false(commit(&t, &t.a, 2, 1));
     end(&t);
 }
@@ -154,7 +154,7 @@ static void a_wrong_state_is_found(void **state)
 static bool other_step(team *t, model *m)
 {
     const uint64_t slots[] = {7};
-    t->data = (orr_team_data){.next = 8, .returned = {2, 3, 4, 5, 6}, .n = 5};
+    t->data = (orr_team_data_cursor){.next = 8, .returned = {2, 3, 4, 5, 6}, .n = 5};
     reduce(m, slots, 1);
     return commit(t, m, 2, 1);
 }
@@ -166,7 +166,7 @@ static void two_teams_are_found(void **state)
         team t;
         begin(&t);
         good_step(&t, 1);
-        const orr_team_data data = t.data;
+        const orr_team_data_cursor data = t.data;
         const uint64_t slots[] = {2, 3};
         t.data.next = 4;
         reduce(&t.a, slots, 2);
@@ -188,7 +188,7 @@ static void the_prepared_count(void **state)
         team t;
         begin(&t);
         good_step(&t, 1);
-        const orr_team_data data = t.data;
+        const orr_team_data_cursor data = t.data;
         const uint64_t slots[] = {2, 3};
         t.data.next = 4;
         reduce(&t.a, slots, 2);

@@ -114,7 +114,7 @@ static bool is_told(const launcher *l, const orr_child *c, uint8_t kind)
     const orr_settings *s = l->t->session.settings;
     if (s->quiet || kind == ORR_TEAM_COMMIT)
         return false;
-    return c == &l->coordinator || kind == ORR_TEAM_FETCH || kind == ORR_TEAM_WHOLE ||
+    return c == &l->coordinator || kind == ORR_TEAM_FETCH || kind == ORR_TEAM_CAUGHT_UP ||
            kind == ORR_TEAM_REFUSED || s->verbose;
 }
 

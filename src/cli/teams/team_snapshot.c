@@ -23,7 +23,7 @@ static orr_status read_members(orr_team_look *look, orr_arena *arena, orr_error 
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < status->n; i++) {
         const orr_member_status *m = &status->members[i];
-        const bool none = m->step == ORR_TEAM_NEVER;
+        const bool none = m->step == ORR_TEAM_NONE;
         rows[i] = (orr_member_row){
             .replica = m->id.name,
             .state = orr_member_state_name((orr_member_state)m->state),
@@ -50,7 +50,7 @@ orr_status orr_team_look_at(const char *address, orr_arena *arena, orr_team_look
     orr_text page;
     if (status == NULL)
         return orr_fail_memory(err);
-    ORR_TRY(orr_endpoint_get(address, "/status", PATIENCE_NS, arena, &page, err));
+    ORR_TRY(orr_http_get(address, "/status", PATIENCE_NS, arena, &page, err));
     ORR_TRY(orr_team_status_read(page, status, err));
     ret->status = status;
     return read_members(ret, arena, err);
@@ -69,17 +69,17 @@ static const char *plural(uint64_t n)
 static void put_losses(const orr_team_status *s, orr_output *out)
 {
     uint64_t lost = 0;
-    for (int i = 0; i < ORR_LOST_KINDS; i++)
+    for (int i = 0; i < ORR_LOSS_CAUSES; i++)
         lost += s->lost[i];
     orr_output_printf(out, "since it began: %llu step%s, %llu epoch%s, %llu retr%s, %llu lost",
                       (unsigned long long)s->commits, plural(s->commits),
                       (unsigned long long)s->epochs, plural(s->epochs),
                       (unsigned long long)s->retries, s->retries == 1 ? "y" : "ies",
                       (unsigned long long)lost);
-    for (int i = 0, told = 0; i < ORR_LOST_KINDS; i++)
+    for (int i = 0, told = 0; i < ORR_LOSS_CAUSES; i++)
         if (s->lost[i] > 0)
             orr_output_printf(out, "%s%s %llu", told++ > 0 ? ", " : " (",
-                              orr_lost_name((orr_lost)i), (unsigned long long)s->lost[i]);
+                              orr_loss_cause_name((orr_loss_cause)i), (unsigned long long)s->lost[i]);
     orr_output_printf(out, "%s\n", lost > 0 ? ")" : "");
     if (s->recoveries > 0)
         orr_output_printf(out,
@@ -95,7 +95,7 @@ void orr_team_look_headline(const orr_team_look *look, orr_output *out)
     if (s->why[0] != '\0')
         orr_output_printf(out, " (%s)", s->why);
     orr_output_printf(out, ": epoch %llu, ", (unsigned long long)s->epoch);
-    if (s->step == ORR_TEAM_NEVER)
+    if (s->step == ORR_TEAM_NONE)
         orr_output_text(out, "no step yet, ");
     else
         orr_output_printf(out, "step %llu, ", (unsigned long long)s->step);

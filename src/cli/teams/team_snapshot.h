@@ -22,7 +22,7 @@ typedef struct orr_team_look {
     const orr_member_row *members; /* shape (n) */
     uint32_t n;
 } orr_team_look;
-/* In the arena. Errors: as orr_endpoint_get(); PARSE. */
+/* In the arena. Errors: as orr_http_get(); PARSE. */
 orr_status orr_team_look_at(const char *address, orr_arena *arena, orr_team_look *ret,
                             orr_error *err) ORR_MUST_CHECK;
 void orr_team_look_headline(const orr_team_look *look, orr_output *out); /* two lines or three */

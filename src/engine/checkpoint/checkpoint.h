@@ -32,7 +32,7 @@ orr_status orr_checkpointer_new(const char *folder, const orr_checkpoint_facts *
                                 orr_error *err) ORR_MUST_CHECK;
 /* Copies all numbers and begins to write them; waits for the one before first. Errors: of that one.
  */
-orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, const orr_team_data *data,
+orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, const orr_team_data_cursor *data,
                                  orr_error *err) ORR_MUST_CHECK;
 orr_status orr_checkpointer_wait(orr_checkpointer *c, orr_error *err) ORR_MUST_CHECK;
 int64_t orr_checkpointer_written(orr_checkpointer *c); /* step of the last that is whole; 0: none */
@@ -50,7 +50,7 @@ typedef struct orr_checkpoint {
     int64_t step;
     uint64_t seed;
     uint32_t ranks;
-    orr_team_data data; /* batches that are still to be trained */
+    orr_team_data_cursor data; /* batches that are still to be trained */
     const char *plan, *model;
     orr_weights **files; /* shape (ranks) */
 } orr_checkpoint;

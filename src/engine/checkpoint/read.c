@@ -70,12 +70,12 @@ static bool read_position(orr_checkpoint *c, const orr_weights *first)
     const char *text = fact(first, "next"), *returned = fact(first, "returned");
     const char *epoch = fact(first, "epoch");
     scanner s = {.at = text};
-    c->data = (orr_team_data){.next = (uint64_t)c->step};
+    c->data = (orr_team_data_cursor){.next = (uint64_t)c->step};
     if (text == NULL || returned == NULL)
         return true;
     c->data.next = (uint64_t)next(&s);
     for (s.at = returned; *s.at != '\0' && !s.failed; c->data.n++) {
-        if (c->data.n == ORR_TEAM_RETURNED)
+        if (c->data.n == ORR_TEAM_MAX_RETURNED_SLOTS)
             return false;
         const uint64_t slot = (uint64_t)next(&s);
         const uint32_t n = c->data.n;

@@ -34,7 +34,7 @@ struct orr_checkpointer {
     size_t copy_bytes;
     int64_t step; /* that is written now */
     char step_text[NUMBER_TEXT], next_text[NUMBER_TEXT], epoch_text[NUMBER_TEXT];
-    char returned_text[ORR_TEAM_RETURNED * NUMBER_TEXT];
+    char returned_text[ORR_TEAM_MAX_RETURNED_SLOTS * NUMBER_TEXT];
     pthread_t thread;
     bool running;
     orr_status status;
@@ -209,7 +209,7 @@ orr_status orr_checkpointer_wait(orr_checkpointer *c, orr_error *err)
     return c->status;
 }
 
-static void write_position(orr_checkpointer *c, int64_t step, const orr_team_data *data)
+static void write_position(orr_checkpointer *c, int64_t step, const orr_team_data_cursor *data)
 {
     size_t at = 0;
     c->step = step;
@@ -222,7 +222,7 @@ static void write_position(orr_checkpointer *c, int64_t step, const orr_team_dat
                                i > 0 ? " " : "", (unsigned long long)data->returned[i]);
 }
 
-orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, const orr_team_data *data,
+orr_status orr_checkpointer_save(orr_checkpointer *c, int64_t step, const orr_team_data_cursor *data,
                                  orr_error *err)
 {
     ORR_TRY(orr_checkpointer_wait(c, err));

@@ -225,7 +225,7 @@ static orr_status make_one(orr_trainer *t, int64_t step, orr_error *err)
     if (records)
         orr_recorder_end(t->recorder);
     t->made = step;
-    if (!orr_team_data_consume(&t->data, &slot, 1))
+    if (!orr_team_data_cursor_consume(&t->data, &slot, 1))
         return orr_fail(err, ORR_INVALID, "data of step %lld do not add up", (long long)step);
     return orr_train_tell(t, &told, &r, err);
 }

@@ -67,7 +67,7 @@ static orr_status join(orr_trainer *t, orr_error *err)
     char hub[HUB_TEXT] = "";
     if (leads(t)) {
         ORR_TRY(orr_team_join(&o, &t->team, err));
-        const char *at = t->transport->ranks > 1 ? orr_team_hub(t->team) : "";
+        const char *at = t->transport->ranks > 1 ? orr_team_proxy_address(t->team) : "";
         strncpy(hub, at, sizeof hub - 1);
     }
     ORR_TRY(broadcast_from_leader(t, hub, sizeof hub, err));
@@ -75,20 +75,20 @@ static orr_status join(orr_trainer *t, orr_error *err)
     return leads(t) ? ORR_OK : orr_team_join(&o, &t->team, err);
 }
 
-static orr_status next_directive(orr_trainer *t, orr_team_turn *ret, orr_error *err)
+static orr_status next_directive(orr_trainer *t, orr_team_directive *ret, orr_error *err)
 {
-    *ret = (orr_team_turn){0};
+    *ret = (orr_team_directive){0};
     if (leads(t))
-        ORR_TRY(orr_team_begin(t->team, ret, err));
+        ORR_TRY(orr_team_next_directive(t->team, ret, err));
     ORR_TRY(broadcast_from_leader(t, ret, sizeof *ret, err));
     return leads(t) ? ORR_OK : orr_team_follow(t->team, ret, err);
 }
 
 /* Gradients of the slot, or none. */
-static orr_status contribute(orr_trainer *t, const orr_team_turn *turn, orr_error *err)
+static orr_status contribute(orr_trainer *t, const orr_team_directive *turn, orr_error *err)
 {
-    t->slot = turn->kind == ORR_TURN_COMPUTE ? (int64_t)turn->slot : -1;
-    if (turn->kind == ORR_TURN_ZEROS)
+    t->slot = turn->kind == ORR_DIRECTIVE_COMPUTE ? (int64_t)turn->slot : -1;
+    if (turn->kind == ORR_DIRECTIVE_ZEROS)
         return orr_engine_step_abstain(t->step, err);
     const bool records = orr_train_records(t, (int64_t)turn->step);
     ORR_TRY(t->training->task->feed(t, turn->slot, err));
@@ -116,7 +116,7 @@ static orr_status update(orr_trainer *t, const orr_team_outcome *sums, orr_error
     orr_update update = orr_train_update(t, step);
     orr_step_result r;
     update.rate *=
-        orr_team_rate_factor((orr_team_rate)asked->rate, sums->contributors, asked->replicas);
+        orr_team_rate_factor((orr_team_rate_policy)asked->rate, sums->contributors, asked->replicas);
     ORR_TRY(
         orr_engine_step_apply(t->step, &update, t->training->clip, sums->contributors, &r, err));
     t->made = step;
@@ -160,11 +160,11 @@ static orr_status agree(const orr_trainer *t, const orr_team_outcome *outcome, o
 }
 
 /* Takes part in a step until it is decided, and makes the update if it is this replica's turn. */
-static orr_status make_step(orr_trainer *t, const orr_team_turn *turn, orr_error *err)
+static orr_status make_step(orr_trainer *t, const orr_team_directive *turn, orr_error *err)
 {
     orr_team_outcome outcome = {
         .step = turn->step, .epoch = turn->epoch, .contributors = turn->contributors};
-    if (turn->kind == ORR_TURN_APPLY) {
+    if (turn->kind == ORR_DIRECTIVE_APPLY) {
         t->slot = -1;
         return update(t, &outcome, err);
     }
@@ -181,10 +181,10 @@ static orr_status make_step(orr_trainer *t, const orr_team_turn *turn, orr_error
 }
 
 /* Where the step before was not made here, its weights have come from others: copies follow. */
-static orr_status adopt_state(orr_trainer *t, const orr_team_turn *turn, orr_error *err)
+static orr_status adopt_state(orr_trainer *t, const orr_team_directive *turn, orr_error *err)
 {
     const bool own = t->whole && t->made + 1 == (int64_t)turn->step;
-    t->whole = turn->kind != ORR_TURN_ZEROS;
+    t->whole = turn->kind != ORR_DIRECTIVE_ZEROS;
     if (!t->whole)
         return ORR_OK;
     atomic_store(&t->fetched, false);
@@ -197,15 +197,15 @@ orr_status orr_train_in_team(orr_trainer *t, orr_error *err)
     orr_train_job *training = t->training;
     const int64_t last = training->options->steps;
     ORR_TRY(join(t, err));
-    for (orr_team_turn turn;;) {
+    for (orr_team_directive turn;;) {
         bool stop = false;
         ORR_TRY(orr_train_between(t, &stop, err));
         if ((stop || t->made >= last) && leads(t))
             orr_team_drain(t->team, t->made >= last);
         ORR_TRY(next_directive(t, &turn, err));
-        if (turn.kind == ORR_TURN_LEFT)
+        if (turn.kind == ORR_DIRECTIVE_LEAVE)
             break;
-        if ((int64_t)turn.step >= last && turn.kind == ORR_TURN_COMPUTE && leads(t))
+        if ((int64_t)turn.step >= last && turn.kind == ORR_DIRECTIVE_COMPUTE && leads(t))
             orr_team_drain(t->team, true); /* with this step all is done */
         ORR_TRY(adopt_state(t, &turn, err));
         ORR_TRY(make_step(t, &turn, err));

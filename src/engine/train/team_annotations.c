@@ -17,7 +17,7 @@ static bool ends(uint8_t kind, uint8_t open)
     case ORR_TEAM_RETRY:
         return kind == ORR_TEAM_COMMIT;
     case ORR_TEAM_FETCH:
-        return kind == ORR_TEAM_WHOLE;
+        return kind == ORR_TEAM_CAUGHT_UP;
     case ORR_TEAM_COORDINATOR_LOST:
         return kind == ORR_TEAM_COORDINATOR || kind == ORR_TEAM_EPOCH;
     default:

@@ -74,7 +74,7 @@ struct orr_trainer {
     int64_t  made;             /* the step that weights and state are after  */
     bool     whole;            /* they are; not while others are yet to send them    */
     atomic_bool fetched;       /* from others, since they were whole (team's thread) */
-    orr_team_data data;        /* that are still to be trained, after it     */
+    orr_team_data_cursor data;        /* that are still to be trained, after it     */
     orr_team *team;            /* other replicas; NULL: there are none       */
     orr_step_team reducer;        /* in which the step hands in gradients       */
     bool     placed;           /* `data` are those after `made`              */

@@ -6,7 +6,7 @@
 
 /* A list of spans, cut into chunks that do not know where one span ends. */
 
-static const uint64_t CHUNK = ORR_CATCHUP_CHUNK;
+static const uint64_t CHUNK = ORR_CATCHUP_CHUNK_BYTES;
 
 orr_status orr_chunks_init(orr_chunks *chunks, const orr_state_span *spans, uint32_t n, orr_error *err)
 {

@@ -19,9 +19,9 @@
  *
  * On one connection all are of one step, and answers come in the order of the requests. */
 enum {
-    ORR_CATCHUP_ASK = 0x40,
-    ORR_CATCHUP_HAVE,
-    ORR_CATCHUP_GIVE,
+    ORR_CATCHUP_REQUEST = 0x40,
+    ORR_CATCHUP_ACK,
+    ORR_CATCHUP_DATA,
     ORR_CATCHUP_GONE,
     ORR_CATCHUP_WINDOW = 64 /* most requests not yet answered, on a connection */
 };

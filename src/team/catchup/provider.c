@@ -15,16 +15,16 @@ static const int64_t AGAIN_NS = 1000 * 1000;
 
 static void *room_get(orr_state_provider *source)
 {
-    orr_source_room *room = source->rooms;
+    orr_state_provider_buffer *room = source->rooms;
     if (room == NULL)
-        return orr_malloc_aligned(ORR_CATCHUP_CHUNK);
+        return orr_malloc_aligned(ORR_CATCHUP_CHUNK_BYTES);
     source->rooms = room->next;
     return room;
 }
 
 static void room_put(orr_state_provider *source, void *memory)
 {
-    orr_source_room *room = memory;
+    orr_state_provider_buffer *room = memory;
     room->next = source->rooms;
     source->rooms = room;
 }
@@ -32,31 +32,31 @@ static void room_put(orr_state_provider *source, void *memory)
 static void rooms_free(orr_state_provider *source)
 {
     while (source->rooms != NULL) {
-        orr_source_room *room = source->rooms;
+        orr_state_provider_buffer *room = source->rooms;
         source->rooms = room->next;
         orr_free(room);
     }
 }
 
-static orr_source_taker *client_of(const orr_state_provider *source, orr_conn conn)
+static orr_state_provider_client *client_of(const orr_state_provider *source, orr_conn conn)
 {
-    for (orr_source_taker *t = source->takers; t != NULL; t = t->next)
+    for (orr_state_provider_client *t = source->takers; t != NULL; t = t->next)
         if (t->conn == conn)
             return t;
     return NULL;
 }
 
-static void sent(orr_state_provider *source, orr_source_taker *t)
+static void sent(orr_state_provider *source, orr_state_provider_client *t)
 {
     while (t->n_sending > 0)
         room_put(source, t->sending[--t->n_sending]);
 }
 
 /* The connection is no more. Rooms stay for the next taker while there are others. */
-static void leave(orr_state_provider *source, orr_source_taker *t)
+static void leave(orr_state_provider *source, orr_state_provider_client *t)
 {
     pthread_mutex_lock(&source->lock);
-    orr_source_taker **at = &source->takers;
+    orr_state_provider_client **at = &source->takers;
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
@@ -70,7 +70,7 @@ static void leave(orr_state_provider *source, orr_source_taker *t)
         rooms_free(source);
 }
 
-static void drop(orr_state_provider *source, orr_source_taker *t)
+static void drop(orr_state_provider *source, orr_state_provider_client *t)
 {
     orr_net *net = source->net;
     net->close(net, t->conn, false);
@@ -97,24 +97,24 @@ static reply read_kept(orr_state_provider *source, uint32_t chunk, void **ret_ro
     if (room == NULL)
         return REPLY_DROP;
     const size_t nth = (chunk - source->kept.from) / source->n;
-    memcpy(room, source->copy + nth * ORR_CATCHUP_CHUNK, orr_chunk_bytes(&source->chunks, chunk));
+    memcpy(room, source->copy + nth * ORR_CATCHUP_CHUNK_BYTES, orr_chunk_bytes(&source->chunks, chunk));
     *ret_room = room;
     return REPLY_GIVE;
 }
 
 /* What becomes of a request now; `ret_gone`: what is still had, where the reply is GONE. */
-static reply decide(orr_state_provider *source, const orr_source_taker *t, uint32_t chunk, void **ret_room,
+static reply decide(orr_state_provider *source, const orr_state_provider_client *t, uint32_t chunk, void **ret_room,
                     orr_net_frame *ret_gone)
 {
     pthread_mutex_lock(&source->lock);
     reply r;
-    if (source->phase == ORR_SOURCE_NEW || t->step > source->step)
+    if (source->phase == ORR_PROVIDER_NEW || t->step > source->step)
         r = REPLY_WAIT;
     else if (t->step < source->step)
         r = REPLY_GONE;
-    else if (source->phase == ORR_SOURCE_KEEPING)
+    else if (source->phase == ORR_PROVIDER_SNAPSHOTTING)
         r = REPLY_WAIT;
-    else if (source->phase == ORR_SOURCE_LIVE)
+    else if (source->phase == ORR_PROVIDER_LIVE)
         r = read_live(source, chunk, ret_room);
     else
         r = read_kept(source, chunk, ret_room);
@@ -132,10 +132,10 @@ static reply decide(orr_state_provider *source, const orr_source_taker *t, uint3
 }
 
 /* false: requests are left that must wait for the owner of the state. */
-static bool serve(orr_state_provider *source, orr_source_taker *t)
+static bool serve(orr_state_provider *source, orr_state_provider_client *t)
 {
     orr_net *net = source->net;
-    while (t->n_pending > 0 && t->n_sending < ORR_SOURCE_SENDING) {
+    while (t->n_pending > 0 && t->n_sending < ORR_PROVIDER_MAX_SENDING) {
         const uint32_t chunk = t->pending[t->first];
         void *room = NULL;
         orr_net_frame frame;
@@ -150,7 +150,7 @@ static bool serve(orr_state_provider *source, orr_source_taker *t)
         t->n_pending--;
         if (r == REPLY_GIVE) {
             t->sending[t->n_sending++] = room;
-            frame = (orr_net_frame){.kind = ORR_CATCHUP_GIVE,
+            frame = (orr_net_frame){.kind = ORR_CATCHUP_DATA,
                                 .step = t->step,
                                 .chunk = chunk,
                                 .bytes = orr_chunk_bytes(&source->chunks, chunk)};
@@ -160,7 +160,7 @@ static bool serve(orr_state_provider *source, orr_source_taker *t)
     return true;
 }
 
-/* A net that others drive has one thread, and orr_source_offer() serves by itself. */
+/* A net that others drive has one thread, and orr_state_provider_offer() serves by itself. */
 static void look_again(orr_state_provider *source)
 {
     orr_net *net = source->net;
@@ -168,10 +168,10 @@ static void look_again(orr_state_provider *source)
         net->wake_at(net, &source->user, net->now_ns(net) + AGAIN_NS);
 }
 
-void orr_source_serve(orr_state_provider *source)
+void orr_state_provider_serve(orr_state_provider *source)
 {
     bool all = true;
-    for (orr_source_taker *t = source->takers, *next; t != NULL; t = next) {
+    for (orr_state_provider_client *t = source->takers, *next; t != NULL; t = next) {
         next = t->next;
         all &= serve(source, t);
     }
@@ -179,16 +179,16 @@ void orr_source_serve(orr_state_provider *source)
         look_again(source);
 }
 
-static bool makes_sense(const orr_state_provider *source, const orr_source_taker *t, const orr_net_frame *f)
+static bool makes_sense(const orr_state_provider *source, const orr_state_provider_client *t, const orr_net_frame *f)
 {
-    if (f->kind != ORR_CATCHUP_ASK && f->kind != ORR_CATCHUP_HAVE)
+    if (f->kind != ORR_CATCHUP_REQUEST && f->kind != ORR_CATCHUP_ACK)
         return false;
     if (f->bytes != 0 || f->epoch != source->chunks.bytes || (t->asked && f->step != t->step))
         return false;
-    if (f->partition > ORR_CATCHUP_SOURCES || f->lane >= f->partition || f->op > f->round ||
+    if (f->partition > ORR_CATCHUP_MAX_PROVIDERS || f->lane >= f->partition || f->op > f->round ||
         f->round > source->chunks.n)
         return false;
-    return f->kind == ORR_CATCHUP_HAVE ||
+    return f->kind == ORR_CATCHUP_ACK ||
            (f->chunk < source->chunks.n && t->n_pending < ORR_CATCHUP_WINDOW);
 }
 
@@ -196,7 +196,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *f, const voi
 {
     (void)payload;
     orr_state_provider *source = ctx;
-    orr_source_taker *t = client_of(source, conn);
+    orr_state_provider_client *t = client_of(source, conn);
     if (t == NULL)
         return;
     if (!makes_sense(source, t, f)) {
@@ -210,7 +210,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *f, const voi
     t->n = f->partition;
     t->lacks = (orr_chunk_range){f->op, f->round};
     pthread_mutex_unlock(&source->lock);
-    if (f->kind == ORR_CATCHUP_HAVE)
+    if (f->kind == ORR_CATCHUP_ACK)
         return;
     t->pending[(t->first + t->n_pending) % ORR_CATCHUP_WINDOW] = f->chunk;
     t->n_pending++;
@@ -221,7 +221,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *f, const voi
 static void on_accepted(void *ctx, orr_conn conn)
 {
     orr_state_provider *source = ctx;
-    orr_source_taker *t = source->n_takers < TAKERS_MAX ? orr_calloc(1, sizeof *t) : NULL;
+    orr_state_provider_client *t = source->n_takers < TAKERS_MAX ? orr_calloc(1, sizeof *t) : NULL;
     if (t == NULL) {
         source->net->close(source->net, conn, false);
         return;
@@ -237,7 +237,7 @@ static void on_accepted(void *ctx, orr_conn conn)
 static void on_drained(void *ctx, orr_conn conn)
 {
     orr_state_provider *source = ctx;
-    orr_source_taker *t = client_of(source, conn);
+    orr_state_provider_client *t = client_of(source, conn);
     if (t == NULL)
         return;
     sent(source, t);
@@ -249,17 +249,17 @@ static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     (void)why;
     orr_state_provider *source = ctx;
-    orr_source_taker *t = client_of(source, conn);
+    orr_state_provider_client *t = client_of(source, conn);
     if (t != NULL)
         leave(source, t);
 }
 
 static void on_woken(void *ctx)
 {
-    orr_source_serve(ctx);
+    orr_state_provider_serve(ctx);
 }
 
-orr_status orr_source_new(orr_net *net, const char *where, const orr_state_span *spans, uint32_t n,
+orr_status orr_state_provider_new(orr_net *net, const char *where, const orr_state_span *spans, uint32_t n,
                           orr_state_provider **ret, orr_error *err)
 {
     orr_state_provider *source = orr_calloc(1, sizeof *source);
@@ -279,14 +279,14 @@ orr_status orr_source_new(orr_net *net, const char *where, const orr_state_span 
     if (status == ORR_OK)
         status = net->listen(net, &source->user, where, source->address, err);
     if (status != ORR_OK) {
-        orr_source_free(source);
+        orr_state_provider_free(source);
         return status;
     }
     *ret = source;
     return ORR_OK;
 }
 
-void orr_source_free(orr_state_provider *source)
+void orr_state_provider_free(orr_state_provider *source)
 {
     if (source == NULL)
         return;
@@ -301,7 +301,7 @@ void orr_source_free(orr_state_provider *source)
     orr_free(source);
 }
 
-const char *orr_source_address(const orr_state_provider *source)
+const char *orr_state_provider_address(const orr_state_provider *source)
 {
     return source->address;
 }

@@ -10,17 +10,17 @@
  * requests, what is being sent) and the one that owns the state (source_keep.c: offer, keep,
  * withdraw). What both touch is under `lock`, which is held for one chunk's copy at most; keep()
  * copies outside of it while `phase` says so. */
-enum { ORR_SOURCE_SENDING = 2 }; /* chunks handed to the net, of one taker */
+enum { ORR_PROVIDER_MAX_SENDING = 2 }; /* chunks handed to the net, of one taker */
 
-typedef enum orr_source_phase {
-    ORR_SOURCE_NEW,     /* nothing was ever offered            */
-    ORR_SOURCE_LIVE,    /* the spans hold the state            */
-    ORR_SOURCE_KEEPING, /* requests wait                       */
-    ORR_SOURCE_KEPT     /* only what is in `kept`              */
-} orr_source_phase;
+typedef enum orr_state_provider_phase {
+    ORR_PROVIDER_NEW,     /* nothing was ever offered            */
+    ORR_PROVIDER_LIVE,    /* the spans hold the state            */
+    ORR_PROVIDER_SNAPSHOTTING, /* requests wait                       */
+    ORR_PROVIDER_SNAPSHOT     /* only what is in `kept`              */
+} orr_state_provider_phase;
 
-typedef struct orr_source_taker {
-    struct orr_source_taker *next;
+typedef struct orr_state_provider_client {
+    struct orr_state_provider_client *next;
     orr_conn conn;
     /* Under lock: */
     bool asked; /* what follows is known */
@@ -29,13 +29,13 @@ typedef struct orr_source_taker {
     orr_chunk_range lacks; /* of this source's part         */
     /* Of the polling thread: */
     uint32_t pending[ORR_CATCHUP_WINDOW], first, n_pending; /* requests, a ring */
-    void    *sending[ORR_SOURCE_SENDING];                   /* rooms            */
+    void    *sending[ORR_PROVIDER_MAX_SENDING];                   /* rooms            */
     uint32_t n_sending;
-} orr_source_taker;
+} orr_state_provider_client;
 
-typedef struct orr_source_room { /* of a chunk on its way out, when it is free */
-    struct orr_source_room *next;
-} orr_source_room;
+typedef struct orr_state_provider_buffer { /* of a chunk on its way out, when it is free */
+    struct orr_state_provider_buffer *next;
+} orr_state_provider_buffer;
 
 struct orr_state_provider {
     orr_net *net;
@@ -43,13 +43,13 @@ struct orr_state_provider {
     char address[ORR_NET_ADDRESS_BYTES];
     orr_chunks chunks;
     /* Of the polling thread: */
-    orr_source_room *rooms;
+    orr_state_provider_buffer *rooms;
     uint32_t n_takers;
     /* Offers, keeps and withdrawals take turns. */
     pthread_mutex_t turn, lock;
     /* Under lock: */
-    orr_source_taker *takers; /* changed by the polling thread only */
-    orr_source_phase phase;
+    orr_state_provider_client *takers; /* changed by the polling thread only */
+    orr_state_provider_phase phase;
     uint64_t step;
     uint32_t wanted;   /* takers that will ask                             */
     uint32_t done;     /* of them have all of this source's part, and left */
@@ -57,10 +57,10 @@ struct orr_state_provider {
     orr_chunk_range kept; /* chunks of the part; what is copied, from its first on */
     char *copy;
     size_t copy_room;
-    orr_source_counts counts;
+    orr_state_provider_counts counts;
 };
 
 /* Answers what can be answered; in the thread that polls. */
-void orr_source_serve(orr_state_provider *source);
+void orr_state_provider_serve(orr_state_provider *source);
 
 #endif /* ORR_TEAM_SOURCE_H */

@@ -14,19 +14,19 @@
 static void tell(orr_state_provider *source)
 {
     if (source->net->poll == NULL)
-        orr_source_serve(source);
+        orr_state_provider_serve(source);
 }
 
-void orr_source_offer(orr_state_provider *source, uint64_t step, uint32_t takers, uint32_t index,
+void orr_state_provider_offer(orr_state_provider *source, uint64_t step, uint32_t takers, uint32_t index,
                       uint32_t n)
 {
     assert(index < n);
     pthread_mutex_lock(&source->turn);
     pthread_mutex_lock(&source->lock);
-    if (source->phase == ORR_SOURCE_NEW || source->step != step || source->index != index ||
+    if (source->phase == ORR_PROVIDER_NEW || source->step != step || source->index != index ||
         source->n != n)
         source->done = 0;
-    source->phase = ORR_SOURCE_LIVE;
+    source->phase = ORR_PROVIDER_LIVE;
     source->step = step;
     source->wanted = takers;
     source->index = index;
@@ -38,7 +38,7 @@ void orr_source_offer(orr_state_provider *source, uint64_t step, uint32_t takers
 }
 
 /* Whether it is known what a taker lacks of this part. */
-static bool has_asked(const orr_state_provider *source, const orr_source_taker *t)
+static bool has_asked(const orr_state_provider *source, const orr_state_provider_client *t)
 {
     return t->asked && t->step == source->step && t->index == source->index && t->n == source->n;
 }
@@ -51,7 +51,7 @@ static orr_chunk_range lacked(const orr_state_provider *source)
     uint32_t known = source->done;
     if (source->wanted == 0 || source->index >= source->chunks.n)
         return (orr_chunk_range){0};
-    for (const orr_source_taker *t = source->takers; t != NULL; t = t->next) {
+    for (const orr_state_provider_client *t = source->takers; t != NULL; t = t->next) {
         if (!has_asked(source, t))
             continue;
         known++;
@@ -92,7 +92,7 @@ static orr_status copy_range(orr_state_provider *source, orr_chunk_range range, 
 {
     const uint32_t n = source->n, count = (range.to - range.from + n - 1) / n;
     size_t room;
-    if (!orr_mul_size(count, ORR_CATCHUP_CHUNK, &room))
+    if (!orr_mul_size(count, ORR_CATCHUP_CHUNK_BYTES, &room))
         return orr_fail_memory(err);
     ORR_TRY(grow(source, room, err));
     const uint32_t at_once = n == 1 ? count : 1;
@@ -100,8 +100,8 @@ static orr_status copy_range(orr_state_provider *source, orr_chunk_range range, 
     for (uint32_t i = 0; i < count; i += at_once) {
         const uint32_t chunk = range.from + i * n;
         orr_chunk_read(&source->chunks, chunk, at_once,
-                       source->copy + (size_t)i * ORR_CATCHUP_CHUNK);
-        bytes += (at_once - 1) * (uint64_t)ORR_CATCHUP_CHUNK +
+                       source->copy + (size_t)i * ORR_CATCHUP_CHUNK_BYTES);
+        bytes += (at_once - 1) * (uint64_t)ORR_CATCHUP_CHUNK_BYTES +
                  orr_chunk_bytes(&source->chunks, chunk + at_once - 1);
     }
     *ret_bytes = bytes;
@@ -114,11 +114,11 @@ static orr_status keep(orr_state_provider *source, orr_error *err)
 {
     const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
     pthread_mutex_lock(&source->lock);
-    const bool live = source->phase == ORR_SOURCE_LIVE;
+    const bool live = source->phase == ORR_PROVIDER_LIVE;
     orr_chunk_range range = {0};
     if (live) {
         range = lacked(source);
-        source->phase = ORR_SOURCE_KEEPING;
+        source->phase = ORR_PROVIDER_SNAPSHOTTING;
     }
     pthread_mutex_unlock(&source->lock);
     if (!live)
@@ -127,7 +127,7 @@ static orr_status keep(orr_state_provider *source, orr_error *err)
     const orr_status status =
         range.from < range.to ? copy_range(source, range, &bytes, err) : ORR_OK;
     pthread_mutex_lock(&source->lock);
-    source->phase = ORR_SOURCE_KEPT;
+    source->phase = ORR_PROVIDER_SNAPSHOT;
     source->kept = status == ORR_OK ? range : (orr_chunk_range){0};
     source->counts.kept_bytes += bytes;
     const int64_t took_ns = orr_clock_now_ns(&orr_clock_monotonic) - begin_ns;
@@ -137,7 +137,7 @@ static orr_status keep(orr_state_provider *source, orr_error *err)
     return status;
 }
 
-orr_status orr_source_keep(orr_state_provider *source, orr_error *err)
+orr_status orr_state_provider_snapshot(orr_state_provider *source, orr_error *err)
 {
     pthread_mutex_lock(&source->turn);
     const orr_status status = keep(source, err);
@@ -146,12 +146,12 @@ orr_status orr_source_keep(orr_state_provider *source, orr_error *err)
     return status;
 }
 
-void orr_source_withdraw(orr_state_provider *source)
+void orr_state_provider_withdraw(orr_state_provider *source)
 {
     pthread_mutex_lock(&source->turn);
     pthread_mutex_lock(&source->lock);
-    if (source->phase != ORR_SOURCE_NEW)
-        source->phase = ORR_SOURCE_KEPT;
+    if (source->phase != ORR_PROVIDER_NEW)
+        source->phase = ORR_PROVIDER_SNAPSHOT;
     source->kept = (orr_chunk_range){0};
     orr_free(source->copy);
     source->copy = NULL;
@@ -161,11 +161,11 @@ void orr_source_withdraw(orr_state_provider *source)
     tell(source);
 }
 
-orr_source_counts orr_source_counts_of(const orr_state_provider *source)
+orr_state_provider_counts orr_state_provider_counts_of(const orr_state_provider *source)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)&source->lock;
     pthread_mutex_lock(lock);
-    const orr_source_counts counts = source->counts;
+    const orr_state_provider_counts counts = source->counts;
     pthread_mutex_unlock(lock);
     return counts;
 }

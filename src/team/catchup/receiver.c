@@ -11,12 +11,12 @@
 
 enum { WINDOW = 4 }; /* at 1 MiB each: more than what is on its way at 10 GB/s and 0.2 ms */
 
-static size_t bitmap_bytes(const orr_taker *taker)
+static size_t bitmap_bytes(const orr_state_receiver *taker)
 {
     return ((size_t)taker->chunks.n / 64 + 1) * sizeof(uint64_t);
 }
 
-static orr_taker_source *provider_of(const orr_taker *taker, orr_conn conn)
+static orr_state_receiver_provider *provider_of(const orr_state_receiver *taker, orr_conn conn)
 {
     for (uint32_t i = 0; i < taker->n; i++)
         if (taker->sources[i].conn == conn)
@@ -25,31 +25,31 @@ static orr_taker_source *provider_of(const orr_taker *taker, orr_conn conn)
 }
 
 /* The oldest request to a source is none any more. */
-static uint32_t answered(orr_taker *taker, orr_taker_source *s)
+static uint32_t answered(orr_state_receiver *taker, orr_state_receiver_provider *s)
 {
     const uint32_t chunk = s->asked[s->first];
     s->first = (s->first + 1) % ORR_CATCHUP_WINDOW;
     s->n_asked--;
-    orr_bit_set(taker->asked, chunk, false);
+    orr_bitmap_set(taker->asked, chunk, false);
     taker->n_asked--;
     return chunk;
 }
 
-static void forget_asked(orr_taker *taker, orr_taker_source *s)
+static void forget_asked(orr_state_receiver *taker, orr_state_receiver_provider *s)
 {
     while (s->n_asked > 0)
         answered(taker, s);
 }
 
-static void leave_all(orr_taker *taker, bool whole)
+static void leave_all(orr_state_receiver *taker, bool whole)
 {
     for (uint32_t i = 0; i < taker->n; i++) {
-        orr_taker_source *s = &taker->sources[i];
+        orr_state_receiver_provider *s = &taker->sources[i];
         orr_free(s->scratch);
         if (s->conn == 0)
             continue;
         if (whole)
-            orr_taker_tell(taker, i);
+            orr_state_receiver_acknowledge(taker, i);
         taker->net->close(taker->net, s->conn, whole);
     }
     orr_free(taker->sources);
@@ -61,14 +61,14 @@ static void leave_all(orr_taker *taker, bool whole)
 }
 
 /* The last thing that is done: the user may free the taker. */
-static void end_whole(orr_taker *taker)
+static void end_whole(orr_state_receiver *taker)
 {
     leave_all(taker, true);
     taker->begun = false;
     taker->user.whole(taker->user.ctx);
 }
 
-static void end_lost(orr_taker *taker, uint32_t chunk)
+static void end_lost(orr_state_receiver *taker, uint32_t chunk)
 {
     char why[sizeof taker->why + 64];
     snprintf(why, sizeof why, "chunk %u of %u: no source has it any more (%s)", chunk,
@@ -78,15 +78,15 @@ static void end_lost(orr_taker *taker, uint32_t chunk)
 }
 
 /* A source is lost, or has less than was thought. Calls the user: last. */
-static void go_on(orr_taker *taker)
+static void go_on(orr_state_receiver *taker)
 {
-    orr_taker_ask(taker);
-    const uint32_t orphan = orr_taker_orphan(taker);
+    orr_state_receiver_request(taker);
+    const uint32_t orphan = orr_state_receiver_lost_chunk(taker);
     if (orphan != ORR_CATCHUP_NONE)
         end_lost(taker, orphan);
 }
 
-static void lose(orr_taker *taker, orr_taker_source *s, const char *why)
+static void lose(orr_state_receiver *taker, orr_state_receiver_provider *s, const char *why)
 {
     forget_asked(taker, s);
     orr_free(s->scratch);
@@ -96,7 +96,7 @@ static void lose(orr_taker *taker, orr_taker_source *s, const char *why)
              why);
 }
 
-static void drop(orr_taker *taker, orr_taker_source *s, const char *why)
+static void drop(orr_state_receiver *taker, orr_state_receiver_provider *s, const char *why)
 {
     taker->net->close(taker->net, s->conn, false);
     lose(taker, s, why);
@@ -104,21 +104,21 @@ static void drop(orr_taker *taker, orr_taker_source *s, const char *why)
 }
 
 /* Whether this is the chunk that the source owes next. */
-static bool is_owed(const orr_taker *taker, const orr_taker_source *s, const orr_net_frame *f)
+static bool is_owed(const orr_state_receiver *taker, const orr_state_receiver_provider *s, const orr_net_frame *f)
 {
     return s->n_asked > 0 && f->step == taker->step && f->chunk == s->asked[s->first];
 }
 
-static bool is_given(const orr_taker *taker, const orr_taker_source *s, const orr_net_frame *f)
+static bool is_given(const orr_state_receiver *taker, const orr_state_receiver_provider *s, const orr_net_frame *f)
 {
-    return f->kind == ORR_CATCHUP_GIVE && is_owed(taker, s, f) &&
+    return f->kind == ORR_CATCHUP_DATA && is_owed(taker, s, f) &&
            f->bytes == orr_chunk_bytes(&taker->chunks, f->chunk);
 }
 
 static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *f)
 {
-    orr_taker *taker = ctx;
-    orr_taker_source *s = provider_of(taker, conn);
+    orr_state_receiver *taker = ctx;
+    orr_state_receiver_provider *s = provider_of(taker, conn);
     if (s == NULL || !is_given(taker, s, f))
         return NULL;
     s->heard_ns = taker->net->now_ns(taker->net);
@@ -126,11 +126,11 @@ static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *f)
     if (place != NULL)
         return place;
     if (s->scratch == NULL)
-        s->scratch = orr_malloc_aligned(ORR_CATCHUP_CHUNK);
+        s->scratch = orr_malloc_aligned(ORR_CATCHUP_CHUNK_BYTES);
     return s->scratch;
 }
 
-static void take(orr_taker *taker, orr_taker_source *s, const orr_net_frame *f, const void *payload)
+static void take(orr_state_receiver *taker, orr_state_receiver_provider *s, const orr_net_frame *f, const void *payload)
 {
     if (payload == NULL) {
         drop(taker, s, "no memory for what it sent");
@@ -139,22 +139,22 @@ static void take(orr_taker *taker, orr_taker_source *s, const orr_net_frame *f, 
     const uint32_t chunk = answered(taker, s);
     if (payload != orr_chunk_address(&taker->chunks, chunk))
         orr_chunk_write(&taker->chunks, chunk, payload);
-    orr_bit_set(taker->had, chunk, true);
+    orr_bitmap_set(taker->had, chunk, true);
     taker->n_had++;
     taker->bytes += f->bytes;
-    orr_taker_narrow(taker, chunk % taker->n);
+    orr_state_receiver_trim_missing(taker, chunk % taker->n);
     if (taker->n_had == taker->chunks.n) {
         end_whole(taker);
         return;
     }
     const uint32_t n_asked = s->n_asked;
-    orr_taker_ask(taker);
+    orr_state_receiver_request(taker);
     if (s->n_asked == n_asked) /* no request said what has come */
-        orr_taker_tell(taker, (uint32_t)(s - taker->sources));
+        orr_state_receiver_acknowledge(taker, (uint32_t)(s - taker->sources));
 }
 
 /* What it still says to have must leave out what it refused, or it would be asked for ever. */
-static void refuse(orr_taker *taker, orr_taker_source *s, const orr_net_frame *f)
+static void refuse(orr_state_receiver *taker, orr_state_receiver_provider *s, const orr_net_frame *f)
 {
     const uint32_t me = (uint32_t)(s - taker->sources);
     const bool same_part = f->lane == me && f->partition == taker->n;
@@ -173,8 +173,8 @@ static void refuse(orr_taker *taker, orr_taker_source *s, const orr_net_frame *f
 
 static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *f, const void *payload)
 {
-    orr_taker *taker = ctx;
-    orr_taker_source *s = provider_of(taker, conn);
+    orr_state_receiver *taker = ctx;
+    orr_state_receiver_provider *s = provider_of(taker, conn);
     if (s == NULL)
         return;
     s->heard_ns = taker->net->now_ns(taker->net);
@@ -188,8 +188,8 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *f, const voi
 
 static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
-    orr_taker *taker = ctx;
-    orr_taker_source *s = provider_of(taker, conn);
+    orr_state_receiver *taker = ctx;
+    orr_state_receiver_provider *s = provider_of(taker, conn);
     if (s == NULL)
         return;
     lose(taker, s, orr_net_close_reason_text(why));
@@ -198,11 +198,11 @@ static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 
 /* Wakes when the first that owes something will have been silent for too long. A source that owes
  * nothing at that time may owe something later, so there is always a next time. */
-static void watch(orr_taker *taker, int64_t now_ns)
+static void watch(orr_state_receiver *taker, int64_t now_ns)
 {
     int64_t at_ns = now_ns + taker->silence_ns;
     for (uint32_t i = 0; i < taker->n; i++) {
-        const orr_taker_source *s = &taker->sources[i];
+        const orr_state_receiver_provider *s = &taker->sources[i];
         if (s->conn != 0 && s->n_asked > 0 && s->heard_ns + taker->silence_ns < at_ns)
             at_ns = s->heard_ns + taker->silence_ns;
     }
@@ -211,10 +211,10 @@ static void watch(orr_taker *taker, int64_t now_ns)
 
 static void on_woken(void *ctx)
 {
-    orr_taker *taker = ctx;
+    orr_state_receiver *taker = ctx;
     const int64_t now_ns = taker->net->now_ns(taker->net);
     for (uint32_t i = 0; i < taker->n; i++) {
-        orr_taker_source *s = &taker->sources[i];
+        orr_state_receiver_provider *s = &taker->sources[i];
         if (s->conn == 0 || s->n_asked == 0 || now_ns - s->heard_ns < taker->silence_ns)
             continue;
         taker->net->close(taker->net, s->conn, false);
@@ -230,13 +230,13 @@ static void on_woken(void *ctx)
     go_on(taker);
 }
 
-orr_status orr_taker_new(orr_net *net, const orr_state_span *spans, uint32_t n, uint32_t window,
-                         const orr_taker_user *user, orr_taker **ret, orr_error *err)
+orr_status orr_state_receiver_new(orr_net *net, const orr_state_span *spans, uint32_t n, uint32_t window,
+                         const orr_state_receiver_callbacks *user, orr_state_receiver **ret, orr_error *err)
 {
-    orr_taker *taker = orr_calloc(1, sizeof *taker);
+    orr_state_receiver *taker = orr_calloc(1, sizeof *taker);
     if (taker == NULL)
         return orr_fail_memory(err);
-    *taker = (orr_taker){.net = net,
+    *taker = (orr_state_receiver){.net = net,
                          .net_user = {.ctx = taker,
                                       .place = on_place,
                                       .frame = on_frame,
@@ -255,7 +255,7 @@ orr_status orr_taker_new(orr_net *net, const orr_state_span *spans, uint32_t n, 
     return ORR_OK;
 }
 
-void orr_taker_free(orr_taker *taker)
+void orr_state_receiver_free(orr_state_receiver *taker)
 {
     if (taker == NULL)
         return;
@@ -266,19 +266,19 @@ void orr_taker_free(orr_taker *taker)
     orr_free(taker);
 }
 
-void orr_taker_stop(orr_taker *taker)
+void orr_state_receiver_stop(orr_state_receiver *taker)
 {
     leave_all(taker, false);
 }
 
-void orr_taker_forget(orr_taker *taker)
+void orr_state_receiver_discard(orr_state_receiver *taker)
 {
     leave_all(taker, false);
     taker->begun = false;
 }
 
 /* Parts as n sources have them, with what is here already. */
-static orr_status prepare(orr_taker *taker, uint32_t n, orr_error *err)
+static orr_status prepare(orr_state_receiver *taker, uint32_t n, orr_error *err)
 {
     if (taker->had == NULL)
         taker->had = orr_calloc(1, bitmap_bytes(taker));
@@ -290,20 +290,20 @@ static orr_status prepare(orr_taker *taker, uint32_t n, orr_error *err)
     for (uint32_t i = 0; i < n; i++) {
         taker->sources[i].live = true;
         taker->sources[i].lacks.to = (taker->chunks.n + n - 1 - i) / n;
-        orr_taker_narrow(taker, i);
+        orr_state_receiver_trim_missing(taker, i);
     }
     return ORR_OK;
 }
 
 /* One that cannot be reached is like one that is lost; only all of them are an error. */
-static orr_status connect_all(orr_taker *taker, const char *const *addresses, orr_error *err)
+static orr_status connect_all(orr_state_receiver *taker, const char *const *addresses, orr_error *err)
 {
     orr_net *net = taker->net;
     orr_error why = {0};
     orr_status status = ORR_OK;
     uint32_t connected = 0;
     for (uint32_t i = 0; i < taker->n; i++) {
-        orr_taker_source *s = &taker->sources[i];
+        orr_state_receiver_provider *s = &taker->sources[i];
         const orr_status one = net->connect(net, &taker->net_user, addresses[i], &s->conn, &why);
         connected += one == ORR_OK;
         if (one != ORR_OK) {
@@ -314,13 +314,13 @@ static orr_status connect_all(orr_taker *taker, const char *const *addresses, or
     return connected > 0 ? ORR_OK : orr_fail(err, status, "no source of the state: %s", why.text);
 }
 
-orr_status orr_taker_begin(orr_taker *taker, uint64_t step, const char *const *addresses,
+orr_status orr_state_receiver_begin(orr_state_receiver *taker, uint64_t step, const char *const *addresses,
                            uint32_t n, int64_t silence_ns, orr_error *err)
 {
     leave_all(taker, false);
-    if (n == 0 || n > ORR_CATCHUP_SOURCES)
+    if (n == 0 || n > ORR_CATCHUP_MAX_PROVIDERS)
         return orr_fail(err, n == 0 ? ORR_INVALID : ORR_LIMIT,
-                        "%u sources of the state: there may be 1 to %d", n, ORR_CATCHUP_SOURCES);
+                        "%u sources of the state: there may be 1 to %d", n, ORR_CATCHUP_MAX_PROVIDERS);
     if (!taker->begun || taker->step != step) {
         if (taker->had != NULL)
             memset(taker->had, 0, bitmap_bytes(taker));
@@ -338,7 +338,7 @@ orr_status orr_taker_begin(orr_taker *taker, uint64_t step, const char *const *a
         return status;
     }
     const int64_t now_ns = taker->net->now_ns(taker->net);
-    orr_taker_ask(taker);
+    orr_state_receiver_request(taker);
     if (taker->n_had == taker->chunks.n) /* of no bytes: told when this has returned */
         taker->net->wake_at(taker->net, &taker->net_user, now_ns);
     else
@@ -346,8 +346,8 @@ orr_status orr_taker_begin(orr_taker *taker, uint64_t step, const char *const *a
     return ORR_OK;
 }
 
-orr_taker_progress orr_taker_progress_of(const orr_taker *taker)
+orr_state_receiver_progress orr_state_receiver_progress_of(const orr_state_receiver *taker)
 {
-    return (orr_taker_progress){
+    return (orr_state_receiver_progress){
         .chunks = taker->chunks.n, .had = taker->n_had, .bytes = taker->bytes};
 }

@@ -7,7 +7,7 @@
 /* A taker, seen from inside: taker.c (what arrives, who is lost), taker_ask.c (which chunk is asked
  * of whom). */
 
-typedef struct orr_taker_source {
+typedef struct orr_state_receiver_provider {
     orr_conn conn;       /* 0: lost                                              */
     bool     live;       /* has every chunk, as far as is known; else only `has` */
     orr_chunk_range has; /* of its part                                          */
@@ -17,12 +17,12 @@ typedef struct orr_taker_source {
     uint32_t asked[ORR_CATCHUP_WINDOW], first, n_asked;
     int64_t  heard_ns;
     void    *scratch; /* a chunk that crosses spans, while it arrives; NULL: not needed yet */
-} orr_taker_source;
+} orr_state_receiver_provider;
 
-struct orr_taker {
+struct orr_state_receiver {
     orr_net *net;
     orr_net_callbacks net_user;
-    orr_taker_user user;
+    orr_state_receiver_callbacks user;
     orr_chunks chunks;
     uint32_t window;
     /* Of the state: */
@@ -34,28 +34,28 @@ struct orr_taker {
     /* While it is fetched: */
     uint64_t *asked; /* a bit for each chunk */
     uint32_t n_asked;
-    orr_taker_source *sources; /* shape (n); NULL: nothing is fetched */
+    orr_state_receiver_provider *sources; /* shape (n); NULL: nothing is fetched */
     uint32_t n;
     int64_t silence_ns;
     char why[256]; /* the last source was lost */
 };
 
-static inline bool orr_bit(const uint64_t *bits, uint32_t i)
+static inline bool orr_bitmap_get(const uint64_t *bits, uint32_t i)
 {
     return bits[i / 64] >> i % 64 & 1;
 }
-static inline void orr_bit_set(uint64_t *bits, uint32_t i, bool value)
+static inline void orr_bitmap_set(uint64_t *bits, uint32_t i, bool value)
 {
     bits[i / 64] = (bits[i / 64] & ~(UINT64_C(1) << i % 64)) | (uint64_t)value << i % 64;
 }
 
 /* Narrows what is missing of a source's part. */
-void orr_taker_narrow(orr_taker *taker, uint32_t source);
+void orr_state_receiver_trim_missing(orr_state_receiver *taker, uint32_t source);
 /* Fills the windows of all sources. */
-void orr_taker_ask(orr_taker *taker);
+void orr_state_receiver_request(orr_state_receiver *taker);
 /* Says what is still missing of a source's part. */
-void orr_taker_tell(orr_taker *taker, uint32_t source);
+void orr_state_receiver_acknowledge(orr_state_receiver *taker, uint32_t source);
 /* A chunk that no source has any more; NONE: all can still be had. */
-uint32_t orr_taker_orphan(const orr_taker *taker);
+uint32_t orr_state_receiver_lost_chunk(const orr_state_receiver *taker);
 
 #endif /* ORR_TEAM_TAKER_H */

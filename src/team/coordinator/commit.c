@@ -31,7 +31,7 @@ static bool members_change(const orr_coordinator *c)
 {
     uint32_t staying = 0, leaving = 0;
     bool whole = false;
-    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         const orr_peer *peer = &c->peers[i];
         if (!orr_peer_is_candidate(c, peer))
             continue;
@@ -63,7 +63,7 @@ static void count_commit(orr_coordinator *c)
 
 static void forget_attempt(orr_coordinator *c)
 {
-    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         orr_peer *peer = &c->peers[i];
         peer->ready = peer->whole = false;
         peer->complaints = 0;
@@ -76,7 +76,7 @@ static void forget_attempt(orr_coordinator *c)
 
 static void send_commit(orr_coordinator *c)
 {
-    orr_commit commit = {.n = c->epoch.n};
+    orr_commit_message commit = {.n = c->epoch.n};
     orr_message_bytes payload = {0};
     for (uint32_t i = 0; i < c->epoch.n; i++) {
         commit.role[i] = c->epoch.members[i].role;
@@ -95,7 +95,7 @@ static void settle_reports(orr_coordinator *c)
     for (uint32_t i = 0; i < c->epoch.n; i++) {
         orr_member_report *r = &orr_peer_of_index(c, i)->report;
         const bool whole = c->epoch.members[i].role == ORR_ROLE_CONTRIBUTOR;
-        r->step = whole ? c->epoch.step : ORR_TEAM_NEVER;
+        r->step = whole ? c->epoch.step : ORR_TEAM_NONE;
         r->data = c->epoch.data;
         r->known = c->epoch.step;
         r->known_epoch = c->epoch.data.epoch;
@@ -107,16 +107,16 @@ static void settle_reports(orr_coordinator *c)
 
 static void commit(orr_coordinator *c)
 {
-    bool whole[ORR_TEAM_REPLICAS];
+    bool whole[ORR_TEAM_MAX_REPLICAS];
     const bool broken =
         c->retry_at_ns != INT64_MAX; /* somebody said so, who will not say it again */
     for (uint32_t i = 0; i < c->epoch.n; i++)
         whole[i] = orr_peer_of_index(c, i)->whole;
     if (!orr_roster_advance(&c->epoch, whole)) {
-        orr_coordinator_form(c);
+        orr_coordinator_form_epoch(c);
         return;
     }
-    if (!orr_coordinator_remember(c, &c->epoch, true))
+    if (!orr_coordinator_persist_epoch(c, &c->epoch, true))
         return;
     c->first_commit = false;
     c->counters.commits++;
@@ -124,11 +124,11 @@ static void commit(orr_coordinator *c)
     forget_attempt(c);
     settle_reports(c);
     send_commit(c);
-    orr_coordinator_tell(c, ORR_TEAM_COMMIT, "%u contribute to the next",
+    orr_coordinator_emit_event(c, ORR_TEAM_COMMIT, "%u contribute to the next",
                          orr_epoch_contributors(&c->epoch));
     c->attempted = false;
     if (broken || members_change(c))
-        orr_coordinator_form(c);
+        orr_coordinator_form_epoch(c);
     c->attempted = true;
 }
 
@@ -144,7 +144,7 @@ static void note_prepared(orr_coordinator *c, orr_peer *peer)
     r->n_slots = orr_epoch_slots(&c->epoch, r->slots);
 }
 
-void orr_coordinator_ready(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
+void orr_coordinator_on_ready(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
                            const orr_ready_message *ready)
 {
     if (c->state != ORR_STATE_RUNNING || !peer->in || frame->epoch != c->epoch.epoch ||
@@ -162,9 +162,9 @@ void orr_coordinator_ready(orr_coordinator *c, orr_peer *peer, const orr_net_fra
         return;
     }
     c->counters.lost[ORR_LOST_DIGEST]++;
-    orr_coordinator_tell(c, ORR_TEAM_RETRY, "sums of step %llu differ between replicas",
+    orr_coordinator_emit_event(c, ORR_TEAM_RETRY, "sums of step %llu differ between replicas",
                          (unsigned long long)frame->step);
-    for (uint32_t i = 0; i < ORR_PEERS; i++)
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
         c->peers[i].report.prepared = false;
-    orr_coordinator_form(c);
+    orr_coordinator_form_epoch(c);
 }

@@ -10,9 +10,9 @@
 
 /* Who connects, and what they say. */
 
-void orr_coordinator_tell(orr_coordinator *c, orr_team_event_kind kind, const char *format, ...)
+void orr_coordinator_emit_event(orr_coordinator *c, orr_team_event_kind kind, const char *format, ...)
 {
-    char text[2 * ORR_TEAM_WHY];
+    char text[2 * ORR_TEAM_REASON_BYTES];
     va_list args;
     if (c->settings.told == NULL)
         return;
@@ -29,7 +29,7 @@ void orr_coordinator_tell(orr_coordinator *c, orr_team_event_kind kind, const ch
 
 orr_peer *orr_peer_of_conn(orr_coordinator *c, orr_conn conn)
 {
-    for (uint32_t i = 0; i < ORR_PEERS; i++)
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
         if (c->peers[i].conn == conn)
             return &c->peers[i];
     return NULL;
@@ -37,7 +37,7 @@ orr_peer *orr_peer_of_conn(orr_coordinator *c, orr_conn conn)
 
 orr_peer *orr_peer_of_index(orr_coordinator *c, uint32_t index)
 {
-    for (uint32_t i = 0; i < ORR_PEERS; i++)
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
         if (c->peers[i].conn != 0 && c->peers[i].in && c->peers[i].index == index)
             return &c->peers[i];
     return NULL;
@@ -64,26 +64,26 @@ void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *wh
 {
     if (peer->hello) {
         if (gone)
-            orr_memory_gone(&c->memory, &peer->report.id);
+            orr_membership_gone(&c->memory, &peer->report.id);
         if (peer->in && c->lost_at_ns == 0)
             c->lost_at_ns = c->net->now_ns(c->net);
         if (peer->in)
             c->counters.lost[gone ? ORR_LOST_DEATH : ORR_LOST_SILENCE]++;
-        orr_coordinator_tell(c, ORR_TEAM_LOST, "%s: %s", peer->report.id.name, why);
+        orr_coordinator_emit_event(c, ORR_TEAM_LOST, "%s: %s", peer->report.id.name, why);
     }
     orr_peer_drop(c, peer);
 }
 
 static void refuse(orr_coordinator *c, orr_peer *peer, const char *name, const char *why)
 {
-    orr_complaint fault = {.about = UINT32_MAX};
+    orr_fault_report fault = {.about = UINT32_MAX};
     orr_message_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
         orr_message_send(c->net, peer->conn, ORR_MESSAGE_REFUSED, c->memory.record.epoch, 0,
                          &payload);
     orr_array_done(&payload);
-    orr_coordinator_tell(c, ORR_TEAM_REFUSED, "%s: %s", name, why);
+    orr_coordinator_emit_event(c, ORR_TEAM_REFUSED, "%s: %s", name, why);
     orr_peer_drop(c, peer);
 }
 
@@ -96,7 +96,7 @@ void orr_peer_refuse(orr_coordinator *c, orr_peer *peer, const char *why)
 static bool supersede(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
 {
     const orr_member_id *id = &hello->report.id;
-    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         orr_peer *old = &c->peers[i];
         if (old == peer || old->conn == 0 || !old->hello ||
             strcmp(old->report.id.name, id->name) != 0)
@@ -108,7 +108,7 @@ static bool supersede(orr_coordinator *c, orr_peer *peer, const orr_hello *hello
         if (old->report.id.incarnation == id->incarnation) {
             orr_peer_lost(c, old, false, "it has come on another connection");
         } else {
-            orr_memory_gone(&c->memory, &old->report.id);
+            orr_membership_gone(&c->memory, &old->report.id);
             if (old->in && c->lost_at_ns == 0)
                 c->lost_at_ns = c->net->now_ns(c->net);
             refuse(c, old, id->name, "another process of this name was started later");
@@ -126,7 +126,7 @@ static const char *refusal_reason(const orr_coordinator *c, const orr_hello *hel
     if (c->known && hello->fingerprint != c->fingerprint)
         return "it trains another job: model, plan, seed, data or options differ";
     uint32_t others = 0;
-    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         const orr_peer *other = &c->peers[i];
         if (other->conn == 0 || !other->hello)
             continue;
@@ -134,7 +134,7 @@ static const char *refusal_reason(const orr_coordinator *c, const orr_hello *hel
             return "its replica has another number of ranks";
         others += strcmp(other->report.id.name, hello->report.id.name) != 0;
     }
-    return others >= ORR_TEAM_REPLICAS ? "the team has as many replicas as there can be" : NULL;
+    return others >= ORR_TEAM_MAX_REPLICAS ? "the team has as many replicas as there can be" : NULL;
 }
 
 static bool keep_addresses(orr_peer *peer, const orr_addresses *addresses)
@@ -157,7 +157,7 @@ static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
         refuse(c, peer, hello->report.id.name, why);
         return;
     }
-    if (orr_memory_is_stale(&c->memory, &hello->report)) {
+    if (orr_membership_is_stale_report(&c->memory, &hello->report)) {
         orr_peer_drop(c, peer);
         return;
     }
@@ -174,18 +174,18 @@ static void on_hello(orr_coordinator *c, orr_peer *peer, const orr_hello *hello)
     c->changed = true;
     if (c->first_hello_ns == 0)
         c->first_hello_ns = c->net->now_ns(c->net);
-    orr_memory_arrived(&c->memory, &hello->report.id);
-    if (hello->report.step == ORR_TEAM_NEVER)
-        orr_coordinator_tell(c, ORR_TEAM_JOINED, "%s, without a state", hello->report.id.name);
+    orr_membership_arrived(&c->memory, &hello->report.id);
+    if (hello->report.step == ORR_TEAM_NONE)
+        orr_coordinator_emit_event(c, ORR_TEAM_JOINED, "%s, without a state", hello->report.id.name);
     else
-        orr_coordinator_tell(c, ORR_TEAM_JOINED, "%s, after step %llu", hello->report.id.name,
+        orr_coordinator_emit_event(c, ORR_TEAM_JOINED, "%s, after step %llu", hello->report.id.name,
                              (unsigned long long)hello->report.step);
 }
 
 static void on_heartbeat(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
                            const orr_heartbeat *h)
 {
-    orr_message_send(c->net, peer->conn, ORR_MESSAGE_ECHO, c->memory.record.epoch, 0, NULL);
+    orr_message_send(c->net, peer->conn, ORR_MESSAGE_HEARTBEAT_ACK, c->memory.record.epoch, 0, NULL);
     if (frame->epoch != c->epoch.epoch || memcmp(&peer->progress, h, sizeof *h) == 0)
         return;
     peer->progress = *h;
@@ -198,7 +198,7 @@ static bool hear(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
     orr_hello hello;
     orr_heartbeat heartbeat;
     orr_ready_message ready;
-    orr_complaint fault;
+    orr_fault_report fault;
     if (frame->kind == ORR_MESSAGE_HELLO && !peer->hello) {
         if (!orr_read_hello(payload, frame->bytes, &hello))
             return false;
@@ -216,27 +216,27 @@ static bool hear(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame,
     case ORR_MESSAGE_READY:
         if (!orr_read_ready(payload, frame->bytes, &ready))
             return false;
-        orr_coordinator_ready(c, peer, frame, &ready);
+        orr_coordinator_on_ready(c, peer, frame, &ready);
         return true;
     case ORR_MESSAGE_FAULT:
         if (!orr_read_fault(payload, frame->bytes, &fault))
             return false;
         if (frame->epoch == c->epoch.epoch)
-            orr_coordinator_fault(c, peer, &fault);
+            orr_coordinator_on_fault(c, peer, &fault);
         return true;
     case ORR_MESSAGE_LEAVE:
         peer->leaving = c->changed = true;
         peer->done |= frame->op == 1;
         return true;
     default:
-        return frame->kind == ORR_MESSAGE_WHOLE;
+        return frame->kind == ORR_MESSAGE_STATE_COMPLETE;
     }
 }
 
 static void on_accepted(void *ctx, orr_conn conn)
 {
     orr_coordinator *c = ctx;
-    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         if (c->peers[i].conn != 0)
             continue;
         c->peers[i] = (orr_peer){.conn = conn, .heard_ns = c->net->now_ns(c->net)};
@@ -249,7 +249,7 @@ static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     orr_coordinator *c = ctx;
     orr_peer *peer = orr_peer_of_conn(c, conn);
-    if (peer == NULL || frame->bytes <= ORR_NET_BUFFER_BYTES || frame->bytes > ORR_INBOX_MOST)
+    if (peer == NULL || frame->bytes <= ORR_NET_BUFFER_BYTES || frame->bytes > ORR_COORDINATOR_MAX_INBOX)
         return NULL;
     if (frame->bytes > peer->inbox_bytes) {
         orr_free(peer->inbox);
@@ -268,7 +268,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
     peer->heard_ns = c->net->now_ns(c->net);
     if ((frame->bytes > 0 && payload == NULL) || !hear(c, peer, frame, payload))
         orr_peer_lost(c, peer, false, "it said what nobody understands");
-    orr_coordinator_settle(c);
+    orr_coordinator_reconfigure(c);
 }
 
 static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
@@ -279,19 +279,19 @@ static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
         return;
     peer->conn = 0;
     orr_peer_lost(c, peer, why == ORR_NET_PEER_CLOSED, orr_net_close_reason_text(why));
-    orr_coordinator_settle(c);
+    orr_coordinator_reconfigure(c);
 }
 
 static void on_woken(void *ctx)
 {
     orr_coordinator *c = ctx;
-    orr_coordinator_watch(c);
-    orr_coordinator_settle(c);
+    orr_coordinator_detect_failures(c);
+    orr_coordinator_reconfigure(c);
 }
 
 static orr_status load_record(orr_coordinator *c, orr_error *err)
 {
-    enum { ROOM = 64 + 2 * ORR_TEAM_REPLICAS * sizeof(orr_member_id) };
+    enum { ROOM = 64 + 2 * ORR_TEAM_MAX_REPLICAS * sizeof(orr_member_id) };
     uint8_t record[ROOM];
     uint64_t version;
     size_t bytes = 0;
@@ -307,7 +307,7 @@ static orr_status load_record(orr_coordinator *c, orr_error *err)
     if (orr_read_record(record, bytes, &c->memory.record))
         c->memory.lost = false;
     else
-        c->memory.record = (orr_record){.epoch = 0};
+        c->memory.record = (orr_epoch_record){.epoch = 0};
     return ORR_OK;
 }
 
@@ -328,13 +328,13 @@ orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *set
                              .frame = on_frame,
                              .closed = on_closed,
                              .woken = on_woken};
-    ORR_TRY_OUT(status, orr_team_times_of(settings->failure_timeout_ns, &c->times, err));
+    ORR_TRY_OUT(status, orr_team_timeouts_of(settings->failure_timeout_ns, &c->times, err));
     if (settings->join_window_ns == 0)
         c->settings.join_window_ns = 10 * c->times.failure_ns;
-    if (settings->replicas > ORR_TEAM_REPLICAS || settings->least > ORR_TEAM_REPLICAS ||
+    if (settings->replicas > ORR_TEAM_MAX_REPLICAS || settings->least > ORR_TEAM_MAX_REPLICAS ||
         (settings->replicas > 0 && settings->least > settings->replicas)) {
         status = orr_fail(err, ORR_INVALID, "a team of %u replicas, at least %u of %d at most",
-                          settings->replicas, settings->least, ORR_TEAM_REPLICAS);
+                          settings->replicas, settings->least, ORR_TEAM_MAX_REPLICAS);
         goto out;
     }
     ORR_TRY_OUT(status, load_record(c, err));
@@ -352,7 +352,7 @@ void orr_coordinator_free(orr_coordinator *c)
     if (c == NULL)
         return;
     c->net->forget(c->net, &c->user);
-    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         orr_free(c->peers[i].addresses);
         orr_free(c->peers[i].inbox);
     }
@@ -364,12 +364,12 @@ const char *orr_coordinator_address(const orr_coordinator *c)
     return c->address;
 }
 
-bool orr_coordinator_taken(const orr_coordinator *c)
+bool orr_coordinator_is_superseded(const orr_coordinator *c)
 {
     return c->taken;
 }
 
-bool orr_coordinator_ended(const orr_coordinator *c, const char **ret_why)
+bool orr_coordinator_has_ended(const orr_coordinator *c, const char **ret_why)
 {
     *ret_why = c->why;
     return c->ended;

@@ -28,8 +28,8 @@ orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *set
 void        orr_coordinator_free(orr_coordinator *coordinator); /* NULL is allowed */
 const char *orr_coordinator_address(const orr_coordinator *coordinator);
 /* All have left (and it was not to stay), or another coordinator has taken the store. */
-bool orr_coordinator_ended(const orr_coordinator *coordinator, const char **ret_why);
-bool orr_coordinator_taken(const orr_coordinator *coordinator); /* the latter */
+bool orr_coordinator_has_ended(const orr_coordinator *coordinator, const char **ret_why);
+bool orr_coordinator_is_superseded(const orr_coordinator *coordinator); /* the latter */
 void orr_coordinator_status(const orr_coordinator *coordinator, orr_team_status *ret);
 
 #endif /* ORR_TEAM_COORDINATOR_H */

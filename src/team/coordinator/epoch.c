@@ -8,15 +8,15 @@
 
 /* Peers of the candidates, in the same order. */
 typedef struct forming {
-    orr_epoch_candidate candidates[ORR_PEERS];
-    orr_peer *peers[ORR_PEERS];
+    orr_epoch_candidate candidates[ORR_COORDINATOR_MAX_PEERS];
+    orr_peer *peers[ORR_COORDINATOR_MAX_PEERS];
     uint32_t n, staying;
 } forming;
 
 static void list(orr_coordinator *c, forming *f)
 {
     f->n = f->staying = 0;
-    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         orr_peer *peer = &c->peers[i];
         if (!orr_peer_is_candidate(c, peer))
             continue;
@@ -28,7 +28,7 @@ static void list(orr_coordinator *c, forming *f)
 
 static void halt(orr_coordinator *c, const char *why)
 {
-    orr_complaint fault = {.about = UINT32_MAX};
+    orr_fault_report fault = {.about = UINT32_MAX};
     orr_message_bytes payload = {0};
     if (c->state == ORR_STATE_HALTED && strcmp(c->why, why) == 0)
         return;
@@ -36,7 +36,7 @@ static void halt(orr_coordinator *c, const char *why)
         c->halted_ns = c->net->now_ns(c->net);
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
-        for (uint32_t i = 0; i < ORR_PEERS; i++)
+        for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
             if (c->peers[i].hello)
                 orr_message_send(c->net, c->peers[i].conn, ORR_MESSAGE_HALT, c->memory.record.epoch,
                                  0, &payload);
@@ -44,11 +44,11 @@ static void halt(orr_coordinator *c, const char *why)
     snprintf(c->why, sizeof c->why, "%s", why);
     c->state = ORR_STATE_HALTED;
     c->retry_at_ns = INT64_MAX;
-    orr_coordinator_tell(c, ORR_TEAM_HALT, "%s", why);
+    orr_coordinator_emit_event(c, ORR_TEAM_HALT, "%s", why);
 }
 
 /* An epoch is written down twice: before anybody is told of it, and before its first commit. */
-static orr_status save(const orr_coordinator *c, const orr_record *record, bool committed,
+static orr_status save(const orr_coordinator *c, const orr_epoch_record *record, bool committed,
                        orr_error *err)
 {
     orr_team_store *store = c->settings.store;
@@ -62,15 +62,15 @@ static orr_status save(const orr_coordinator *c, const orr_record *record, bool 
     return status;
 }
 
-bool orr_coordinator_remember(orr_coordinator *c, const orr_epoch *epoch, bool committed)
+bool orr_coordinator_persist_epoch(orr_coordinator *c, const orr_epoch *epoch, bool committed)
 {
     orr_membership after = c->memory;
     orr_error err;
     orr_status status = ORR_OK;
     if (committed)
-        orr_memory_committed(&after, epoch);
+        orr_membership_committed(&after, epoch);
     else
-        orr_memory_formed(&after, epoch);
+        orr_membership_formed(&after, epoch);
     if (!committed || c->first_commit)
         status = save(c, &after.record, committed, &err);
     if (status == ORR_OK) {
@@ -92,7 +92,7 @@ static void settle_report(orr_peer *peer, const orr_coordinator *c, uint32_t ind
     orr_member_report *r = &peer->report;
     const bool whole = m->role == ORR_ROLE_CONTRIBUTOR;
     if (!whole && !(epoch->carried && r->step == epoch->step))
-        r->step = ORR_TEAM_NEVER;
+        r->step = ORR_TEAM_NONE;
     if (whole)
         r->step = epoch->step;
     r->data = epoch->data;
@@ -134,22 +134,22 @@ static void send_epoch(orr_coordinator *c, orr_peer *peer)
 static void dismiss(orr_coordinator *c, orr_peer *peer)
 {
     orr_message_send(c->net, peer->conn, ORR_MESSAGE_DISMISS, c->epoch.epoch, c->epoch.step, NULL);
-    orr_coordinator_tell(c, ORR_TEAM_LEFT, "%s", peer->report.id.name);
-    orr_memory_gone(&c->memory, &peer->report.id);
+    orr_coordinator_emit_event(c, ORR_TEAM_LEFT, "%s", peer->report.id.name);
+    orr_membership_gone(&c->memory, &peer->report.id);
     orr_peer_drop(c, peer);
 }
 
 static orr_peer *peer_of(const forming *f, const orr_member_id *id)
 {
     for (uint32_t i = 0; i < f->n; i++)
-        if (orr_member_same(&f->peers[i]->report.id, id))
+        if (orr_member_id_equal(&f->peers[i]->report.id, id))
             return f->peers[i];
     return NULL;
 }
 
 static void announce(orr_coordinator *c, const forming *f)
 {
-    for (uint32_t i = 0; i < ORR_PEERS; i++)
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
         c->peers[i].in = false;
     for (uint32_t i = 0; i < c->epoch.n; i++) {
         orr_peer *peer = peer_of(f, &c->epoch.members[i].id);
@@ -164,7 +164,7 @@ static void announce(orr_coordinator *c, const forming *f)
     for (uint32_t i = 0; i < f->n; i++)
         if (f->peers[i]->conn != 0 && f->peers[i]->leaving && !f->peers[i]->in)
             dismiss(c, f->peers[i]);
-    orr_coordinator_tell(c, ORR_TEAM_EPOCH, "%u replicas after step %llu, %u contribute%s",
+    orr_coordinator_emit_event(c, ORR_TEAM_EPOCH, "%u replicas after step %llu, %u contribute%s",
                          c->epoch.n, (unsigned long long)c->epoch.step,
                          orr_epoch_contributors(&c->epoch),
                          c->epoch.carried ? ", to sums that are there already" : "");
@@ -178,7 +178,7 @@ static void end_job(orr_coordinator *c, const forming *f)
             dismiss(c, f->peers[i]);
         else
             orr_peer_refuse(c, f->peers[i], "the job has ended");
-    const orr_record none = {.epoch = c->memory.record.epoch + 1};
+    const orr_epoch_record none = {.epoch = c->memory.record.epoch + 1};
     orr_error err;
     if (save(c, &none, false, &err) == ORR_OK) /* else a later coordinator waits for who has left */
         c->memory.record = none;
@@ -200,7 +200,7 @@ static bool all_go(const orr_coordinator *c, const forming *f)
 static bool is_member(const orr_epoch *epoch, const orr_member_id *id)
 {
     for (uint32_t i = 0; i < epoch->n; i++)
-        if (orr_member_same(&epoch->members[i].id, id))
+        if (orr_member_id_equal(&epoch->members[i].id, id))
             return true;
     return false;
 }
@@ -213,7 +213,7 @@ static bool requires_fresh_reports(orr_coordinator *c, const orr_epoch *next, co
     if (next->step >= c->memory.step)
         return false;
     for (uint32_t i = 0; i < f->n; i++) {
-        if (!f->peers[i]->in || f->peers[i]->report.step != ORR_TEAM_NEVER)
+        if (!f->peers[i]->in || f->peers[i]->report.step != ORR_TEAM_NONE)
             continue;
         asks = true;
         orr_peer_drop(c, f->peers[i]);
@@ -223,13 +223,13 @@ static bool requires_fresh_reports(orr_coordinator *c, const orr_epoch *next, co
     return asks;
 }
 
-void orr_coordinator_form(orr_coordinator *c)
+void orr_coordinator_form_epoch(orr_coordinator *c)
 {
     forming f;
     orr_epoch next;
-    char why[ORR_TEAM_WHY];
+    char why[ORR_TEAM_REASON_BYTES];
     list(c, &f);
-    orr_memory_refresh(&c->memory, f.candidates, f.n);
+    orr_membership_refresh(&c->memory, f.candidates, f.n);
     if (all_go(c, &f)) {
         end_job(c, &f);
         return;
@@ -247,15 +247,15 @@ void orr_coordinator_form(orr_coordinator *c)
         halt(c, why);
         return;
     }
-    if (!orr_roster_decide(&c->memory, f.candidates, f.n, &next, why)) {
+    if (!orr_roster_next_epoch(&c->memory, f.candidates, f.n, &next, why)) {
         halt(c, why);
         return;
     }
     for (uint32_t i = 0; i < f.n; i++)
         if (f.peers[i]->leaving && !is_member(&next, &f.peers[i]->report.id))
-            orr_memory_left(&c->memory, &f.peers[i]->report.id);
+            orr_membership_left(&c->memory, &f.peers[i]->report.id);
     next.base = c->memory.record.base;
-    if (requires_fresh_reports(c, &next, &f) || !orr_coordinator_remember(c, &next, false))
+    if (requires_fresh_reports(c, &next, &f) || !orr_coordinator_persist_epoch(c, &next, false))
         return;
     c->first_commit = true;
     const bool again = c->attempted && next.step == c->epoch.step;
@@ -286,7 +286,7 @@ static void begin_anew(orr_coordinator *c)
 void orr_coordinator_end(orr_coordinator *c, const char *why)
 {
     snprintf(c->why, sizeof c->why, "%s", why);
-    orr_coordinator_tell(c, ORR_TEAM_LEFT, "%s", why);
+    orr_coordinator_emit_event(c, ORR_TEAM_LEFT, "%s", why);
     if (c->settings.stay && c->state != ORR_STATE_ENDED) {
         begin_anew(c);
         return;
@@ -301,7 +301,7 @@ static bool may_form(orr_coordinator *c)
     forming f;
     const int64_t now = c->net->now_ns(c->net);
     list(c, &f);
-    orr_memory_refresh(&c->memory, f.candidates, f.n);
+    orr_membership_refresh(&c->memory, f.candidates, f.n);
     if (f.staying == 0)
         return f.n > 0;
     if (c->memory.record.members.n == 0) /* the first */
@@ -323,11 +323,11 @@ static bool is_member_missing(orr_coordinator *c)
     return false;
 }
 
-void orr_coordinator_settle(orr_coordinator *c)
+void orr_coordinator_reconfigure(orr_coordinator *c)
 {
-    for (int round = 0; c->changed && !c->ended && round < ORR_PEERS; round++) {
+    for (int round = 0; c->changed && !c->ended && round < ORR_COORDINATOR_MAX_PEERS; round++) {
         c->changed = false;
         if (c->state == ORR_STATE_RUNNING ? is_member_missing(c) : may_form(c))
-            orr_coordinator_form(c);
+            orr_coordinator_form_epoch(c);
     }
 }

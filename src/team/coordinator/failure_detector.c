@@ -10,8 +10,8 @@ enum { RETRIES = 3 }; /* of a step with the same members, before one of them mus
 
 static void find_silent(orr_coordinator *c, int64_t now)
 {
-    char why[ORR_TEAM_WHY];
-    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+    char why[ORR_TEAM_REASON_BYTES];
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         orr_peer *peer = &c->peers[i];
         if (peer->conn == 0 || now - peer->heard_ns <= c->times.silent_ns)
             continue;
@@ -22,9 +22,9 @@ static void find_silent(orr_coordinator *c, int64_t now)
 }
 
 /* Out of the next epochs for a while, in which the others go on. */
-static void exclude(orr_coordinator *c, orr_peer *peer, orr_lost how, const char *why)
+static void exclude(orr_coordinator *c, orr_peer *peer, orr_loss_cause how, const char *why)
 {
-    orr_complaint fault = {.about = UINT32_MAX};
+    orr_fault_report fault = {.about = UINT32_MAX};
     orr_message_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
@@ -35,7 +35,7 @@ static void exclude(orr_coordinator *c, orr_peer *peer, orr_lost how, const char
     c->counters.lost[how]++;
     if (c->lost_at_ns == 0)
         c->lost_at_ns = c->net->now_ns(c->net);
-    orr_coordinator_tell(c, ORR_TEAM_LOST, "%s: %s", peer->report.id.name, why);
+    orr_coordinator_emit_event(c, ORR_TEAM_LOST, "%s: %s", peer->report.id.name, why);
     c->changed = true;
 }
 
@@ -59,7 +59,7 @@ static bool waits_for_frames(orr_coordinator *c)
 static bool stalls(orr_coordinator *c, int64_t now)
 {
     const int64_t patience_ns =
-        waits_for_frames(c) ? c->times.failure_ns : orr_team_stall_ns(&c->times, c->step_ns);
+        waits_for_frames(c) ? c->times.failure_ns : orr_team_stall_timeout_ns(&c->times, c->step_ns);
     int64_t moved = c->attempt_ns;
     for (uint32_t i = 0; i < c->epoch.n; i++) {
         const orr_peer *peer = orr_peer_of_index(c, i);
@@ -111,7 +111,7 @@ static orr_peer *most_complained_of(orr_coordinator *c)
 }
 
 /* The same members with new connections; if that was done often enough, without one of them. */
-static void retry(orr_coordinator *c, orr_lost how, const char *why)
+static void retry(orr_coordinator *c, orr_loss_cause how, const char *why)
 {
     c->retry_at_ns = INT64_MAX;
     if (c->lost_at_ns == 0)
@@ -122,9 +122,9 @@ static void retry(orr_coordinator *c, orr_lost how, const char *why)
         return;
     }
     c->counters.lost[how]++;
-    orr_coordinator_tell(c, ORR_TEAM_RETRY, "step %llu: %s", (unsigned long long)c->epoch.step + 1,
+    orr_coordinator_emit_event(c, ORR_TEAM_RETRY, "step %llu: %s", (unsigned long long)c->epoch.step + 1,
                          why);
-    orr_coordinator_form(c);
+    orr_coordinator_form_epoch(c);
 }
 
 static void find_stalled(orr_coordinator *c, int64_t now)
@@ -140,13 +140,13 @@ static void find_stalled(orr_coordinator *c, int64_t now)
     retry(c, ORR_LOST_STALL, "nothing moves");
 }
 
-void orr_coordinator_fault(orr_coordinator *c, orr_peer *from, const orr_complaint *fault)
+void orr_coordinator_on_fault(orr_coordinator *c, orr_peer *from, const orr_fault_report *fault)
 {
     if (c->state != ORR_STATE_RUNNING || !from->in)
         return;
     orr_peer *about = orr_peer_of_index(c, fault->about);
     (about != NULL ? about : from)->complaints++;
-    orr_coordinator_tell(c, ORR_TEAM_RETRY, "%s says that the ring broke at %s: %s",
+    orr_coordinator_emit_event(c, ORR_TEAM_RETRY, "%s says that the ring broke at %s: %s",
                          from->report.id.name, about != NULL ? about->report.id.name : "nobody",
                          fault->why);
     if (c->retry_at_ns == INT64_MAX) /* who died is known in a moment */
@@ -154,7 +154,7 @@ void orr_coordinator_fault(orr_coordinator *c, orr_peer *from, const orr_complai
     c->net->wake_at(c->net, &c->user, c->retry_at_ns);
 }
 
-void orr_coordinator_watch(orr_coordinator *c)
+void orr_coordinator_detect_failures(orr_coordinator *c)
 {
     const int64_t now = c->net->now_ns(c->net);
     find_silent(c, now);

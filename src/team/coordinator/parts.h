@@ -31,13 +31,13 @@ typedef struct orr_peer {
     uint32_t complaints;
 } orr_peer;
 
-enum { ORR_PEERS = 2 * ORR_TEAM_REPLICAS, ORR_INBOX_MOST = 1 << 26 };
+enum { ORR_COORDINATOR_MAX_PEERS = 2 * ORR_TEAM_MAX_REPLICAS, ORR_COORDINATOR_MAX_INBOX = 1 << 26 };
 
 struct orr_coordinator {
     orr_net *net;
     orr_net_callbacks user;
     orr_coordinator_settings settings;
-    orr_team_times times;
+    orr_team_timeouts times;
     char     address[ORR_NET_ADDRESS_BYTES];
     orr_team_state state;
     orr_membership memory;
@@ -52,13 +52,13 @@ struct orr_coordinator {
     bool     first_commit;  /* is yet to come, of the epoch */
     bool     taken;         /* the store, by another coordinator */
     bool     ended, changed; /* changed: who is here, since it was looked at last */
-    char     why[ORR_TEAM_WHY];
+    char     why[ORR_TEAM_REASON_BYTES];
     orr_team_status counters;
-    orr_peer peers[ORR_PEERS];
+    orr_peer peers[ORR_COORDINATOR_MAX_PEERS];
 };
 
 /* Something happened; text as printf. */
-void orr_coordinator_tell(orr_coordinator *c, orr_team_event_kind kind, const char *format, ...)
+void orr_coordinator_emit_event(orr_coordinator *c, orr_team_event_kind kind, const char *format, ...)
     ORR_PRINTF(3, 4);
 
 /* Is it one that the next epoch may have? */
@@ -71,16 +71,16 @@ void orr_peer_drop(orr_coordinator *c, orr_peer *peer); /* closes; what it was i
 void orr_peer_lost(orr_coordinator *c, orr_peer *peer, bool gone, const char *why);
 
 /* After anything that happened: forms an epoch if one can and must be (coordinator_form.c). */
-void orr_coordinator_settle(orr_coordinator *c);
+void orr_coordinator_reconfigure(orr_coordinator *c);
 /* A member is prepared: perhaps all are (coordinator_commit.c). */
-void orr_coordinator_ready(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame, const orr_ready_message *ready);
+void orr_coordinator_on_ready(orr_coordinator *c, orr_peer *peer, const orr_net_frame *frame, const orr_ready_message *ready);
 /* The attempt is given up and made again with who is here. */
-void orr_coordinator_form(orr_coordinator *c);
+void orr_coordinator_form_epoch(orr_coordinator *c);
 /* The epoch is formed, or `committed` a step: durable, before anybody is told. false: it is not, and all halt. */
-bool orr_coordinator_remember(orr_coordinator *c, const orr_epoch *epoch, bool committed);
+bool orr_coordinator_persist_epoch(orr_coordinator *c, const orr_epoch *epoch, bool committed);
 void orr_coordinator_end(orr_coordinator *c, const char *why);
 /* Who is silent, who does not move, whose connection broke (coordinator_watch.c). */
-void orr_coordinator_watch(orr_coordinator *c);
-void orr_coordinator_fault(orr_coordinator *c, orr_peer *from, const orr_complaint *fault);
+void orr_coordinator_detect_failures(orr_coordinator *c);
+void orr_coordinator_on_fault(orr_coordinator *c, orr_peer *from, const orr_fault_report *fault);
 
 #endif /* ORR_TEAM_COORDINATOR_PARTS_H */

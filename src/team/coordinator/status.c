@@ -26,7 +26,7 @@ void orr_coordinator_status(const orr_coordinator *c, orr_team_status *ret)
     ret->contributors = c->state == ORR_STATE_RUNNING ? orr_epoch_contributors(&c->epoch) : 0;
     ret->replicas = c->settings.replicas;
     ret->step_ns = c->step_ns;
-    for (uint32_t i = 0; i < ORR_PEERS; i++) {
+    for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++) {
         const orr_peer *peer = &c->peers[i];
         if (peer->conn == 0 || !peer->hello)
             continue;

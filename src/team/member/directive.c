@@ -10,29 +10,29 @@ size_t orr_reduction_bytes(const orr_reduction *r)
     return r->n * (r->dtype == ORR_RING_FP64 ? sizeof(double) : sizeof(float));
 }
 
-static void give(orr_team_member *m, const orr_team_turn *turn, bool live)
+static void give(orr_team_member *m, const orr_team_directive *turn, bool live)
 {
     m->turn = *turn;
     m->live = live;
     m->follows = false;
-    if (turn->kind == ORR_TURN_COMPUTE || turn->kind == ORR_TURN_ZEROS)
+    if (turn->kind == ORR_DIRECTIVE_COMPUTE || turn->kind == ORR_DIRECTIVE_ZEROS)
         m->reductions.n = 0;
-    m->phase = turn->kind == ORR_TURN_APPLY  ? ORR_PHASE_UPDATE
-               : turn->kind == ORR_TURN_LEFT ? ORR_PHASE_LEFT
-                                             : ORR_PHASE_WORK;
+    m->phase = turn->kind == ORR_DIRECTIVE_APPLY  ? ORR_MEMBER_PHASE_UPDATE
+               : turn->kind == ORR_DIRECTIVE_LEAVE ? ORR_MEMBER_PHASE_LEFT
+                                             : ORR_MEMBER_PHASE_COMPUTE;
     m->owner.turn(m->owner.ctx, turn);
 }
 
 /* The step under way, as this member has to do it. */
-static bool step_directive(const orr_team_member *m, orr_team_turn *ret)
+static bool step_directive(const orr_team_member *m, orr_team_directive *ret)
 {
     if (m->epoch.n == 0 || m->epoch.carried)
         return false;
-    const orr_epoch_member *me = orr_member_me(m);
+    const orr_epoch_member *me = orr_team_member_self(m);
     const bool heals = me->role == ORR_ROLE_HEALING;
-    if (heals && !orr_member_may_defer(m))
+    if (heals && !orr_team_member_may_defer(m))
         return false;
-    *ret = (orr_team_turn){.kind = heals ? ORR_TURN_ZEROS : ORR_TURN_COMPUTE,
+    *ret = (orr_team_directive){.kind = heals ? ORR_DIRECTIVE_ZEROS : ORR_DIRECTIVE_COMPUTE,
                            .epoch = m->epoch.epoch,
                            .step = m->epoch.step + 1,
                            .slot = heals ? 0 : me->slot};
@@ -41,30 +41,30 @@ static bool step_directive(const orr_team_member *m, orr_team_turn *ret)
 
 static void lead(orr_team_member *m)
 {
-    orr_team_turn turn = {.kind = ORR_TURN_LEFT, .epoch = m->epoch.epoch, .step = m->epoch.step};
+    orr_team_directive turn = {.kind = ORR_DIRECTIVE_LEAVE, .epoch = m->epoch.epoch, .step = m->epoch.step};
     if (m->dismissed)
         give(m, &turn, false);
-    else if (!orr_member_apply(m) && m->in && step_directive(m, &turn))
+    else if (!orr_team_member_apply_deferred(m) && m->in && step_directive(m, &turn))
         give(m, &turn, true);
 }
 
 /* What the leader was given, when this member is as far as its leader was then. */
 static void follow(orr_team_member *m)
 {
-    orr_team_turn own;
-    const orr_team_turn turn = m->followed;
-    if (turn.kind == ORR_TURN_LEFT) {
+    orr_team_directive own;
+    const orr_team_directive turn = m->followed;
+    if (turn.kind == ORR_DIRECTIVE_LEAVE) {
         give(m, &turn, false);
     } else if (!m->dismissed && (turn.epoch > m->epoch.epoch ||
                                  (turn.epoch == m->epoch.epoch && turn.step > m->epoch.step + 1))) {
         return;
-    } else if (turn.kind == ORR_TURN_APPLY) {
+    } else if (turn.kind == ORR_DIRECTIVE_APPLY) {
         if (m->dismissed || turn.epoch < m->epoch.epoch) { /* nothing depends on this state */
-            orr_member_forget_healing(m);
-            orr_taker_forget(m->taker);
+            orr_team_member_reset_healing(m);
+            orr_state_receiver_discard(m->taker);
             give(m, &turn, false);
         } else {
-            (void)orr_member_apply(m);
+            (void)orr_team_member_apply_deferred(m);
         }
     } else {
         const bool live = !m->dismissed && step_directive(m, &own) && own.kind == turn.kind &&
@@ -73,9 +73,9 @@ static void follow(orr_team_member *m)
     }
 }
 
-void orr_member_next_turn(orr_team_member *m)
+void orr_team_member_next_directive(orr_team_member *m)
 {
-    if (m->phase != ORR_PHASE_IDLE)
+    if (m->phase != ORR_MEMBER_PHASE_IDLE)
         return;
     if (m->settings.leads)
         lead(m);
@@ -83,18 +83,18 @@ void orr_member_next_turn(orr_team_member *m)
         follow(m);
 }
 
-void orr_member_follow(orr_team_member *m, const orr_team_turn *turn)
+void orr_team_member_follow(orr_team_member *m, const orr_team_directive *turn)
 {
     m->followed = *turn;
     m->follows = true;
-    orr_member_next_turn(m);
+    orr_team_member_next_directive(m);
 }
 
-orr_status orr_member_reduce(orr_team_member *m, orr_ring_dtype dtype, const void *in, void *out,
+orr_status orr_team_member_reduce(orr_team_member *m, orr_ring_dtype dtype, const void *in, void *out,
                              size_t n, orr_error *err)
 {
     uint32_t op;
-    if (m->phase != ORR_PHASE_WORK || !m->live)
+    if (m->phase != ORR_MEMBER_PHASE_COMPUTE || !m->live)
         return ORR_OK;
     if (!orr_array_push(&m->reductions, ((orr_reduction){dtype, out, n})))
         return orr_fail_memory(err);
@@ -109,51 +109,51 @@ static void report_outcome(orr_team_member *m, orr_team_outcome_kind kind, uint6
                                       .contributors = m->turn.contributors,
                                       .retries = retries,
                                       .wait_ns = m->net->now_ns(m->net) - m->vote_ns};
-    m->phase = kind == ORR_OUTCOME_COMMITTED ? ORR_PHASE_UPDATE : ORR_PHASE_IDLE;
+    m->phase = kind == ORR_OUTCOME_COMMITTED ? ORR_MEMBER_PHASE_UPDATE : ORR_MEMBER_PHASE_IDLE;
     m->live = false;
     m->owner.outcome(m->owner.ctx, &outcome);
 }
 
-void orr_member_decide(orr_team_member *m, orr_team_outcome_kind kind, uint64_t retries)
+void orr_team_member_conclude_step(orr_team_member *m, orr_team_outcome_kind kind, uint64_t retries)
 {
-    if (m->phase == ORR_PHASE_WORK)
+    if (m->phase == ORR_MEMBER_PHASE_COMPUTE)
         m->live = false;
-    else if (m->phase == ORR_PHASE_VOTE)
+    else if (m->phase == ORR_MEMBER_PHASE_VOTE)
         report_outcome(m, kind, retries);
 }
 
-void orr_member_complete(orr_team_member *m)
+void orr_team_member_complete(orr_team_member *m)
 {
-    if (m->phase != ORR_PHASE_WORK)
+    if (m->phase != ORR_MEMBER_PHASE_COMPUTE)
         return;
-    m->phase = ORR_PHASE_VOTE;
+    m->phase = ORR_MEMBER_PHASE_VOTE;
     m->vote_ns = m->net->now_ns(m->net);
     if (!m->live) { /* decided while the owner was at work */
         report_outcome(m, ORR_OUTCOME_DROPPED, 0);
-        orr_member_next_turn(m);
-        orr_member_try_fetch(m);
+        orr_team_member_next_directive(m);
+        orr_team_member_try_fetch(m);
         return;
     }
-    orr_member_try_ready(m);
+    orr_team_member_try_ready(m);
 }
 
-void orr_member_updated(orr_team_member *m, uint64_t step)
+void orr_team_member_updated(orr_team_member *m, uint64_t step)
 {
-    if (m->phase != ORR_PHASE_UPDATE)
+    if (m->phase != ORR_MEMBER_PHASE_UPDATE)
         return;
-    m->phase = ORR_PHASE_IDLE;
+    m->phase = ORR_MEMBER_PHASE_IDLE;
     m->updated = step;
-    orr_member_offer(m);
-    orr_member_next_turn(m);
-    orr_member_try_fetch(m);
+    orr_team_member_offer_state(m);
+    orr_team_member_next_directive(m);
+    orr_team_member_try_fetch(m);
 }
 
-void orr_member_try_ready(orr_team_member *m)
+void orr_team_member_try_ready(orr_team_member *m)
 {
-    if (m->phase != ORR_PHASE_VOTE || !m->live || m->said_ready || !m->in || m->epoch.carried ||
+    if (m->phase != ORR_MEMBER_PHASE_VOTE || !m->live || m->said_ready || !m->in || m->epoch.carried ||
         m->reduced < m->reductions.n || orr_ring_progress_of(m->ring).reduced < m->reductions.n)
         return;
-    const bool whole = !orr_member_heals(m) || orr_member_is_whole(m);
+    const bool whole = !orr_team_member_is_healing(m) || orr_team_member_has_caught_up(m);
     const orr_ready_message ready = {.digest = orr_ring_digest(m->ring), .whole = whole};
     orr_message_bytes payload = {0};
     m->said_ready = true;
@@ -165,6 +165,6 @@ void orr_member_try_ready(orr_team_member *m)
     m->report.digest = ready.digest;
     m->report.n_slots = orr_epoch_slots(&m->epoch, m->report.slots);
     if (orr_write_ready(&payload, &ready))
-        orr_member_send(m, ORR_MESSAGE_READY, m->epoch.step + 1, &payload);
+        orr_team_member_send(m, ORR_MESSAGE_READY, m->epoch.step + 1, &payload);
     orr_array_done(&payload);
 }

@@ -26,7 +26,7 @@ static void note_epoch(orr_team_member *m)
     r->epoch = m->epoch.epoch;
     r->base = m->epoch.base;
     r->carried = m->epoch.carried;
-    r->members = (orr_roll){.n = m->epoch.n};
+    r->members = (orr_member_list){.n = m->epoch.n};
     for (uint32_t i = 0; i < m->epoch.n; i++)
         r->members.ids[i] = m->epoch.members[i].id;
     m->in = true;
@@ -38,20 +38,20 @@ static void note_epoch(orr_team_member *m)
 static void note_position(orr_team_member *m)
 {
     orr_member_report *r = &m->report;
-    const orr_epoch_member *me = orr_member_me(m);
+    const orr_epoch_member *me = orr_team_member_self(m);
     const bool whole = me->role == ORR_ROLE_CONTRIBUTOR;
-    r->step = whole ? m->epoch.step : ORR_TEAM_NEVER;
+    r->step = whole ? m->epoch.step : ORR_TEAM_NONE;
     r->data = m->epoch.data;
     r->known = m->epoch.step;
     r->known_epoch = m->epoch.data.epoch;
-    r->slot = whole ? me->slot : ORR_TEAM_NEVER;
+    r->slot = whole ? me->slot : ORR_TEAM_NONE;
     r->prepared = false;
     m->committed = whole ? m->epoch.step : 0;
 }
 
 static bool form_ring(orr_team_member *m)
 {
-    const char *addresses[ORR_TEAM_REPLICAS], *state;
+    const char *addresses[ORR_TEAM_MAX_REPLICAS], *state;
     orr_error err;
     for (uint32_t i = 0; i < m->epoch.n; i++)
         if (!orr_addresses_of(&m->epoch.members[i].addresses, 0, &addresses[i], &state))
@@ -73,47 +73,47 @@ static void reset_step(orr_team_member *m)
 /* The sums are there already, or never will be: nothing is reduced here. */
 static void enter_carried(orr_team_member *m)
 {
-    const bool holds = orr_member_me(m)->role == ORR_ROLE_CONTRIBUTOR;
+    const bool holds = orr_team_member_self(m)->role == ORR_ROLE_CONTRIBUTOR;
     const orr_ready_message ready = {.digest = m->epoch.digest, .whole = holds};
     orr_message_bytes payload = {0};
     orr_ring_leave(m->ring);
     m->report.prepared = holds;
     m->report.digest = m->epoch.digest;
     if (!holds && m->report.step != m->epoch.step)
-        m->report.step = ORR_TEAM_NEVER;
+        m->report.step = ORR_TEAM_NONE;
     m->report.known = m->epoch.step;
     m->report.known_epoch = m->epoch.data.epoch;
     m->said_ready = true;
     if (orr_write_ready(&payload, &ready))
-        orr_member_send(m, ORR_MESSAGE_READY, m->epoch.step + 1, &payload);
+        orr_team_member_send(m, ORR_MESSAGE_READY, m->epoch.step + 1, &payload);
     orr_array_done(&payload);
 }
 
 /* Does what the owner is at still count? It was told a step, and data or zeros. */
 static bool directive_still_holds(const orr_team_member *m)
 {
-    const orr_epoch_member *me = orr_member_me(m);
+    const orr_epoch_member *me = orr_team_member_self(m);
     if (!m->live || m->turn.step != m->epoch.step + 1)
         return false;
     return me->role == ORR_ROLE_HEALING
-               ? m->turn.kind == ORR_TURN_ZEROS
-               : m->turn.kind == ORR_TURN_COMPUTE && m->turn.slot == me->slot;
+               ? m->turn.kind == ORR_DIRECTIVE_ZEROS
+               : m->turn.kind == ORR_DIRECTIVE_COMPUTE && m->turn.slot == me->slot;
 }
 
 static void enter_plain(orr_team_member *m, uint64_t step_before)
 {
-    const bool whole = orr_member_me(m)->role == ORR_ROLE_CONTRIBUTOR;
-    const bool commits = whole && m->report.prepared && step_before != ORR_TEAM_NEVER &&
+    const bool whole = orr_team_member_self(m)->role == ORR_ROLE_CONTRIBUTOR;
+    const bool commits = whole && m->report.prepared && step_before != ORR_TEAM_NONE &&
                          step_before + 1 == m->epoch.step;
     const bool stays = !commits && directive_still_holds(m);
     note_position(m);
     m->offered = false;
     if (commits)
-        orr_source_withdraw(m->source);
-    else if (whole && m->phase != ORR_PHASE_UPDATE)
+        orr_state_provider_withdraw(m->source);
+    else if (whole && m->phase != ORR_MEMBER_PHASE_UPDATE)
         m->updated = m->epoch.step;
-    if (whole || m->fetch_key != orr_member_state_key(m))
-        orr_member_forget_healing(m);
+    if (whole || m->fetch_key != orr_team_member_state_key(m))
+        orr_team_member_reset_healing(m);
     m->fetching = false; /* from others, perhaps; what has come stays */
     if (stays) {
         m->retries++;
@@ -123,10 +123,10 @@ static void enter_plain(orr_team_member *m, uint64_t step_before)
     if (commits)
         m->turn.contributors = m->report.n_slots;
     reset_step(m);
-    orr_member_decide(m, commits ? ORR_OUTCOME_COMMITTED : ORR_OUTCOME_DROPPED, retries);
+    orr_team_member_conclude_step(m, commits ? ORR_OUTCOME_COMMITTED : ORR_OUTCOME_DROPPED, retries);
 }
 
-bool orr_member_enter(orr_team_member *m, const orr_net_frame *frame, const void *payload)
+bool orr_team_member_on_epoch(orr_team_member *m, const orr_net_frame *frame, const void *payload)
 {
     orr_epoch epoch;
     if (!orr_read_epoch(frame, payload, &epoch))
@@ -137,7 +137,7 @@ bool orr_member_enter(orr_team_member *m, const orr_net_frame *frame, const void
         return false;
     const uint64_t before = m->report.step;
     note_epoch(m);
-    orr_member_tell(m, ORR_TEAM_EPOCH, "%u replicas, %u contribute, after step %llu", m->epoch.n,
+    orr_team_member_emit_event(m, ORR_TEAM_EPOCH, "%u replicas, %u contribute, after step %llu", m->epoch.n,
                     orr_epoch_contributors(&m->epoch), (unsigned long long)m->epoch.step);
     if (m->epoch.carried) {
         enter_carried(m);
@@ -146,10 +146,10 @@ bool orr_member_enter(orr_team_member *m, const orr_net_frame *frame, const void
     enter_plain(m, before);
     if (!form_ring(m))
         return false;
-    orr_member_offer(m);
-    orr_member_next_turn(m);
-    orr_member_try_fetch(m);
-    orr_member_try_ready(m);
+    orr_team_member_offer_state(m);
+    orr_team_member_next_directive(m);
+    orr_team_member_try_fetch(m);
+    orr_team_member_try_ready(m);
     return true;
 }
 
@@ -157,22 +157,22 @@ bool orr_member_enter(orr_team_member *m, const orr_net_frame *frame, const void
 static orr_team_outcome_kind outcome_of(orr_team_member *m, bool carried, uint64_t contributors)
 {
     m->turn.contributors = contributors;
-    if (orr_member_me(m)->role == ORR_ROLE_CONTRIBUTOR) {
+    if (orr_team_member_self(m)->role == ORR_ROLE_CONTRIBUTOR) {
         if (carried)
-            orr_source_withdraw(m->source);
+            orr_state_provider_withdraw(m->source);
         else
-            orr_member_keep(m);
+            orr_team_member_snapshot_state(m);
         m->offered &= !carried;
-        orr_member_forget_healing(m);
+        orr_team_member_reset_healing(m);
         return ORR_OUTCOME_COMMITTED;
     }
-    if (!carried && orr_member_defer(m, contributors))
+    if (!carried && orr_team_member_defer(m, contributors))
         return ORR_OUTCOME_DEFERRED;
-    orr_member_forget_healing(m); /* the state after this step is what it needs now */
+    orr_team_member_reset_healing(m); /* the state after this step is what it needs now */
     return ORR_OUTCOME_DROPPED;
 }
 
-static void take_roles(orr_team_member *m, const orr_commit *commit)
+static void take_roles(orr_team_member *m, const orr_commit_message *commit)
 {
     for (uint32_t i = 0; i < m->epoch.n; i++) {
         m->epoch.members[i].role = commit->role[i];
@@ -187,10 +187,10 @@ static void take_roles(orr_team_member *m, const orr_commit *commit)
     m->said_ready = false;
 }
 
-bool orr_member_commit(orr_team_member *m, const orr_net_frame *frame, const void *payload)
+bool orr_team_member_on_commit(orr_team_member *m, const orr_net_frame *frame, const void *payload)
 {
-    orr_commit commit;
-    uint64_t slots[ORR_TEAM_REPLICAS];
+    orr_commit_message commit;
+    uint64_t slots[ORR_TEAM_MAX_REPLICAS];
     if (!orr_read_commit(payload, frame->bytes, &commit))
         return false;
     if (!m->in || frame->epoch != m->epoch.epoch || frame->step != m->epoch.step + 1)
@@ -198,10 +198,10 @@ bool orr_member_commit(orr_team_member *m, const orr_net_frame *frame, const voi
     const uint32_t n = orr_epoch_slots(&m->epoch, slots);
     const bool carried = m->epoch.carried;
     const bool known = m->committed >= frame->step; /* before the other ranks of the replica did */
-    if (commit.n != m->epoch.n || !orr_team_data_consume(&m->epoch.data, slots, n))
+    if (commit.n != m->epoch.n || !orr_team_data_cursor_consume(&m->epoch.data, slots, n))
         return false;
     take_roles(m, &commit);
-    orr_member_tell(m, ORR_TEAM_COMMIT, "%u contributed", n);
+    orr_team_member_emit_event(m, ORR_TEAM_COMMIT, "%u contributed", n);
     const uint64_t retries = m->retries;
     const bool stays = known && directive_still_holds(m);
     const orr_team_outcome_kind kind = known ? ORR_OUTCOME_DROPPED : outcome_of(m, carried, n);
@@ -211,18 +211,18 @@ bool orr_member_commit(orr_team_member *m, const orr_net_frame *frame, const voi
     if (carried && !form_ring(m))
         return false;
     if (!stays)
-        orr_member_decide(m, kind, retries);
-    orr_member_offer(m);
-    orr_member_next_turn(m);
-    orr_member_try_fetch(m);
+        orr_team_member_conclude_step(m, kind, retries);
+    orr_team_member_offer_state(m);
+    orr_team_member_next_directive(m);
+    orr_team_member_try_fetch(m);
     return true;
 }
 
-void orr_member_halt(orr_team_member *m, const char *why)
+void orr_team_member_on_halt(orr_team_member *m, const char *why)
 {
     m->in = false;
     if (m->alone_ns == 0)
         m->alone_ns = m->net->now_ns(m->net);
     orr_ring_leave(m->ring);
-    orr_member_tell(m, ORR_TEAM_HALT, "%s", why);
+    orr_team_member_emit_event(m, ORR_TEAM_HALT, "%s", why);
 }

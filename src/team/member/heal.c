@@ -8,31 +8,31 @@
  * aside; and being one of those who have it. */
 
 /* A state is that after a step that was committed in one epoch; later ones have larger keys. */
-uint64_t orr_member_state_key(const orr_team_member *m)
+uint64_t orr_team_member_state_key(const orr_team_member *m)
 {
     return m->epoch.data.epoch << 32 | (uint32_t)m->epoch.step;
 }
 
-void orr_member_forget_healing(orr_team_member *m)
+void orr_team_member_reset_healing(orr_team_member *m)
 {
     for (size_t i = 0; i < m->deferred.n; i++)
         orr_free(m->deferred.at[i].sums);
     m->deferred.n = 0;
     if (m->fetching)
-        orr_taker_stop(m->taker);
+        orr_state_receiver_stop(m->taker);
     m->fetching = m->fetched = m->all_fetched = false;
-    m->fetch_key = ORR_TEAM_NEVER;
+    m->fetch_key = ORR_TEAM_NONE;
 }
 
 /* Not while the owner computes with the spans, or writes to them. */
 static bool may_write(const orr_team_member *m)
 {
-    return m->phase == ORR_PHASE_IDLE ||
-           ((m->phase == ORR_PHASE_WORK || m->phase == ORR_PHASE_VOTE) &&
-            m->turn.kind == ORR_TURN_ZEROS);
+    return m->phase == ORR_MEMBER_PHASE_IDLE ||
+           ((m->phase == ORR_MEMBER_PHASE_COMPUTE || m->phase == ORR_MEMBER_PHASE_VOTE) &&
+            m->turn.kind == ORR_DIRECTIVE_ZEROS);
 }
 
-static uint32_t sources(const orr_team_member *m, const char *addresses[ORR_TEAM_REPLICAS])
+static uint32_t sources(const orr_team_member *m, const char *addresses[ORR_TEAM_MAX_REPLICAS])
 {
     uint32_t n = 0;
     const char *ring;
@@ -43,23 +43,23 @@ static uint32_t sources(const orr_team_member *m, const char *addresses[ORR_TEAM
     return n;
 }
 
-void orr_member_try_fetch(orr_team_member *m)
+void orr_team_member_try_fetch(orr_team_member *m)
 {
-    const char *addresses[ORR_TEAM_REPLICAS];
+    const char *addresses[ORR_TEAM_MAX_REPLICAS];
     orr_error err;
-    if (!orr_member_heals(m) || m->epoch.carried || m->fetching || m->fetched || !may_write(m) ||
+    if (!orr_team_member_is_healing(m) || m->epoch.carried || m->fetching || m->fetched || !may_write(m) ||
         m->deferred.n > 0)
         return;
     const uint32_t n = sources(m, addresses);
-    m->fetch_key = orr_member_state_key(m);
+    m->fetch_key = orr_team_member_state_key(m);
     m->fetching = true;
-    orr_member_tell(m, ORR_TEAM_FETCH, "the state after step %llu, from %u replicas",
+    orr_team_member_emit_event(m, ORR_TEAM_FETCH, "the state after step %llu, from %u replicas",
                     (unsigned long long)m->epoch.step, n);
-    if (orr_taker_begin(m->taker, m->fetch_key, addresses, n, m->times.fetch_ns, &err) != ORR_OK)
-        orr_member_on_lost(m, err.text);
+    if (orr_state_receiver_begin(m->taker, m->fetch_key, addresses, n, m->times.fetch_ns, &err) != ORR_OK)
+        orr_team_member_on_state_lost(m, err.text);
 }
 
-void orr_member_on_whole(void *ctx)
+void orr_team_member_on_state_received(void *ctx)
 {
     orr_team_member *m = ctx;
     if (!m->fetching)
@@ -67,44 +67,44 @@ void orr_member_on_whole(void *ctx)
     m->fetching = false;
     m->fetched = true;
     m->all_fetched = m->settings.ranks == 1;
-    orr_member_tell(m, ORR_TEAM_WHOLE, "the state is here, %zu steps to apply", m->deferred.n);
+    orr_team_member_emit_event(m, ORR_TEAM_CAUGHT_UP, "the state is here, %zu steps to apply", m->deferred.n);
     if (!m->all_fetched)
-        orr_member_send(m, ORR_MESSAGE_WHOLE, m->fetch_key, NULL);
-    orr_member_next_turn(m);
+        orr_team_member_send(m, ORR_MESSAGE_STATE_COMPLETE, m->fetch_key, NULL);
+    orr_team_member_next_directive(m);
 }
 
 /* It has to come in anew: the others' state is of a later step by now. */
-void orr_member_on_lost(void *ctx, const char *why)
+void orr_team_member_on_state_lost(void *ctx, const char *why)
 {
     orr_team_member *m = ctx;
-    orr_complaint fault = {.about = UINT32_MAX};
+    orr_fault_report fault = {.about = UINT32_MAX};
     orr_message_bytes payload = {0};
     if (!m->fetching)
         return;
     m->fetching = false;
-    m->fetch_key = ORR_TEAM_NEVER;
-    orr_member_tell(m, ORR_TEAM_FETCH, "%s", why);
+    m->fetch_key = ORR_TEAM_NONE;
+    orr_team_member_emit_event(m, ORR_TEAM_FETCH, "%s", why);
     strncpy(fault.why, why, sizeof fault.why - 1);
     if (orr_write_fault(&payload, &fault))
-        orr_member_send(m, ORR_MESSAGE_FAULT, 0, &payload);
+        orr_team_member_send(m, ORR_MESSAGE_FAULT, 0, &payload);
     orr_array_done(&payload);
 }
 
-bool orr_member_is_whole(const orr_team_member *m)
+bool orr_team_member_has_caught_up(const orr_team_member *m)
 {
     return m->all_fetched && m->deferred.n == 0;
 }
 
-bool orr_member_may_defer(const orr_team_member *m)
+bool orr_team_member_may_defer(const orr_team_member *m)
 {
-    return orr_member_is_whole(m) || m->deferred.n < m->settings.catch_up_steps;
+    return orr_team_member_has_caught_up(m) || m->deferred.n < m->settings.catch_up_steps;
 }
 
-bool orr_member_defer(orr_team_member *m, uint64_t contributors)
+bool orr_team_member_defer(orr_team_member *m, uint64_t contributors)
 {
     size_t bytes = 1;
-    orr_deferred d = {.step = m->turn.step, .contributors = contributors};
-    if (m->phase != ORR_PHASE_VOTE || !m->live || m->turn.kind != ORR_TURN_ZEROS)
+    orr_deferred_step d = {.step = m->turn.step, .contributors = contributors};
+    if (m->phase != ORR_MEMBER_PHASE_VOTE || !m->live || m->turn.kind != ORR_DIRECTIVE_ZEROS)
         return false;
     for (size_t i = 0; i < m->reductions.n; i++)
         bytes += orr_reduction_bytes(&m->reductions.at[i]);
@@ -123,7 +123,7 @@ bool orr_member_defer(orr_team_member *m, uint64_t contributors)
     return true;
 }
 
-static void restore_sums(orr_team_member *m, const orr_deferred *d)
+static void restore_sums(orr_team_member *m, const orr_deferred_step *d)
 {
     size_t at = 0;
     for (size_t i = 0; i < m->reductions.n; i++) {
@@ -134,28 +134,28 @@ static void restore_sums(orr_team_member *m, const orr_deferred *d)
     }
 }
 
-bool orr_member_apply(orr_team_member *m)
+bool orr_team_member_apply_deferred(orr_team_member *m)
 {
     if (!m->all_fetched || m->deferred.n == 0)
         return false;
-    const orr_deferred first = m->deferred.at[0];
+    const orr_deferred_step first = m->deferred.at[0];
     restore_sums(m, &first);
     orr_free(first.sums);
     memmove(m->deferred.at, m->deferred.at + 1, --m->deferred.n * sizeof *m->deferred.at);
-    m->turn = (orr_team_turn){.kind = ORR_TURN_APPLY,
+    m->turn = (orr_team_directive){.kind = ORR_DIRECTIVE_APPLY,
                               .epoch = m->epoch.epoch,
                               .step = first.step,
                               .contributors = first.contributors};
-    m->phase = ORR_PHASE_UPDATE;
+    m->phase = ORR_MEMBER_PHASE_UPDATE;
     m->follows = false;
     m->owner.turn(m->owner.ctx, &m->turn);
     return true;
 }
 
-void orr_member_offer(orr_team_member *m)
+void orr_team_member_offer_state(orr_team_member *m)
 {
     uint32_t takers = 0, n = 0, index = 0;
-    if (!m->in || m->epoch.carried || orr_member_me(m)->role == ORR_ROLE_HEALING)
+    if (!m->in || m->epoch.carried || orr_team_member_self(m)->role == ORR_ROLE_HEALING)
         return;
     for (uint32_t i = 0; i < m->epoch.n; i++) {
         takers += m->epoch.members[i].role == ORR_ROLE_HEALING;
@@ -163,19 +163,19 @@ void orr_member_offer(orr_team_member *m)
         n += m->epoch.members[i].role == ORR_ROLE_CONTRIBUTOR;
     }
     if (takers == 0) {
-        orr_source_withdraw(m->source);
+        orr_state_provider_withdraw(m->source);
         m->offered = false;
         return;
     }
-    if (m->offered || m->phase == ORR_PHASE_UPDATE || m->updated != m->epoch.step)
+    if (m->offered || m->phase == ORR_MEMBER_PHASE_UPDATE || m->updated != m->epoch.step)
         return;
-    orr_source_offer(m->source, orr_member_state_key(m), takers, index, n);
+    orr_state_provider_offer(m->source, orr_team_member_state_key(m), takers, index, n);
     m->offered = true;
-    orr_member_tell(m, ORR_TEAM_SERVE, "the state after step %llu, to %u",
+    orr_team_member_emit_event(m, ORR_TEAM_SERVE, "the state after step %llu, to %u",
                     (unsigned long long)m->epoch.step, takers);
 }
 
-void orr_member_keep(orr_team_member *m)
+void orr_team_member_snapshot_state(orr_team_member *m)
 {
     orr_error err;
     orr_status status = ORR_OK;
@@ -185,10 +185,10 @@ void orr_member_keep(orr_team_member *m)
     if (!m->offered)
         return;
     if (heals)
-        status = orr_source_keep(m->source, &err); /* on failure takers are told that it is gone */
+        status = orr_state_provider_snapshot(m->source, &err); /* on failure takers are told that it is gone */
     else
-        orr_source_withdraw(m->source);
+        orr_state_provider_withdraw(m->source);
     if (status != ORR_OK)
-        orr_member_tell(m, ORR_TEAM_SERVE, "%s", err.text);
+        orr_team_member_emit_event(m, ORR_TEAM_SERVE, "%s", err.text);
     m->offered = heals;
 }

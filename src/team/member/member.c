@@ -10,9 +10,9 @@
 
 /* A member and its coordinator: calling it, hearing it, telling it that one lives. */
 
-void orr_member_tell(orr_team_member *m, orr_team_event_kind kind, const char *format, ...)
+void orr_team_member_emit_event(orr_team_member *m, orr_team_event_kind kind, const char *format, ...)
 {
-    char text[2 * ORR_TEAM_WHY];
+    char text[2 * ORR_TEAM_REASON_BYTES];
     va_list args;
     if (m->owner.told == NULL)
         return;
@@ -27,7 +27,7 @@ void orr_member_tell(orr_team_member *m, orr_team_event_kind kind, const char *f
     m->owner.told(m->owner.ctx, &event);
 }
 
-void orr_member_send(orr_team_member *m, orr_team_message_kind kind, uint64_t step, const orr_message_bytes *payload)
+void orr_team_member_send(orr_team_member *m, orr_team_message_kind kind, uint64_t step, const orr_message_bytes *payload)
 {
     orr_message_send(m->net, m->conn, kind, m->epoch.epoch, step, payload);
 }
@@ -43,10 +43,10 @@ static void say_hello(orr_team_member *m)
 {
     char addresses[2 * ORR_NET_ADDRESS_BYTES];
     orr_message_bytes payload = {0};
-    const char *ring = orr_ring_address(m->ring), *state = orr_source_address(m->source);
+    const char *ring = orr_ring_address(m->ring), *state = orr_state_provider_address(m->source);
     const size_t ring_bytes = strlen(ring) + 1, state_bytes = strlen(state) + 1;
-    const bool healed = m->epoch.n > 0 && orr_member_me(m)->role == ORR_ROLE_HEALING;
-    if (healed && orr_member_is_whole(m)) { /* since it said last how far it is */
+    const bool healed = m->epoch.n > 0 && orr_team_member_self(m)->role == ORR_ROLE_HEALING;
+    if (healed && orr_team_member_has_caught_up(m)) { /* since it said last how far it is */
         m->report.step = m->epoch.step;
         m->report.data = m->epoch.data;
     }
@@ -58,12 +58,12 @@ static void say_hello(orr_team_member *m)
                              .report = m->report,
                              .addresses = {addresses, ring_bytes + state_bytes, 1}};
     if (orr_write_hello(&payload, &hello))
-        orr_member_send(m, ORR_MESSAGE_HELLO, 0, &payload);
+        orr_team_member_send(m, ORR_MESSAGE_HELLO, 0, &payload);
     orr_array_done(&payload);
     if (m->drains)
         say_leave(m);
     if (m->fetched)
-        orr_member_send(m, ORR_MESSAGE_WHOLE, m->fetch_key, NULL);
+        orr_team_member_send(m, ORR_MESSAGE_STATE_COMPLETE, m->fetch_key, NULL);
 }
 
 static void call(orr_team_member *m, int64_t now)
@@ -78,7 +78,7 @@ static void call(orr_team_member *m, int64_t now)
     say_hello(m);
 }
 
-void orr_member_hang_up(orr_team_member *m, const char *why)
+void orr_team_member_disconnect(orr_team_member *m, const char *why)
 {
     if (m->conn != 0)
         m->net->close(m->net, m->conn, true);
@@ -86,17 +86,17 @@ void orr_member_hang_up(orr_team_member *m, const char *why)
     m->call_ns = m->net->now_ns(m->net) + m->times.reconnect_ns;
     if (m->alone_ns == 0)
         m->alone_ns = m->net->now_ns(m->net);
-    orr_member_tell(m, ORR_TEAM_COORDINATOR_LOST, "%s", why);
+    orr_team_member_emit_event(m, ORR_TEAM_COORDINATOR_LOST, "%s", why);
 }
 
 static void beat(orr_team_member *m)
 {
     const orr_ring_progress p = orr_ring_progress_of(m->ring);
-    const uint64_t fetched = orr_taker_progress_of(m->taker).bytes;
+    const uint64_t fetched = orr_state_receiver_progress_of(m->taker).bytes;
     const orr_heartbeat heartbeat = {p.posted, p.reduced, p.sent, p.received, fetched};
     orr_message_bytes payload = {0};
     if (orr_write_heartbeat(&payload, &heartbeat))
-        orr_member_send(m, ORR_MESSAGE_HEARTBEAT, m->epoch.step + 1, &payload);
+        orr_team_member_send(m, ORR_MESSAGE_HEARTBEAT, m->epoch.step + 1, &payload);
     orr_array_done(&payload);
 }
 
@@ -107,7 +107,7 @@ static void on_woken(void *ctx)
     if (m->refused || m->dismissed)
         return;
     if (m->conn != 0 && now - m->heard_ns > m->times.fenced_ns)
-        orr_member_hang_up(m, "the coordinator is silent");
+        orr_team_member_disconnect(m, "the coordinator is silent");
     if (m->conn == 0 && now >= m->call_ns)
         call(m, now);
     else if (m->conn != 0)
@@ -122,7 +122,7 @@ static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
     if (conn != m->conn)
         return;
     m->conn = 0;
-    orr_member_hang_up(m, orr_net_close_reason_text(why));
+    orr_team_member_disconnect(m, orr_net_close_reason_text(why));
     m->net->wake_at(m->net, &m->user, m->call_ns);
 }
 
@@ -141,7 +141,7 @@ static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
     return m->inbox;
 }
 
-static void on_refusal(orr_team_member *m, const orr_complaint *why)
+static void on_refusal(orr_team_member *m, const orr_fault_report *why)
 {
     m->refused = true;
     m->net->close(m->net, m->conn, false);
@@ -156,35 +156,35 @@ static void dismiss(orr_team_member *m)
     m->dismissed = true;
     m->in = false;
     orr_ring_leave(m->ring);
-    orr_member_decide(m, ORR_OUTCOME_DROPPED, 0);
-    orr_member_next_turn(m);
+    orr_team_member_conclude_step(m, ORR_OUTCOME_DROPPED, 0);
+    orr_team_member_next_directive(m);
 }
 
 static bool hear(orr_team_member *m, const orr_net_frame *frame, const void *payload)
 {
-    orr_complaint why;
+    orr_fault_report why;
     switch (frame->kind) {
-    case ORR_MESSAGE_ECHO:
+    case ORR_MESSAGE_HEARTBEAT_ACK:
         return true;
     case ORR_MESSAGE_EPOCH:
-        return orr_member_enter(m, frame, payload);
+        return orr_team_member_on_epoch(m, frame, payload);
     case ORR_MESSAGE_COMMIT:
-        return orr_member_commit(m, frame, payload);
+        return orr_team_member_on_commit(m, frame, payload);
     case ORR_MESSAGE_HALT:
     case ORR_MESSAGE_REFUSED:
         if (!orr_read_fault(payload, frame->bytes, &why))
             return false;
         if (frame->kind == ORR_MESSAGE_HALT)
-            orr_member_halt(m, why.why);
+            orr_team_member_on_halt(m, why.why);
         else
             on_refusal(m, &why);
         return true;
     case ORR_MESSAGE_DISMISS:
         dismiss(m);
         return true;
-    case ORR_MESSAGE_ALL_WHOLE:
+    case ORR_MESSAGE_ALL_STATE_COMPLETE:
         m->all_fetched |= m->fetched && frame->step == m->fetch_key;
-        orr_member_next_turn(m);
+        orr_team_member_next_directive(m);
         return true;
     default:
         return false;
@@ -198,7 +198,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
         return;
     m->heard_ns = m->net->now_ns(m->net);
     if ((frame->bytes > 0 && payload == NULL) || !hear(m, frame, payload))
-        orr_member_hang_up(m, "the coordinator said what nobody understands");
+        orr_team_member_disconnect(m, "the coordinator said what nobody understands");
 }
 
 static void on_reduced(void *ctx, uint32_t op)
@@ -206,27 +206,27 @@ static void on_reduced(void *ctx, uint32_t op)
     orr_team_member *m = ctx;
     (void)op;
     m->reduced++;
-    orr_member_try_ready(m);
+    orr_team_member_try_ready(m);
 }
 
 static void on_broken(void *ctx, uint32_t member, const char *why)
 {
     orr_team_member *m = ctx;
-    orr_complaint fault = {.about = member};
+    orr_fault_report fault = {.about = member};
     orr_message_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
-        orr_member_send(m, ORR_MESSAGE_FAULT, 0, &payload);
+        orr_team_member_send(m, ORR_MESSAGE_FAULT, 0, &payload);
     orr_array_done(&payload);
-    orr_member_tell(m, ORR_TEAM_RETRY, "the ring broke at %s: %s",
+    orr_team_member_emit_event(m, ORR_TEAM_RETRY, "the ring broke at %s: %s",
                     member < m->epoch.n ? m->epoch.members[member].id.name : "nobody", why);
 }
 
-static orr_status check(const orr_member_settings *s, orr_error *err)
+static orr_status check(const orr_team_member_settings *s, orr_error *err)
 {
-    if (s->name == NULL || s->name[0] == '\0' || strlen(s->name) >= ORR_TEAM_NAME)
+    if (s->name == NULL || s->name[0] == '\0' || strlen(s->name) >= ORR_TEAM_NAME_BYTES)
         return orr_fail(err, ORR_INVALID, "a replica's name has 1 to %d characters",
-                        ORR_TEAM_NAME - 1);
+                        ORR_TEAM_NAME_BYTES - 1);
     if (s->ranks == 0 || s->rank >= s->ranks)
         return orr_fail(err, ORR_INVALID, "rank %u of %u", s->rank, s->ranks);
     if (s->coordinator == NULL || strlen(s->coordinator) >= ORR_NET_ADDRESS_BYTES)
@@ -236,18 +236,18 @@ static orr_status check(const orr_member_settings *s, orr_error *err)
 
 static orr_status open_parts(orr_team_member *m, orr_error *err)
 {
-    const orr_member_settings *s = &m->settings;
+    const orr_team_member_settings *s = &m->settings;
     orr_net *state = s->state_net != NULL ? s->state_net : m->net;
-    ORR_TRY(orr_team_times_of(s->failure_timeout_ns, &m->times, err));
+    ORR_TRY(orr_team_timeouts_of(s->failure_timeout_ns, &m->times, err));
     ORR_TRY(orr_ring_new(m->net, s->where, &s->ring,
-                         s->adder != NULL ? s->adder : &orr_ring_adder_host, &m->ring_user,
+                         s->adder != NULL ? s->adder : &orr_ring_reducer_host, &m->ring_user,
                          &m->ring, err));
-    ORR_TRY(orr_source_new(state, s->where, s->spans, s->n_spans, &m->source, err));
-    return orr_taker_new(m->net, s->spans, s->n_spans, 0, &m->taker_user, &m->taker, err);
+    ORR_TRY(orr_state_provider_new(state, s->where, s->spans, s->n_spans, &m->source, err));
+    return orr_state_receiver_new(m->net, s->spans, s->n_spans, 0, &m->taker_user, &m->taker, err);
 }
 
-orr_status orr_member_new(orr_net *net, const orr_member_settings *settings,
-                          const orr_member_user *owner, orr_team_member **ret, orr_error *err)
+orr_status orr_team_member_new(orr_net *net, const orr_team_member_settings *settings,
+                          const orr_team_member_callbacks *owner, orr_team_member **ret, orr_error *err)
 {
     ORR_TRY(check(settings, err));
     orr_team_member *m = orr_calloc(1, sizeof *m);
@@ -258,22 +258,22 @@ orr_status orr_member_new(orr_net *net, const orr_member_settings *settings,
     m->owner = *owner;
     m->user = (orr_net_callbacks){
         .ctx = m, .place = on_place, .frame = on_frame, .closed = on_closed, .woken = on_woken};
-    m->ring_user = (orr_ring_user){.ctx = m, .reduced = on_reduced, .broken = on_broken};
+    m->ring_user = (orr_ring_callbacks){.ctx = m, .reduced = on_reduced, .broken = on_broken};
     m->taker_user =
-        (orr_taker_user){.ctx = m, .whole = orr_member_on_whole, .lost = orr_member_on_lost};
+        (orr_state_receiver_callbacks){.ctx = m, .whole = orr_team_member_on_state_received, .lost = orr_team_member_on_state_lost};
     snprintf(m->coordinator, sizeof m->coordinator, "%s", settings->coordinator);
     snprintf(m->report.id.name, sizeof m->report.id.name, "%s", settings->name);
     m->report.id.incarnation = settings->incarnation;
     m->report.step = m->updated = settings->step;
     m->report.data = settings->data;
-    m->report.known = settings->step != ORR_TEAM_NEVER ? settings->step : 0;
+    m->report.known = settings->step != ORR_TEAM_NONE ? settings->step : 0;
     m->report.known_epoch = settings->data.epoch;
-    m->report.slot = m->fetch_key = ORR_TEAM_NEVER;
+    m->report.slot = m->fetch_key = ORR_TEAM_NONE;
     if (m->settings.catch_up_steps == 0)
         m->settings.catch_up_steps = 4;
     const orr_status status = open_parts(m, err);
     if (status != ORR_OK) {
-        orr_member_free(m);
+        orr_team_member_free(m);
         return status;
     }
     m->alone_ns = net->now_ns(net);
@@ -282,15 +282,15 @@ orr_status orr_member_new(orr_net *net, const orr_member_settings *settings,
     return ORR_OK;
 }
 
-void orr_member_free(orr_team_member *m)
+void orr_team_member_free(orr_team_member *m)
 {
     if (m == NULL)
         return;
     m->net->forget(m->net, &m->user);
-    orr_member_forget_healing(m);
+    orr_team_member_reset_healing(m);
     orr_ring_free(m->ring);
-    orr_taker_free(m->taker);
-    orr_source_free(m->source);
+    orr_state_receiver_free(m->taker);
+    orr_state_provider_free(m->source);
     orr_array_done(&m->deferred);
     orr_array_done(&m->reductions);
     orr_free(m->inbox);
@@ -298,7 +298,7 @@ void orr_member_free(orr_team_member *m)
     orr_free(m);
 }
 
-void orr_member_drain(orr_team_member *m, bool done)
+void orr_team_member_drain(orr_team_member *m, bool done)
 {
     if (m->drains && (m->done || !done))
         return;
@@ -307,14 +307,14 @@ void orr_member_drain(orr_team_member *m, bool done)
     say_leave(m);
 }
 
-void orr_member_position(const orr_team_member *m, uint64_t *ret_step, orr_team_data *ret)
+void orr_team_member_position(const orr_team_member *m, uint64_t *ret_step, orr_team_data_cursor *ret)
 {
     const bool entered = m->epoch.epoch > 0;
     *ret_step = entered ? m->epoch.step : m->settings.step;
     *ret = entered ? m->epoch.data : m->settings.data;
 }
 
-int64_t orr_member_alone_ns(const orr_team_member *m)
+int64_t orr_team_member_isolated_ns(const orr_team_member *m)
 {
     return m->alone_ns == 0 ? 0 : m->net->now_ns(m->net) - m->alone_ns;
 }

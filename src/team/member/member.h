@@ -17,15 +17,15 @@
  * says so. LEFT: there is nothing more. A member that leads is given turns; others follow what their leader was
  * given, so that all ranks of a replica do the same. */
 typedef struct orr_team_member orr_team_member;
-typedef struct orr_member_user {
+typedef struct orr_team_member_callbacks {
     void *ctx;
-    void (*turn)(void *ctx, const orr_team_turn *turn);
+    void (*turn)(void *ctx, const orr_team_directive *turn);
     void (*outcome)(void *ctx, const orr_team_outcome *outcome);
     void (*refused)(void *ctx, const char *why); /* by the coordinator: nothing more will come */
     void (*told)(void *ctx, const orr_team_event *event); /* or NULL */
-} orr_member_user;
+} orr_team_member_callbacks;
 
-typedef struct orr_member_settings {
+typedef struct orr_team_member_settings {
     const char *coordinator; /* or the hub of the replica            */
     const char *name;
     uint64_t    incarnation; /* larger at each start                 */
@@ -36,31 +36,31 @@ typedef struct orr_member_settings {
     int64_t     failure_timeout_ns;
     uint32_t    catch_up_steps;
     orr_ring_options ring;
-    const orr_ring_adder *adder;  /* NULL: of the host                */
+    const orr_ring_reducer *adder;  /* NULL: of the host                */
     uint64_t    step;        /* the state after it is in the spans    */
-    orr_team_data data;
+    orr_team_data_cursor data;
     const orr_state_span *spans;   /* copied                               */
     uint32_t    n_spans;
     orr_net    *state_net;   /* serves state; NULL: the member's      */
-} orr_member_settings;
+} orr_team_member_settings;
 
 /* Errors: of addresses; INVALID: settings that contradict each other. */
-orr_status orr_member_new(orr_net *net, const orr_member_settings *settings,
-                          const orr_member_user *user, orr_team_member **ret,
+orr_status orr_team_member_new(orr_net *net, const orr_team_member_settings *settings,
+                          const orr_team_member_callbacks *user, orr_team_member **ret,
                           orr_error *err) ORR_MUST_CHECK;
-void orr_member_free(orr_team_member *member); /* NULL is allowed; the others see it die */
+void orr_team_member_free(orr_team_member *member); /* NULL is allowed; the others see it die */
 
 /* Of one that does not lead: its leader was given this. */
-void orr_member_follow(orr_team_member *member, const orr_team_turn *turn);
+void orr_team_member_follow(orr_team_member *member, const orr_team_directive *turn);
 /* The next reduction of the turn. NO_MEMORY. */
-orr_status orr_member_reduce(orr_team_member *member, orr_ring_dtype dtype, const void *in, void *out,
+orr_status orr_team_member_reduce(orr_team_member *member, orr_ring_dtype dtype, const void *in, void *out,
                              size_t n, orr_error *err) ORR_MUST_CHECK;
-void orr_member_complete(orr_team_member *member);
-void orr_member_updated(orr_team_member *member, uint64_t step);
-void orr_member_drain(orr_team_member *member, bool done);
+void orr_team_member_complete(orr_team_member *member);
+void orr_team_member_updated(orr_team_member *member, uint64_t step);
+void orr_team_member_drain(orr_team_member *member, bool done);
 /* Committed step, and the data after it, as far as it has heard. */
-void orr_member_position(const orr_team_member *member, uint64_t *ret_step, orr_team_data *ret);
+void orr_team_member_position(const orr_team_member *member, uint64_t *ret_step, orr_team_data_cursor *ret);
 /* Time without a team: since it was last in one. 0: it is in one. */
-int64_t orr_member_alone_ns(const orr_team_member *member);
+int64_t orr_team_member_isolated_ns(const orr_team_member *member);
 
 #endif /* ORR_TEAM_MEMBER_H */

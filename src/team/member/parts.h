@@ -10,11 +10,11 @@
 
 /* What the owner is doing. */
 typedef enum orr_team_member_phase {
-    ORR_PHASE_IDLE,
-    ORR_PHASE_WORK,   /* on gradients, or on handing in zeros    */
-    ORR_PHASE_VOTE,   /* all is handed in: it waits              */
-    ORR_PHASE_UPDATE, /* of its state                            */
-    ORR_PHASE_LEFT
+    ORR_MEMBER_PHASE_IDLE,
+    ORR_MEMBER_PHASE_COMPUTE,   /* on gradients, or on handing in zeros    */
+    ORR_MEMBER_PHASE_VOTE,   /* all is handed in: it waits              */
+    ORR_MEMBER_PHASE_UPDATE, /* of its state                            */
+    ORR_MEMBER_PHASE_LEFT
 } orr_team_member_phase;
 
 typedef struct orr_reduction {
@@ -25,23 +25,23 @@ typedef struct orr_reduction {
 size_t orr_reduction_bytes(const orr_reduction *reduction);
 
 /* Sums of a step that was committed before the state had come. */
-typedef struct orr_deferred {
+typedef struct orr_deferred_step {
     uint64_t step, contributors;
     char    *sums; /* of all reductions, one behind another */
-} orr_deferred;
+} orr_deferred_step;
 
 struct orr_team_member {
     orr_net *net;
     orr_net_callbacks user;
-    orr_member_user owner;
-    orr_member_settings settings;
-    orr_team_times times;
+    orr_team_member_callbacks owner;
+    orr_team_member_settings settings;
+    orr_team_timeouts times;
     char      coordinator[ORR_NET_ADDRESS_BYTES];
     orr_ring *ring;
-    orr_ring_user ring_user;
+    orr_ring_callbacks ring_user;
     orr_state_provider *source;
-    orr_taker *taker;
-    orr_taker_user taker_user;
+    orr_state_receiver *taker;
+    orr_state_receiver_callbacks taker_user;
     /* The coordinator. */
     orr_conn conn;
     int64_t  heard_ns, call_ns, alone_ns;
@@ -57,12 +57,12 @@ struct orr_team_member {
     uint64_t  retries;     /* attempts of the step before this one */
     /* What the owner does. */
     orr_team_member_phase phase;
-    orr_team_turn turn;
+    orr_team_directive turn;
     bool      live;        /* the turn is for the step under way: what is handed in counts      */
     bool      said_ready;
     uint32_t  reduced;
     orr_array(orr_reduction) reductions;
-    orr_team_turn followed;
+    orr_team_directive followed;
     bool      follows;     /* a turn waits for its time */
     uint64_t  committed;   /* the last step that the owner was told is; 0: none, or its state is lost */
     uint64_t  updated;     /* the spans hold the state after this step, unless it heals */
@@ -70,46 +70,46 @@ struct orr_team_member {
     /* Coming back. */
     bool      fetching, fetched, all_fetched;
     uint64_t  fetch_key;   /* of the state that is fetched; NEVER: none */
-    orr_array(orr_deferred) deferred;
+    orr_array(orr_deferred_step) deferred;
     bool      offered;     /* the state, to those who come back */
 };
 
-void orr_member_tell(orr_team_member *m, orr_team_event_kind kind, const char *format, ...)
+void orr_team_member_emit_event(orr_team_member *m, orr_team_event_kind kind, const char *format, ...)
     ORR_PRINTF(3, 4);
 /* Gives the connection to the coordinator up; calls it again after a while. */
-void orr_member_hang_up(orr_team_member *m, const char *why);
-void orr_member_send(orr_team_member *m, orr_team_message_kind kind, uint64_t step, const orr_message_bytes *payload);
+void orr_team_member_disconnect(orr_team_member *m, const char *why);
+void orr_team_member_send(orr_team_member *m, orr_team_message_kind kind, uint64_t step, const orr_message_bytes *payload);
 
-static inline const orr_epoch_member *orr_member_me(const orr_team_member *m)
+static inline const orr_epoch_member *orr_team_member_self(const orr_team_member *m)
 {
     return &m->epoch.members[m->epoch.you];
 }
-static inline bool orr_member_heals(const orr_team_member *m)
+static inline bool orr_team_member_is_healing(const orr_team_member *m)
 {
-    return m->in && orr_member_me(m)->role == ORR_ROLE_HEALING;
+    return m->in && orr_team_member_self(m)->role == ORR_ROLE_HEALING;
 }
 
 /* What it is told (member_epoch.c). false: the message is none. */
-bool orr_member_enter(orr_team_member *m, const orr_net_frame *frame, const void *payload);
-bool orr_member_commit(orr_team_member *m, const orr_net_frame *frame, const void *payload);
-void orr_member_halt(orr_team_member *m, const char *why);
+bool orr_team_member_on_epoch(orr_team_member *m, const orr_net_frame *frame, const void *payload);
+bool orr_team_member_on_commit(orr_team_member *m, const orr_net_frame *frame, const void *payload);
+void orr_team_member_on_halt(orr_team_member *m, const char *why);
 
 /* The owner's side (member_turn.c). */
-void orr_member_next_turn(orr_team_member *m);
+void orr_team_member_next_directive(orr_team_member *m);
 /* The turn under way, if any, is decided; told when the owner is done with it. */
-void orr_member_decide(orr_team_member *m, orr_team_outcome_kind kind, uint64_t retries);
-void orr_member_try_ready(orr_team_member *m);
+void orr_team_member_conclude_step(orr_team_member *m, orr_team_outcome_kind kind, uint64_t retries);
+void orr_team_member_try_ready(orr_team_member *m);
 
 /* Coming back, and helping others to (member_heal.c). */
-uint64_t orr_member_state_key(const orr_team_member *m); /* of the state after the epoch's step */
-void orr_member_forget_healing(orr_team_member *m);
-void orr_member_try_fetch(orr_team_member *m);
-bool orr_member_is_whole(const orr_team_member *m); /* state and all deferred steps are here */
-bool orr_member_may_defer(const orr_team_member *m); /* there is room for another step's sums */
-bool orr_member_defer(orr_team_member *m, uint64_t contributors); /* false: no memory */
-void orr_member_offer(orr_team_member *m);  /* if others want the state and it is here */
-void orr_member_keep(orr_team_member *m);   /* the state is about to change */
-bool orr_member_apply(orr_team_member *m);  /* gives the first deferred step as a turn; false: there is none, or no state */
-extern void orr_member_on_whole(void *ctx), orr_member_on_lost(void *ctx, const char *why);
+uint64_t orr_team_member_state_key(const orr_team_member *m); /* of the state after the epoch's step */
+void orr_team_member_reset_healing(orr_team_member *m);
+void orr_team_member_try_fetch(orr_team_member *m);
+bool orr_team_member_has_caught_up(const orr_team_member *m); /* state and all deferred steps are here */
+bool orr_team_member_may_defer(const orr_team_member *m); /* there is room for another step's sums */
+bool orr_team_member_defer(orr_team_member *m, uint64_t contributors); /* false: no memory */
+void orr_team_member_offer_state(orr_team_member *m);  /* if others want the state and it is here */
+void orr_team_member_snapshot_state(orr_team_member *m);   /* the state is about to change */
+bool orr_team_member_apply_deferred(orr_team_member *m);  /* gives the first deferred step as a turn; false: there is none, or no state */
+extern void orr_team_member_on_state_received(void *ctx), orr_team_member_on_state_lost(void *ctx, const char *why);
 
 #endif /* ORR_TEAM_MEMBER_PARTS_H */

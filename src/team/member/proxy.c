@@ -9,7 +9,7 @@
 
 /* Between the ranks of a replica and the coordinator: who is here, and what passes. */
 
-static orr_hub_rank *rank_of(orr_hub *h, orr_conn conn)
+static orr_replica_proxy_rank *rank_of(orr_replica_proxy *h, orr_conn conn)
 {
     for (uint32_t i = 0; i < h->n; i++)
         if (h->ranks[i].conn == conn)
@@ -18,7 +18,7 @@ static orr_hub_rank *rank_of(orr_hub *h, orr_conn conn)
 }
 
 /* What was said before is still handed over; ranks call again, and say then how far they are. */
-static void hang_up(orr_hub *h)
+static void hang_up(orr_replica_proxy *h)
 {
     if (h->up != 0)
         h->net->close(h->net, h->up, true);
@@ -26,14 +26,14 @@ static void hang_up(orr_hub *h)
     for (uint32_t i = 0; i < h->n; i++) {
         if (h->ranks[i].conn != 0)
             h->net->close(h->net, h->ranks[i].conn, true);
-        h->ranks[i] = (orr_hub_rank){.whole_step = ORR_TEAM_NEVER};
+        h->ranks[i] = (orr_replica_proxy_rank){.whole_step = ORR_TEAM_NONE};
     }
     h->epoch = h->step = 0;
     h->carried = h->said_ready = false;
 }
 
 /* One that wants to go takes all with it. */
-static void forward_leave(orr_hub *h)
+static void forward_leave(orr_replica_proxy *h)
 {
     orr_net_frame frame = {.kind = ORR_MESSAGE_LEAVE, .epoch = h->epoch};
     bool leaves = false;
@@ -45,11 +45,11 @@ static void forward_leave(orr_hub *h)
         h->net->send(h->net, h->up, &frame, NULL, false);
 }
 
-static void call(orr_hub *h)
+static void call(orr_replica_proxy *h)
 {
     orr_message_bytes payload = {0};
     orr_error err;
-    if (!orr_hub_write_hello(h, &payload) ||
+    if (!orr_replica_proxy_write_hello(h, &payload) ||
         h->net->connect(h->net, &h->user, h->coordinator, &h->up, &err) != ORR_OK) {
         h->up = 0;
         hang_up(h);
@@ -61,9 +61,9 @@ static void call(orr_hub *h)
     orr_array_done(&payload);
 }
 
-static void refuse(orr_hub *h, orr_conn conn, const char *why)
+static void refuse(orr_replica_proxy *h, orr_conn conn, const char *why)
 {
-    orr_complaint fault = {.about = UINT32_MAX};
+    orr_fault_report fault = {.about = UINT32_MAX};
     orr_message_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", why);
     if (orr_write_fault(&payload, &fault))
@@ -72,7 +72,7 @@ static void refuse(orr_hub *h, orr_conn conn, const char *why)
     h->net->close(h->net, conn, true);
 }
 
-static bool on_hello(orr_hub *h, orr_conn conn, const orr_net_frame *frame, const void *payload)
+static bool on_hello(orr_replica_proxy *h, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
     orr_hello hello;
     if (!orr_read_hello(payload, frame->bytes, &hello))
@@ -88,25 +88,25 @@ static bool on_hello(orr_hub *h, orr_conn conn, const orr_net_frame *frame, cons
     }
     if (h->ranks[hello.rank].conn != 0) /* it has come again: all begin again */
         hang_up(h);
-    orr_hub_rank *rank = &h->ranks[hello.rank];
-    *rank = (orr_hub_rank){.conn = conn,
+    orr_replica_proxy_rank *rank = &h->ranks[hello.rank];
+    *rank = (orr_replica_proxy_rank){.conn = conn,
                            .hello = true,
                            .heard_ns = h->net->now_ns(h->net),
                            .fingerprint = hello.fingerprint,
                            .report = hello.report,
                            .address_bytes = hello.addresses.bytes,
-                           .whole_step = ORR_TEAM_NEVER};
+                           .whole_step = ORR_TEAM_NONE};
     memcpy(rank->addresses, hello.addresses.text, hello.addresses.bytes);
-    if (orr_hub_joined(h))
+    if (orr_replica_proxy_all_here(h))
         call(h);
     return true;
 }
 
-static void forward_ready(orr_hub *h)
+static void forward_ready(orr_replica_proxy *h)
 {
     orr_ready_message ready;
     orr_message_bytes payload = {0};
-    if (h->said_ready || !orr_hub_join_ready(h, &ready))
+    if (h->said_ready || !orr_replica_proxy_merge_ready(h, &ready))
         return;
     h->said_ready = true;
     if (orr_write_ready(&payload, &ready))
@@ -114,22 +114,22 @@ static void forward_ready(orr_hub *h)
     orr_array_done(&payload);
 }
 
-static void forward_state_complete(orr_hub *h, uint64_t step)
+static void forward_state_complete(orr_replica_proxy *h, uint64_t step)
 {
     for (uint32_t i = 0; i < h->n; i++)
         if (h->ranks[i].whole_step != step)
             return;
     for (uint32_t i = 0; i < h->n; i++)
-        orr_message_send(h->net, h->ranks[i].conn, ORR_MESSAGE_ALL_WHOLE, h->epoch, step, NULL);
+        orr_message_send(h->net, h->ranks[i].conn, ORR_MESSAGE_ALL_STATE_COMPLETE, h->epoch, step, NULL);
 }
 
-static bool on_rank_message(orr_hub *h, orr_hub_rank *rank, const orr_net_frame *frame, const void *payload)
+static bool on_rank_message(orr_replica_proxy *h, orr_replica_proxy_rank *rank, const orr_net_frame *frame, const void *payload)
 {
-    orr_complaint fault;
+    orr_fault_report fault;
     orr_message_bytes copy = {0};
     switch (frame->kind) {
     case ORR_MESSAGE_HEARTBEAT:
-        orr_message_send(h->net, rank->conn, ORR_MESSAGE_ECHO, h->epoch, 0, NULL);
+        orr_message_send(h->net, rank->conn, ORR_MESSAGE_HEARTBEAT_ACK, h->epoch, 0, NULL);
         return orr_read_heartbeat(payload, frame->bytes, &rank->progress);
     case ORR_MESSAGE_READY:
         if (!orr_read_ready(payload, frame->bytes, &rank->ready))
@@ -138,7 +138,7 @@ static bool on_rank_message(orr_hub *h, orr_hub_rank *rank, const orr_net_frame 
         rank->ready_step = frame->step;
         forward_ready(h);
         return true;
-    case ORR_MESSAGE_WHOLE:
+    case ORR_MESSAGE_STATE_COMPLETE:
         rank->whole_step = frame->step;
         forward_state_complete(h, frame->step);
         return true;
@@ -159,7 +159,7 @@ static bool on_rank_message(orr_hub *h, orr_hub_rank *rank, const orr_net_frame 
     }
 }
 
-static bool forward_epoch(orr_hub *h, const orr_net_frame *frame, const void *payload)
+static bool forward_epoch(orr_replica_proxy *h, const orr_net_frame *frame, const void *payload)
 {
     orr_epoch epoch;
     if (!orr_read_epoch(frame, payload, &epoch) || epoch.members[0].addresses.ranks != h->n)
@@ -186,10 +186,10 @@ static bool forward_epoch(orr_hub *h, const orr_net_frame *frame, const void *pa
     return true;
 }
 
-static bool forward_to_ranks(orr_hub *h, const orr_net_frame *frame, const void *payload)
+static bool forward_to_ranks(orr_replica_proxy *h, const orr_net_frame *frame, const void *payload)
 {
     orr_message_bytes copy = {0};
-    if (frame->kind == ORR_MESSAGE_ECHO)
+    if (frame->kind == ORR_MESSAGE_HEARTBEAT_ACK)
         return true;
     if (frame->kind == ORR_MESSAGE_EPOCH)
         return forward_epoch(h, frame, payload);
@@ -216,7 +216,7 @@ static bool forward_to_ranks(orr_hub *h, const orr_net_frame *frame, const void 
 static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     enum { MOST = 1 << 28 };
-    orr_hub *h = ctx;
+    orr_replica_proxy *h = ctx;
     if (conn != h->up || frame->bytes <= ORR_NET_BUFFER_BYTES || frame->bytes > MOST)
         return NULL;
     if (frame->bytes > h->inbox_bytes) {
@@ -229,7 +229,7 @@ static void *on_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 
 static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
-    orr_hub *h = ctx;
+    orr_replica_proxy *h = ctx;
     const bool cut = frame->bytes > 0 && payload == NULL;
     if (conn == h->up) {
         h->heard_ns = h->net->now_ns(h->net);
@@ -237,7 +237,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
             hang_up(h);
         return;
     }
-    orr_hub_rank *rank = rank_of(h, conn);
+    orr_replica_proxy_rank *rank = rank_of(h, conn);
     if (rank != NULL)
         rank->heard_ns = h->net->now_ns(h->net);
     if (rank == NULL
@@ -252,8 +252,8 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
 
 static void on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
-    orr_hub *h = ctx;
-    orr_hub_rank *rank = rank_of(h, conn);
+    orr_replica_proxy *h = ctx;
+    orr_replica_proxy_rank *rank = rank_of(h, conn);
     (void)why;
     if (conn == h->up)
         h->up = 0;
@@ -270,7 +270,7 @@ static void on_accepted(void *ctx, orr_conn conn)
     (void)conn; /* it says which rank it is */
 }
 
-static bool all_heard(const orr_hub *h, int64_t now)
+static bool all_heard(const orr_replica_proxy *h, int64_t now)
 {
     for (uint32_t i = 0; i < h->n; i++)
         if (now - h->ranks[i].heard_ns > h->times.silent_ns)
@@ -280,14 +280,14 @@ static bool all_heard(const orr_hub *h, int64_t now)
 
 static void on_woken(void *ctx)
 {
-    orr_hub *h = ctx;
+    orr_replica_proxy *h = ctx;
     const int64_t now = h->net->now_ns(h->net);
     orr_heartbeat heartbeat;
     orr_message_bytes payload = {0};
     if (h->up != 0 && !all_heard(h, now))
         hang_up(h);
     if (h->up != 0) {
-        orr_hub_join_heartbeat(h, &heartbeat);
+        orr_replica_proxy_merge_heartbeat(h, &heartbeat);
         if (orr_write_heartbeat(&payload, &heartbeat))
             orr_message_send(h->net, h->up, ORR_MESSAGE_HEARTBEAT, h->epoch, h->step, &payload);
     }
@@ -295,10 +295,10 @@ static void on_woken(void *ctx)
     h->net->wake_at(h->net, &h->user, now + h->times.heartbeat_ns);
 }
 
-orr_status orr_hub_new(orr_net *net, const orr_hub_settings *settings, orr_hub **ret,
+orr_status orr_replica_proxy_new(orr_net *net, const orr_replica_proxy_settings *settings, orr_replica_proxy **ret,
                        orr_error *err)
 {
-    orr_hub *h = orr_calloc(1, sizeof *h);
+    orr_replica_proxy *h = orr_calloc(1, sizeof *h);
     orr_status status;
     if (h == NULL)
         return orr_fail_memory(err);
@@ -313,18 +313,18 @@ orr_status orr_hub_new(orr_net *net, const orr_hub_settings *settings, orr_hub *
     snprintf(h->coordinator, sizeof h->coordinator, "%s", settings->coordinator);
     h->ranks = orr_calloc(h->n, sizeof *h->ranks);
     ORR_TRY_OUT(status, h->ranks != NULL ? ORR_OK : orr_fail_memory(err));
-    ORR_TRY_OUT(status, orr_team_times_of(settings->failure_timeout_ns, &h->times, err));
+    ORR_TRY_OUT(status, orr_team_timeouts_of(settings->failure_timeout_ns, &h->times, err));
     ORR_TRY_OUT(status, net->listen(net, &h->user, settings->where, h->address, err));
     hang_up(h);
     net->wake_at(net, &h->user, net->now_ns(net) + h->times.heartbeat_ns);
     *ret = h;
 out:
     if (status != ORR_OK)
-        orr_hub_free(h);
+        orr_replica_proxy_free(h);
     return status;
 }
 
-void orr_hub_free(orr_hub *h)
+void orr_replica_proxy_free(orr_replica_proxy *h)
 {
     if (h == NULL)
         return;
@@ -334,7 +334,7 @@ void orr_hub_free(orr_hub *h)
     orr_free(h);
 }
 
-const char *orr_hub_address(const orr_hub *h)
+const char *orr_replica_proxy_address(const orr_replica_proxy *h)
 {
     return h->address;
 }

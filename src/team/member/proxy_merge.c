@@ -5,7 +5,7 @@
 
 /* What the ranks of a replica say, as one. */
 
-bool orr_hub_joined(const orr_hub *hub)
+bool orr_replica_proxy_all_here(const orr_replica_proxy *hub)
 {
     for (uint32_t i = 0; i < hub->n; i++)
         if (!hub->ranks[i].hello)
@@ -21,12 +21,12 @@ static uint64_t mix(uint64_t sum, uint64_t x)
 
 /* A state, if all have one. A rank that has committed already what the others are prepared for
  * heard of it first: they will. */
-static void join_steps(const orr_hub *hub, orr_member_report *r)
+static void join_steps(const orr_replica_proxy *hub, orr_member_report *r)
 {
     for (uint32_t i = 0; i < hub->n; i++) {
         const orr_member_report *one = &hub->ranks[i].report;
-        if (one->step == ORR_TEAM_NEVER) {
-            r->step = ORR_TEAM_NEVER;
+        if (one->step == ORR_TEAM_NONE) {
+            r->step = ORR_TEAM_NONE;
             r->prepared = false;
             return;
         }
@@ -48,7 +48,7 @@ static void join_steps(const orr_hub *hub, orr_member_report *r)
     }
 }
 
-bool orr_hub_write_hello(const orr_hub *hub, orr_message_bytes *to)
+bool orr_replica_proxy_write_hello(const orr_replica_proxy *hub, orr_message_bytes *to)
 {
     orr_array(char) text = {0};
     orr_hello hello = {
@@ -57,7 +57,7 @@ bool orr_hub_write_hello(const orr_hub *hub, orr_message_bytes *to)
     join_steps(hub, &hello.report);
     hello.report.id = hub->ranks[0].report.id;
     for (uint32_t i = 0; i < hub->n && ok; i++) {
-        const orr_hub_rank *rank = &hub->ranks[i];
+        const orr_replica_proxy_rank *rank = &hub->ranks[i];
         ok = orr_array_reserve(&text, rank->address_bytes);
         if (ok)
             memcpy(text.at + text.n, rank->addresses, rank->address_bytes);
@@ -69,11 +69,11 @@ bool orr_hub_write_hello(const orr_hub *hub, orr_message_bytes *to)
     return ok;
 }
 
-bool orr_hub_join_ready(const orr_hub *hub, orr_ready_message *ret)
+bool orr_replica_proxy_merge_ready(const orr_replica_proxy *hub, orr_ready_message *ret)
 {
     *ret = (orr_ready_message){.whole = true};
     for (uint32_t i = 0; i < hub->n; i++) {
-        const orr_hub_rank *rank = &hub->ranks[i];
+        const orr_replica_proxy_rank *rank = &hub->ranks[i];
         if (rank->ready_epoch != hub->epoch || rank->ready_step != hub->step)
             return false;
         ret->whole &= rank->ready.whole;
@@ -82,7 +82,7 @@ bool orr_hub_join_ready(const orr_hub *hub, orr_ready_message *ret)
     return true;
 }
 
-void orr_hub_join_heartbeat(const orr_hub *hub, orr_heartbeat *ret)
+void orr_replica_proxy_merge_heartbeat(const orr_replica_proxy *hub, orr_heartbeat *ret)
 {
     *ret = hub->ranks[0].progress;
     for (uint32_t i = 1; i < hub->n; i++) {

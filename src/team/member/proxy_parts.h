@@ -8,7 +8,7 @@
 
 /* What the files hub*.c share. */
 
-typedef struct orr_hub_rank {
+typedef struct orr_replica_proxy_rank {
     orr_conn  conn;         /* 0: not here                              */
     bool      hello, leaves, done;
     int64_t   heard_ns;
@@ -20,12 +20,12 @@ typedef struct orr_hub_rank {
     orr_ready_message ready;
     uint64_t  whole_step;   /* the state after it is there; NEVER       */
     orr_heartbeat progress;
-} orr_hub_rank;
+} orr_replica_proxy_rank;
 
-struct orr_hub {
+struct orr_replica_proxy {
     orr_net *net;
     orr_net_callbacks user;
-    orr_team_times times;
+    orr_team_timeouts times;
     char      coordinator[ORR_NET_ADDRESS_BYTES], address[ORR_NET_ADDRESS_BYTES];
     uint32_t  n;
     orr_conn  up;
@@ -35,13 +35,13 @@ struct orr_hub {
     uint64_t  epoch, step;  /* the step under way */
     uint8_t  *inbox;
     size_t    inbox_bytes;
-    orr_hub_rank *ranks;    /* shape (n) */
+    orr_replica_proxy_rank *ranks;    /* shape (n) */
 };
 
 /* What all ranks have said, as one (hub_join.c). */
-bool orr_hub_joined(const orr_hub *hub);               /* hello */
-bool orr_hub_write_hello(const orr_hub *hub, orr_message_bytes *to);
-bool orr_hub_join_ready(const orr_hub *hub, orr_ready_message *ret); /* false: not all are */
-void orr_hub_join_heartbeat(const orr_hub *hub, orr_heartbeat *ret);
+bool orr_replica_proxy_all_here(const orr_replica_proxy *hub);               /* hello */
+bool orr_replica_proxy_write_hello(const orr_replica_proxy *hub, orr_message_bytes *to);
+bool orr_replica_proxy_merge_ready(const orr_replica_proxy *hub, orr_ready_message *ret); /* false: not all are */
+void orr_replica_proxy_merge_heartbeat(const orr_replica_proxy *hub, orr_heartbeat *ret);
 
 #endif /* ORR_TEAM_HUB_PARTS_H */

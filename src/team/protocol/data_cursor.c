@@ -5,7 +5,7 @@
 
 /* Which slots of data are still to be trained. */
 
-static uint32_t place_of(const orr_team_data *data, uint64_t slot)
+static uint32_t place_of(const orr_team_data_cursor *data, uint64_t slot)
 {
     uint32_t i = 0;
     while (i < data->n && data->returned[i] < slot)
@@ -13,27 +13,27 @@ static uint32_t place_of(const orr_team_data *data, uint64_t slot)
     return i;
 }
 
-bool orr_team_data_open(const orr_team_data *data, uint64_t slot)
+bool orr_team_data_cursor_is_open(const orr_team_data_cursor *data, uint64_t slot)
 {
     const uint32_t i = place_of(data, slot);
     return slot >= data->next || (i < data->n && data->returned[i] == slot);
 }
 
 /* Everything below `slot` that was never given out comes back; it was, to somebody who is gone. */
-static bool give_out_up_to(orr_team_data *data, uint64_t slot)
+static bool give_out_up_to(orr_team_data_cursor *data, uint64_t slot)
 {
-    if (slot >= data->next && slot - data->next >= ORR_TEAM_RETURNED - data->n)
+    if (slot >= data->next && slot - data->next >= ORR_TEAM_MAX_RETURNED_SLOTS - data->n)
         return false;
     while (data->next <= slot)
         data->returned[data->n++] = data->next++;
     return true;
 }
 
-bool orr_team_data_consume(orr_team_data *data, const uint64_t *slots, uint32_t n)
+bool orr_team_data_cursor_consume(orr_team_data_cursor *data, const uint64_t *slots, uint32_t n)
 {
-    orr_team_data after = *data;
+    orr_team_data_cursor after = *data;
     for (uint32_t i = 0; i < n; i++) {
-        if (slots[i] == ORR_TEAM_NEVER || !orr_team_data_open(&after, slots[i]) ||
+        if (slots[i] == ORR_TEAM_NONE || !orr_team_data_cursor_is_open(&after, slots[i]) ||
             !give_out_up_to(&after, slots[i]))
             return false;
         const uint32_t at = place_of(&after, slots[i]);

@@ -6,12 +6,12 @@
 /* What a coordinator remembers of the last epoch, and whether those who are here may go on from it.
  */
 
-static const orr_roll *roll_of(const orr_membership *memory, int which)
+static const orr_member_list *roll_of(const orr_membership *memory, int which)
 {
     return which == 0 ? &memory->record.members : &memory->record.base;
 }
 
-void orr_memory_refresh(orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n)
+void orr_membership_refresh(orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         const orr_member_report *r = candidates[i].report;
@@ -22,7 +22,7 @@ void orr_memory_refresh(orr_membership *memory, const orr_epoch_candidate *candi
             memory->record.epoch = r->epoch;
             continue;
         }
-        memory->record = (orr_record){.epoch = r->epoch, .members = r->members, .base = r->base};
+        memory->record = (orr_epoch_record){.epoch = r->epoch, .members = r->members, .base = r->base};
         memset(memory->gone, 0, sizeof memory->gone);
         memset(memory->dead, 0, sizeof memory->dead);
         memory->lost = memory->anew = true;
@@ -36,13 +36,13 @@ void orr_memory_refresh(orr_membership *memory, const orr_epoch_candidate *candi
         }
     }
     for (uint32_t i = 0; i < n; i++)
-        orr_memory_arrived(memory, &candidates[i].report->id);
+        orr_membership_arrived(memory, &candidates[i].report->id);
 }
 
-void orr_memory_arrived(orr_membership *memory, const orr_member_id *id)
+void orr_membership_arrived(orr_membership *memory, const orr_member_id *id)
 {
     for (int which = 0; which < 2; which++) {
-        const orr_roll *roll = roll_of(memory, which);
+        const orr_member_list *roll = roll_of(memory, which);
         for (uint32_t i = 0; i < roll->n; i++)
             if (strcmp(roll->ids[i].name, id->name) == 0)
                 memory->gone[which][i] = memory->dead[which][i] =
@@ -50,31 +50,31 @@ void orr_memory_arrived(orr_membership *memory, const orr_member_id *id)
     }
 }
 
-void orr_memory_gone(orr_membership *memory, const orr_member_id *id)
+void orr_membership_gone(orr_membership *memory, const orr_member_id *id)
 {
     for (int which = 0; which < 2; which++) {
-        const orr_roll *roll = roll_of(memory, which);
+        const orr_member_list *roll = roll_of(memory, which);
         for (uint32_t i = 0; i < roll->n; i++)
-            memory->gone[which][i] |= orr_member_same(&roll->ids[i], id);
+            memory->gone[which][i] |= orr_member_id_equal(&roll->ids[i], id);
     }
 }
 
-bool orr_memory_is_stale(const orr_membership *memory, const orr_member_report *report)
+bool orr_membership_is_stale_report(const orr_membership *memory, const orr_member_report *report)
 {
-    const orr_roll *base = &memory->record.base;
+    const orr_member_list *base = &memory->record.base;
     for (uint32_t i = 0; i < base->n && !memory->anew; i++)
-        if (orr_member_same(&base->ids[i], &report->id))
+        if (orr_member_id_equal(&base->ids[i], &report->id))
             return report->epoch < memory->epoch;
     return false;
 }
 
-void orr_memory_left(orr_membership *memory, const orr_member_id *id)
+void orr_membership_left(orr_membership *memory, const orr_member_id *id)
 {
-    orr_roll *base = &memory->record.base;
+    orr_member_list *base = &memory->record.base;
     uint32_t n = 0;
-    orr_memory_gone(memory, id);
+    orr_membership_gone(memory, id);
     for (uint32_t i = 0; i < base->n; i++) {
-        if (orr_member_same(&base->ids[i], id))
+        if (orr_member_id_equal(&base->ids[i], id))
             continue;
         base->ids[n] = base->ids[i];
         memory->gone[1][n] = memory->gone[1][i];
@@ -83,14 +83,14 @@ void orr_memory_left(orr_membership *memory, const orr_member_id *id)
     base->n = n;
 }
 
-static void list_members(const orr_epoch *epoch, orr_roll *ret)
+static void list_members(const orr_epoch *epoch, orr_member_list *ret)
 {
-    *ret = (orr_roll){.n = epoch->n};
+    *ret = (orr_member_list){.n = epoch->n};
     for (uint32_t i = 0; i < epoch->n; i++)
         ret->ids[i] = epoch->members[i].id;
 }
 
-void orr_memory_formed(orr_membership *memory, const orr_epoch *epoch)
+void orr_membership_formed(orr_membership *memory, const orr_epoch *epoch)
 {
     const bool first = memory->record.members.n == 0;
     const bool was_committed = epoch->carried && memory->step == epoch->step + 1;
@@ -113,7 +113,7 @@ void orr_memory_formed(orr_membership *memory, const orr_epoch *epoch)
     }
 }
 
-void orr_memory_committed(orr_membership *memory, const orr_epoch *epoch)
+void orr_membership_committed(orr_membership *memory, const orr_epoch *epoch)
 {
     if (memory->anew || memory->lost) {
         list_members(epoch, &memory->record.members);
@@ -132,11 +132,11 @@ static orr_quorum count(const orr_membership *memory, int which, const orr_epoch
                         uint32_t n)
 {
     orr_quorum q = {.told = true};
-    const orr_roll *roll = roll_of(memory, which);
+    const orr_member_list *roll = roll_of(memory, which);
     for (uint32_t i = 0; i < roll->n; i++) {
         bool here = false;
         for (uint32_t j = 0; j < n; j++)
-            here |= orr_member_same(&candidates[j].report->id, &roll->ids[i]);
+            here |= orr_member_id_equal(&candidates[j].report->id, &roll->ids[i]);
         q.living += here || !memory->gone[which][i];
         q.told &= here || memory->dead[which][i];
         q.here += here;

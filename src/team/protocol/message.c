@@ -5,7 +5,7 @@
 
 /* Numbers are written one behind another, eight bytes each, texts as they are: messages are few. */
 
-bool orr_member_same(const orr_member_id *a, const orr_member_id *b)
+bool orr_member_id_equal(const orr_member_id *a, const orr_member_id *b)
 {
     return a->incarnation == b->incarnation && strcmp(a->name, b->name) == 0;
 }
@@ -40,7 +40,7 @@ static bool put_id(orr_message_bytes *to, const orr_member_id *id)
     return put(to, id->name, sizeof id->name) && put_number(to, id->incarnation);
 }
 
-static bool put_roll(orr_message_bytes *to, const orr_roll *roll)
+static bool put_roll(orr_message_bytes *to, const orr_member_list *roll)
 {
     bool ok = put_number(to, roll->n);
     for (uint32_t i = 0; i < roll->n && ok; i++)
@@ -48,7 +48,7 @@ static bool put_roll(orr_message_bytes *to, const orr_roll *roll)
     return ok;
 }
 
-static bool put_data(orr_message_bytes *to, const orr_team_data *data)
+static bool put_data(orr_message_bytes *to, const orr_team_data_cursor *data)
 {
     return put_number(to, data->next) && put_number(to, data->epoch) &&
            put_numbers(to, data->returned, data->n);
@@ -118,19 +118,19 @@ static orr_member_id get_id(reader *r)
     return id;
 }
 
-static void get_roll(reader *r, orr_roll *ret)
+static void get_roll(reader *r, orr_member_list *ret)
 {
-    ret->n = get_count(r, ORR_TEAM_REPLICAS);
+    ret->n = get_count(r, ORR_TEAM_MAX_REPLICAS);
     for (uint32_t i = 0; i < ret->n; i++)
         ret->ids[i] = get_id(r);
 }
 
-static orr_team_data get_data(reader *r)
+static orr_team_data_cursor get_data(reader *r)
 {
-    orr_team_data data = {.next = get(r)};
+    orr_team_data_cursor data = {.next = get(r)};
     data.epoch = get(r);
     r->bad |= data.next > UINT64_MAX / 2;
-    data.n = get_numbers(r, data.returned, ORR_TEAM_RETURNED);
+    data.n = get_numbers(r, data.returned, ORR_TEAM_MAX_RETURNED_SLOTS);
     for (uint32_t i = 0; i < data.n; i++)
         r->bad |=
             data.returned[i] >= data.next || (i > 0 && data.returned[i] <= data.returned[i - 1]);
@@ -213,7 +213,7 @@ bool orr_read_hello(const void *payload, size_t bytes, orr_hello *ret)
     report->carried = get_flag(&r);
     report->prepared = get_flag(&r);
     report->digest = get(&r);
-    report->n_slots = get_numbers(&r, report->slots, ORR_TEAM_REPLICAS);
+    report->n_slots = get_numbers(&r, report->slots, ORR_TEAM_MAX_REPLICAS);
     ret->addresses = get_addresses(&r);
     r.bad |= ret->rank >= ret->ranks;
     return whole(&r);
@@ -240,10 +240,10 @@ bool orr_read_epoch(const orr_net_frame *frame, const void *payload, orr_epoch *
     ret->data = get_data(&r);
     ret->carried = get_flag(&r);
     ret->digest = get(&r);
-    ret->n_slots = get_numbers(&r, ret->slots, ORR_TEAM_REPLICAS);
+    ret->n_slots = get_numbers(&r, ret->slots, ORR_TEAM_MAX_REPLICAS);
     get_roll(&r, &ret->base);
-    ret->you = get_count(&r, ORR_TEAM_REPLICAS - 1);
-    ret->n = get_count(&r, ORR_TEAM_REPLICAS);
+    ret->you = get_count(&r, ORR_TEAM_MAX_REPLICAS - 1);
+    ret->n = get_count(&r, ORR_TEAM_MAX_REPLICAS);
     r.bad |= ret->you >= ret->n || ret->epoch == 0;
     for (uint32_t i = 0; i < ret->n && !r.bad; i++) {
         orr_epoch_member *m = &ret->members[i];
@@ -256,7 +256,7 @@ bool orr_read_epoch(const orr_net_frame *frame, const void *payload, orr_epoch *
     return whole(&r);
 }
 
-bool orr_write_commit(orr_message_bytes *to, const orr_commit *commit)
+bool orr_write_commit(orr_message_bytes *to, const orr_commit_message *commit)
 {
     bool ok = put_number(to, commit->n);
     for (uint32_t i = 0; i < commit->n && ok; i++)
@@ -264,10 +264,10 @@ bool orr_write_commit(orr_message_bytes *to, const orr_commit *commit)
     return ok;
 }
 
-bool orr_read_commit(const void *payload, size_t bytes, orr_commit *ret)
+bool orr_read_commit(const void *payload, size_t bytes, orr_commit_message *ret)
 {
     reader r = reader_of(payload, bytes);
-    ret->n = get_count(&r, ORR_TEAM_REPLICAS);
+    ret->n = get_count(&r, ORR_TEAM_MAX_REPLICAS);
     for (uint32_t i = 0; i < ret->n; i++) {
         ret->role[i] = (uint8_t)get_count(&r, ORR_ROLE_HEALING);
         ret->slot[i] = get(&r);
@@ -305,12 +305,12 @@ bool orr_read_ready(const void *payload, size_t bytes, orr_ready_message *ret)
     return whole(&r);
 }
 
-bool orr_write_fault(orr_message_bytes *to, const orr_complaint *fault)
+bool orr_write_fault(orr_message_bytes *to, const orr_fault_report *fault)
 {
     return put_number(to, fault->about) && put(to, fault->why, sizeof fault->why);
 }
 
-bool orr_read_fault(const void *payload, size_t bytes, orr_complaint *ret)
+bool orr_read_fault(const void *payload, size_t bytes, orr_fault_report *ret)
 {
     reader r = reader_of(payload, bytes);
     ret->about = get_count(&r, UINT32_MAX);
@@ -321,13 +321,13 @@ bool orr_read_fault(const void *payload, size_t bytes, orr_complaint *ret)
     return whole(&r);
 }
 
-bool orr_write_record(orr_message_bytes *to, const orr_record *record)
+bool orr_write_record(orr_message_bytes *to, const orr_epoch_record *record)
 {
     return put_number(to, ORR_TEAM_VERSION) && put_number(to, record->epoch) &&
            put_roll(to, &record->members) && put_roll(to, &record->base);
 }
 
-bool orr_read_record(const void *payload, size_t bytes, orr_record *ret)
+bool orr_read_record(const void *payload, size_t bytes, orr_epoch_record *ret)
 {
     reader r = reader_of(payload, bytes);
     r.bad |= get(&r) != ORR_TEAM_VERSION;

@@ -10,7 +10,7 @@
 /* Has the state after some step that the others have too, or will have. */
 static bool has_state(const orr_member_report *r)
 {
-    return r->step != ORR_TEAM_NEVER;
+    return r->step != ORR_TEAM_NONE;
 }
 
 /* A state that this coordinator never saw committed: of a branch that was given up while its owner
@@ -122,19 +122,19 @@ static const orr_member_report *must_carry(const orr_membership *memory, const o
 /* The committed step of the next epoch, the data after it, and whether the next one is carried
  * over. */
 static bool settle_step(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n,
-                        orr_epoch *ret, char why[ORR_TEAM_WHY])
+                        orr_epoch *ret, char why[ORR_TEAM_REASON_BYTES])
 {
     const orr_member_report *best = furthest(memory, candidates, n);
     const bool told =
         memory->waited || (!memory->lost && orr_roster_quorum(memory, candidates, n).told);
     bool must;
     if (best == NULL) {
-        snprintf(why, ORR_TEAM_WHY, "no replica has a whole state: begin from a checkpoint");
+        snprintf(why, ORR_TEAM_REASON_BYTES, "no replica has a whole state: begin from a checkpoint");
         return false;
     }
     const orr_member_report *sums = must_carry(memory, candidates, n, best, told, &must);
     if (sums == NULL && must && !told) {
-        snprintf(why, ORR_TEAM_WHY, "who may have committed step %llu is not here",
+        snprintf(why, ORR_TEAM_REASON_BYTES, "who may have committed step %llu is not here",
                  (unsigned long long)best->step + 1);
         return false;
     }
@@ -193,7 +193,7 @@ static void assign_slots(orr_epoch *epoch)
 {
     for (uint32_t i = 0; i < epoch->n && !epoch->carried; i++)
         if (epoch->members[i].role == ORR_ROLE_CONTRIBUTOR &&
-            epoch->members[i].slot == ORR_TEAM_NEVER)
+            epoch->members[i].slot == ORR_TEAM_NONE)
             epoch->members[i].slot = free_slot(epoch);
 }
 
@@ -201,14 +201,14 @@ static void assign_slots(orr_epoch *epoch)
  * later epoch. */
 static void keep_slots(orr_epoch *epoch, const orr_epoch_candidate *sorted)
 {
-    uint64_t in[ORR_TEAM_REPLICAS];
+    uint64_t in[ORR_TEAM_MAX_REPLICAS];
     for (uint32_t i = 0; i < epoch->n; i++) {
         const orr_member_report *r = sorted[i].report;
         orr_epoch_member *m = &epoch->members[i];
         in[i] = r->epoch;
-        m->slot = ORR_TEAM_NEVER;
+        m->slot = ORR_TEAM_NONE;
         if (epoch->carried || m->role != ORR_ROLE_CONTRIBUTOR || r->step != epoch->step ||
-            r->slot == ORR_TEAM_NEVER || !orr_team_data_open(&epoch->data, r->slot))
+            r->slot == ORR_TEAM_NONE || !orr_team_data_cursor_is_open(&epoch->data, r->slot))
             continue;
         for (uint32_t j = 0; j <= i; j++) {
             if (j == i)
@@ -216,7 +216,7 @@ static void keep_slots(orr_epoch *epoch, const orr_epoch_candidate *sorted)
             else if (epoch->members[j].slot == r->slot && in[j] >= in[i])
                 break;
             else if (epoch->members[j].slot == r->slot)
-                epoch->members[j].slot = ORR_TEAM_NEVER;
+                epoch->members[j].slot = ORR_TEAM_NONE;
         }
     }
 }
@@ -235,15 +235,15 @@ static uint32_t admit(const orr_epoch_candidate *candidates, uint32_t n, const o
     return taken;
 }
 
-bool orr_roster_decide(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n,
-                       orr_epoch *ret, char why[ORR_TEAM_WHY])
+bool orr_roster_next_epoch(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n,
+                       orr_epoch *ret, char why[ORR_TEAM_REASON_BYTES])
 {
-    orr_epoch_candidate sorted[ORR_TEAM_REPLICAS];
+    orr_epoch_candidate sorted[ORR_TEAM_MAX_REPLICAS];
     *ret = (orr_epoch){.epoch = memory->record.epoch + 1, .you = UINT32_MAX};
     if (memory->lost) /* also where nobody knows of an epoch: there may have been some */
         ret->epoch += memory->jump;
-    if (n > ORR_TEAM_REPLICAS) {
-        snprintf(why, ORR_TEAM_WHY, "%u replicas, of at most %d", n, ORR_TEAM_REPLICAS);
+    if (n > ORR_TEAM_MAX_REPLICAS) {
+        snprintf(why, ORR_TEAM_REASON_BYTES, "%u replicas, of at most %d", n, ORR_TEAM_MAX_REPLICAS);
         return false;
     }
     if (!settle_step(memory, candidates, n, ret, why))
@@ -263,9 +263,9 @@ bool orr_roster_decide(const orr_membership *memory, const orr_epoch_candidate *
 
 bool orr_roster_advance(orr_epoch *epoch, const bool *whole)
 {
-    uint64_t slots[ORR_TEAM_REPLICAS];
+    uint64_t slots[ORR_TEAM_MAX_REPLICAS];
     const uint32_t n = orr_epoch_slots(epoch, slots);
-    if (!orr_team_data_consume(&epoch->data, slots, n))
+    if (!orr_team_data_cursor_consume(&epoch->data, slots, n))
         return false;
     epoch->step++;
     epoch->data.epoch = epoch->epoch;
@@ -273,13 +273,13 @@ bool orr_roster_advance(orr_epoch *epoch, const bool *whole)
     epoch->n_slots = 0;
     for (uint32_t i = 0; i < epoch->n; i++) {
         epoch->members[i].role = whole[i] ? ORR_ROLE_CONTRIBUTOR : ORR_ROLE_HEALING;
-        epoch->members[i].slot = ORR_TEAM_NEVER;
+        epoch->members[i].slot = ORR_TEAM_NONE;
     }
     assign_slots(epoch);
     return true;
 }
 
-uint32_t orr_epoch_slots(const orr_epoch *epoch, uint64_t ret[ORR_TEAM_REPLICAS])
+uint32_t orr_epoch_slots(const orr_epoch *epoch, uint64_t ret[ORR_TEAM_MAX_REPLICAS])
 {
     uint32_t n = 0;
     if (epoch->carried) {
@@ -294,6 +294,6 @@ uint32_t orr_epoch_slots(const orr_epoch *epoch, uint64_t ret[ORR_TEAM_REPLICAS]
 
 uint32_t orr_epoch_contributors(const orr_epoch *epoch)
 {
-    uint64_t slots[ORR_TEAM_REPLICAS];
+    uint64_t slots[ORR_TEAM_MAX_REPLICAS];
     return orr_epoch_slots(epoch, slots);
 }

@@ -26,10 +26,10 @@ typedef struct orr_epoch_candidate {
 
 /* What is remembered. */
 typedef struct orr_membership {
-    orr_record record;                 /* of the last epoch; epoch 0: none                           */
-    bool gone[2][ORR_TEAM_REPLICAS];   /* of its members, and of its base: they cannot act in their
+    orr_epoch_record record;                 /* of the last epoch; epoch 0: none                           */
+    bool gone[2][ORR_TEAM_MAX_REPLICAS];   /* of its members, and of its base: they cannot act in their
                                         * epoch any longer: their connection closed, they were let go */
-    bool dead[2][ORR_TEAM_REPLICAS];   /* and what they knew is lost: a later life has come          */
+    bool dead[2][ORR_TEAM_MAX_REPLICAS];   /* and what they knew is lost: a later life has come          */
     bool lost;     /* it comes from what members report: it may not be the newest                    */
     bool anew;     /* this coordinator has committed nothing yet                                     */
     uint64_t step, epoch; /* that is known to be committed last, and in which epoch that was         */
@@ -38,17 +38,17 @@ typedef struct orr_membership {
                     * know nothing of each other give different ones                                 */
 } orr_membership;
 /* From what members report, where that is newer than what is remembered. */
-void orr_memory_refresh(orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n);
+void orr_membership_refresh(orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n);
 /* A replica has come, in this life: its earlier lives are over. Or it is gone. */
-void orr_memory_arrived(orr_membership *memory, const orr_member_id *id);
-void orr_memory_gone(orr_membership *memory, const orr_member_id *id);
+void orr_membership_arrived(orr_membership *memory, const orr_member_id *id);
+void orr_membership_gone(orr_membership *memory, const orr_member_id *id);
 /* Was this said before its replica took part in the last commit? It came late, over a connection that was given up. */
-bool orr_memory_is_stale(const orr_membership *memory, const orr_member_report *report);
+bool orr_membership_is_stale_report(const orr_membership *memory, const orr_member_report *report);
 /* It goes of its own will: nobody waits for what it may know. */
-void orr_memory_left(orr_membership *memory, const orr_member_id *id);
+void orr_membership_left(orr_membership *memory, const orr_member_id *id);
 /* An epoch was formed and written down; a step of it was committed by all its members. */
-void orr_memory_formed(orr_membership *memory, const orr_epoch *epoch);
-void orr_memory_committed(orr_membership *memory, const orr_epoch *epoch);
+void orr_membership_formed(orr_membership *memory, const orr_epoch *epoch);
+void orr_membership_committed(orr_membership *memory, const orr_epoch *epoch);
 
 /* Who of the base, the last epoch in which a step was committed, may still live, and how many of them are
  * candidates. Quorum is at least half of them. If memory is lost, it is more than half of all of the base and
@@ -63,15 +63,15 @@ orr_quorum orr_roster_quorum(const orr_membership *memory, const orr_epoch_candi
 
 /* The next epoch: members in the order of names, committed step, roles, slots; no addresses, `you` not set.
  * false, and why: nobody who is here has what must be gone on from; too many; data that do not add up. */
-bool orr_roster_decide(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n,
-                       orr_epoch *ret, char why[ORR_TEAM_WHY]);
+bool orr_roster_next_epoch(const orr_membership *memory, const orr_epoch_candidate *candidates, uint32_t n,
+                       orr_epoch *ret, char why[ORR_TEAM_REASON_BYTES]);
 
 /* All members are prepared for the epoch's next step, and `whole` had the state before it (of a carried epoch: the
  * sums): the epoch as it stands for the step after that. false: data that do not add up. */
 bool orr_roster_advance(orr_epoch *epoch, const bool *whole);
 
 /* Slots that are in the sums of the epoch's next step; their number. */
-uint32_t orr_epoch_slots(const orr_epoch *epoch, uint64_t ret[ORR_TEAM_REPLICAS]);
+uint32_t orr_epoch_slots(const orr_epoch *epoch, uint64_t ret[ORR_TEAM_MAX_REPLICAS]);
 uint32_t orr_epoch_contributors(const orr_epoch *epoch);
 
 #endif /* ORR_TEAM_ROSTER_H */

@@ -4,7 +4,7 @@
 /* A member calls its right neighbour and is called by its left one. Who calls says in which epoch;
  * a neighbour may be in a later one already, and then its connections wait for form(). */
 
-static void close_all(orr_ring *ring, orr_ring_link *links)
+static void close_all(orr_ring *ring, orr_ring_connection *links)
 {
     for (uint32_t i = 0; i < ring->options.streams; i++) {
         if (links[i].conn != 0)
@@ -13,7 +13,7 @@ static void close_all(orr_ring *ring, orr_ring_link *links)
     }
 }
 
-void orr_ring_close_links(orr_ring *ring, uint32_t member)
+void orr_ring_close_connections(orr_ring *ring, uint32_t member)
 {
     if (member == ORR_RING_NONE || member == orr_ring_right(ring))
         close_all(ring, ring->right);
@@ -27,9 +27,9 @@ void orr_ring_break(orr_ring *ring, uint32_t member, const char *why)
 {
     if (ring->state != ORR_RING_LIVE)
         return;
-    ring->state = ORR_RING_QUIET;
+    ring->state = ORR_RING_BROKEN;
     ring->changes++;
-    orr_ring_close_links(ring, member);
+    orr_ring_close_connections(ring, member);
     ring->user.broken(ring->user.ctx, member, why);
 }
 
@@ -38,7 +38,7 @@ orr_status orr_ring_connect(orr_ring *ring, const char *right, orr_error *err)
     for (uint32_t i = 0; i < ring->options.streams; i++) {
         orr_conn conn = 0;
         ORR_TRY(ring->net->connect(ring->net, &ring->net_user, right, &conn, err));
-        ring->right[i] = (orr_ring_link){.conn = conn};
+        ring->right[i] = (orr_ring_connection){.conn = conn};
         const orr_net_frame hello = {.kind = ORR_RING_HELLO,
                                  .lane = (uint16_t)i,
                                  .epoch = ring->epoch,
@@ -72,34 +72,34 @@ static uint32_t held_of(const orr_ring *ring, orr_conn conn)
 }
 
 /* Strangers that say nothing go first. */
-void orr_ring_accepted(void *ctx, orr_conn conn)
+void orr_ring_on_accepted(void *ctx, orr_conn conn)
 {
     orr_ring *ring = ctx;
-    if (ring->n_held == ORR_RING_HELD) {
+    if (ring->n_held == ORR_RING_MAX_PENDING) {
         uint32_t least = 0;
         for (uint32_t i = 1; i < ring->n_held; i++)
             if (ring->held[i].epoch < ring->held[least].epoch)
                 least = i;
         close_held(ring, least);
     }
-    ring->held[ring->n_held++] = (orr_ring_held){.conn = conn};
+    ring->held[ring->n_held++] = (orr_ring_pending){.conn = conn};
 }
 
 /* After a break they stay too, deaf. */
-static bool is_lefts(const orr_ring *ring, const orr_ring_held *held)
+static bool is_lefts(const orr_ring *ring, const orr_ring_pending *held)
 {
-    return ring->state != ORR_RING_OUT && ring->n > 1 && held->epoch == ring->epoch &&
+    return ring->state != ORR_RING_IDLE && ring->n > 1 && held->epoch == ring->epoch &&
            held->from == orr_ring_left(ring) && held->lane < ring->options.streams &&
            ring->left[held->lane].conn == 0;
 }
 
-void orr_ring_adopt(orr_ring *ring)
+void orr_ring_adopt_pending(orr_ring *ring)
 {
     for (uint32_t i = 0; i < ring->n_held;) {
-        const orr_ring_held *held = &ring->held[i];
+        const orr_ring_pending *held = &ring->held[i];
         if (is_lefts(ring, held)) {
-            orr_ring_link *link = &ring->left[held->lane];
-            *link = (orr_ring_link){.conn = held->conn, .scratch = link->scratch};
+            orr_ring_connection *link = &ring->left[held->lane];
+            *link = (orr_ring_connection){.conn = held->conn, .scratch = link->scratch};
             drop_held(ring, i);
         } else if (held->epoch != 0 && held->epoch <= ring->epoch) {
             close_held(ring, i);
@@ -109,13 +109,13 @@ void orr_ring_adopt(orr_ring *ring)
     }
 }
 
-void orr_ring_introduced(orr_ring *ring, orr_conn conn, const orr_net_frame *frame)
+void orr_ring_on_hello(orr_ring *ring, orr_conn conn, const orr_net_frame *frame)
 {
     const uint32_t i = held_of(ring, conn);
     if (i == ORR_RING_NONE)
         return;
     const bool reads = frame->kind == ORR_RING_HELLO && frame->bytes == 0 && frame->epoch != 0 &&
-                       frame->from < ORR_RING_MEMBERS && ring->held[i].epoch == 0;
+                       frame->from < ORR_RING_MAX_MEMBERS && ring->held[i].epoch == 0;
     if (!reads) {
         close_held(ring, i);
         return;
@@ -123,12 +123,12 @@ void orr_ring_introduced(orr_ring *ring, orr_conn conn, const orr_net_frame *fra
     ring->held[i].epoch = frame->epoch;
     ring->held[i].from = (uint32_t)frame->from;
     ring->held[i].lane = frame->lane;
-    orr_ring_adopt(ring);
+    orr_ring_adopt_pending(ring);
     if (ring->state == ORR_RING_LIVE)
-        orr_ring_flow(ring);
+        orr_ring_advance(ring);
 }
 
-orr_ring_link *orr_ring_link_of(orr_ring *ring, orr_conn conn, bool *ret_left)
+orr_ring_connection *orr_ring_connection_of(orr_ring *ring, orr_conn conn, bool *ret_left)
 {
     for (uint32_t i = 0; conn != 0 && i < ring->options.streams; i++) {
         *ret_left = ring->left[i].conn == conn;
@@ -140,11 +140,11 @@ orr_ring_link *orr_ring_link_of(orr_ring *ring, orr_conn conn, bool *ret_left)
     return NULL;
 }
 
-void orr_ring_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
+void orr_ring_on_closed(void *ctx, orr_conn conn, orr_net_close_reason why)
 {
     orr_ring *ring = ctx;
     bool left;
-    orr_ring_link *link = orr_ring_link_of(ring, conn, &left);
+    orr_ring_connection *link = orr_ring_connection_of(ring, conn, &left);
     const uint32_t held = held_of(ring, conn);
     if (held != ORR_RING_NONE)
         drop_held(ring, held);

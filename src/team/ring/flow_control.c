@@ -7,7 +7,7 @@
  * have grown by half a window, not each time; a member never waits for the rest, since what it may
  * send then is what the other waits for. */
 
-void orr_ring_restart(orr_ring *ring)
+void orr_ring_reset_cursors(orr_ring *ring)
 {
     ring->first = ring->granted = ring->opened = ring->open_op = 0;
     ring->done = ring->marked = ring->reduced = 0;
@@ -22,8 +22,8 @@ static void open_seats(orr_ring *ring)
             ring->open_op++;
             continue;
         }
-        *orr_ring_part_of(ring, ring->opened) =
-            (orr_ring_part){.op = ring->open_op, .partition = ring->opened - op->first};
+        *orr_ring_partition_of(ring, ring->opened) =
+            (orr_ring_partition){.op = ring->open_op, .partition = ring->opened - op->first};
         ring->opened++;
     }
 }
@@ -57,21 +57,21 @@ static uint32_t may_send_below(const orr_ring *ring)
 /* What is ready of one partition. */
 static void send_part(orr_ring *ring, uint32_t g)
 {
-    orr_ring_part *part = orr_ring_part_of(ring, g);
+    orr_ring_partition *part = orr_ring_partition_of(ring, g);
     const orr_ring_op *op = &ring->ops.at[part->op];
-    const uint32_t turns = orr_ring_turns(ring, op), back = orr_ring_back_turns(ring, op);
+    const uint32_t turns = orr_ring_rounds(ring, op), back = orr_ring_leftward_rounds(ring, op);
     while (part->sent < turns && part->sent <= part->received &&
            ring->sent_right - ring->acked < ring->options.window)
-        orr_ring_send_turn(ring, g);
+        orr_ring_send_round(ring, g);
     while (part->back_sent < back && part->received >= ring->n - 1 &&
            part->back_sent <= part->back_received)
-        orr_ring_send_back(ring, g);
+        orr_ring_send_leftward(ring, g);
 }
 
-static bool is_complete(const orr_ring *ring, const orr_ring_part *part)
+static bool is_complete(const orr_ring *ring, const orr_ring_partition *part)
 {
     const orr_ring_op *op = &ring->ops.at[part->op];
-    const uint32_t turns = orr_ring_turns(ring, op), back = orr_ring_back_turns(ring, op);
+    const uint32_t turns = orr_ring_rounds(ring, op), back = orr_ring_leftward_rounds(ring, op);
     return part->received == turns && part->sent == turns && part->back_received == back &&
            part->back_sent == back;
 }
@@ -98,13 +98,13 @@ void orr_ring_complete(orr_ring *ring)
 static bool free_seats(orr_ring *ring)
 {
     const uint32_t first = ring->first;
-    while (ring->first < ring->opened && is_complete(ring, orr_ring_part_of(ring, ring->first)))
+    while (ring->first < ring->opened && is_complete(ring, orr_ring_partition_of(ring, ring->first)))
         ring->first++;
     orr_ring_complete(ring);
     return ring->first != first;
 }
 
-void orr_ring_flow(orr_ring *ring)
+void orr_ring_advance(orr_ring *ring)
 {
     if (ring->n == 1)
         return;
@@ -115,17 +115,17 @@ void orr_ring_flow(orr_ring *ring)
     grant(ring);
 }
 
-void orr_ring_took(orr_ring *ring, uint32_t g)
+void orr_ring_on_chunk(orr_ring *ring, uint32_t g)
 {
     if (g < may_send_below(ring))
         send_part(ring, g);
     if (free_seats(ring))
-        orr_ring_flow(ring);
+        orr_ring_advance(ring);
     else
         grant(ring);
 }
 
-const char *orr_ring_credited(orr_ring *ring, const orr_net_frame *frame)
+const char *orr_ring_on_credit(orr_ring *ring, const orr_net_frame *frame)
 {
     const uint32_t taken = frame->round - ring->acked;
     if (frame->bytes != 0 || taken > ring->sent_right - ring->acked)
@@ -136,7 +136,7 @@ const char *orr_ring_credited(orr_ring *ring, const orr_net_frame *frame)
     ring->acked = frame->round;
     ring->credit_step = frame->step;
     ring->credit = frame->partition;
-    orr_ring_flow(ring);
+    orr_ring_advance(ring);
     return NULL;
 }
 
@@ -152,7 +152,7 @@ static void set_mark(orr_ring *ring)
 }
 
 /* What is queued may count headers too: then it is only more careful. */
-static bool is_past_mark(const orr_ring *ring, const orr_ring_link *link)
+static bool is_past_mark(const orr_ring *ring, const orr_ring_connection *link)
 {
     return link->conn == 0 || link->mark == 0 ||
            link->mark + ring->net->queued(ring->net, link->conn) <= link->sent;
@@ -166,7 +166,7 @@ static bool is_handed_over(const orr_ring *ring)
     return true;
 }
 
-void orr_ring_tell(orr_ring *ring)
+void orr_ring_report_reduced(orr_ring *ring)
 {
     const uint64_t changes = ring->changes;
     while (ring->changes == changes && ring->reduced < ring->done) {

@@ -34,25 +34,25 @@ enum {
     ORR_RING_CHUNK,
     /* lane: the stream, and this towards the left neighbour */
     ORR_RING_LEFTWARD = 0x100,
-    ORR_RING_HELD = 32, /* connections not yet of this epoch, at most */
-    ORR_RING_STREAMS = 16
+    ORR_RING_MAX_PENDING = 32, /* connections not yet of this epoch, at most */
+    ORR_RING_MAX_STREAMS = 16
 };
 
 /* One connection of a stream to a neighbour. */
-typedef struct orr_ring_link {
+typedef struct orr_ring_connection {
     orr_conn conn; /* 0: none                                      */
     uint64_t sent; /* bytes of payloads kept                       */
     uint64_t mark; /* of `sent`, that is to be handed over         */
     void *scratch; /* of the left: chunk_bytes, when they are large */
-} orr_ring_link;
+} orr_ring_connection;
 
 /* A connection that somebody else made. */
-typedef struct orr_ring_held {
+typedef struct orr_ring_pending {
     orr_conn conn;
     uint64_t epoch; /* 0: it has not said */
     uint32_t from;
     uint16_t lane;
-} orr_ring_held;
+} orr_ring_pending;
 
 typedef struct orr_ring_op {
     const char *in;
@@ -64,16 +64,16 @@ typedef struct orr_ring_op {
 } orr_ring_op;
 
 /* The seat of a partition under way. Turns, as above. */
-typedef struct orr_ring_part {
+typedef struct orr_ring_partition {
     uint32_t op, partition; /* of the operation */
     uint16_t received, sent;
     uint16_t back_received, back_sent;
-} orr_ring_part;
+} orr_ring_partition;
 
 typedef enum orr_ring_state {
-    ORR_RING_OUT, /* of every team                                   */
+    ORR_RING_IDLE, /* of every team                                   */
     ORR_RING_LIVE,
-    ORR_RING_QUIET /* broken: what comes is dropped, nothing is sent  */
+    ORR_RING_BROKEN /* broken: what comes is dropped, nothing is sent  */
 } orr_ring_state;
 
 static const uint32_t ORR_RING_NONE = UINT32_MAX; /* nobody, nothing */
@@ -82,8 +82,8 @@ struct orr_ring {
     orr_net *net;
     orr_net_callbacks net_user;
     orr_ring_options options;
-    orr_ring_adder adder;
-    orr_ring_user user;
+    orr_ring_reducer adder;
+    orr_ring_callbacks user;
     char address[ORR_NET_ADDRESS_BYTES];
 
     /* the team */
@@ -91,13 +91,13 @@ struct orr_ring {
     uint64_t changes; /* of what is under way: a callback may have made one */
     uint64_t epoch, step;
     uint32_t n, me;
-    orr_ring_link *right, *left;       /* shape (streams): made here, and accepted */
-    orr_ring_held held[ORR_RING_HELD]; /* the oldest first */
+    orr_ring_connection *right, *left;       /* shape (streams): made here, and accepted */
+    orr_ring_pending held[ORR_RING_MAX_PENDING]; /* the oldest first */
     uint32_t n_held;
 
     /* the step */
     orr_array(orr_ring_op) ops;
-    orr_ring_part *parts; /* shape (window): g is at g mod window */
+    orr_ring_partition *parts; /* shape (window): g is at g mod window */
     uint64_t *hashes;     /* of final chunks: shape (window, n)   */
     uint32_t first, granted, opened, end;
     uint32_t open_op; /* of `opened` */
@@ -119,26 +119,26 @@ typedef struct orr_ring_shard {
     size_t at, bytes; /* in `in` and `out` */
     size_t n;         /* numbers           */
 } orr_ring_shard;
-static inline size_t orr_ring_size_of(orr_ring_dtype dtype)
+static inline size_t orr_ring_dtype_bytes(orr_ring_dtype dtype)
 {
     return dtype == ORR_RING_FP64 ? 8 : 4;
 }
 /* Partitions of all that is posted, numbered from 0. LIMIT: more than 32 bits. */
-orr_status orr_ring_cut(orr_ring *ring, orr_error *err) ORR_MUST_CHECK;
-orr_status orr_ring_cut_one(orr_ring *ring, orr_ring_op *op, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_ring_partition_all(orr_ring *ring, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_ring_partition_op(orr_ring *ring, orr_ring_op *op, orr_error *err) ORR_MUST_CHECK;
 orr_ring_shard orr_ring_shard_of(const orr_ring *ring, const orr_ring_op *op, uint32_t partition,
                                  uint32_t shard);
 
 /* ring_links.c: who is connected. */
-void orr_ring_close_links(orr_ring *ring, uint32_t member); /* NONE: of all */
+void orr_ring_close_connections(orr_ring *ring, uint32_t member); /* NONE: of all */
 orr_status orr_ring_connect(orr_ring *ring, const char *right, orr_error *err) ORR_MUST_CHECK;
-void orr_ring_adopt(orr_ring *ring); /* those held, that are the left neighbour's of this epoch */
-void orr_ring_accepted(void *ctx, orr_conn conn);
-void orr_ring_closed(void *ctx, orr_conn conn, orr_net_close_reason why);
+void orr_ring_adopt_pending(orr_ring *ring); /* those held, that are the left neighbour's of this epoch */
+void orr_ring_on_accepted(void *ctx, orr_conn conn);
+void orr_ring_on_closed(void *ctx, orr_conn conn, orr_net_close_reason why);
 /* On a connection that is no neighbour's yet. */
-void orr_ring_introduced(orr_ring *ring, orr_conn conn, const orr_net_frame *frame);
+void orr_ring_on_hello(orr_ring *ring, orr_conn conn, const orr_net_frame *frame);
 /* NULL: no neighbour's. */
-orr_ring_link *orr_ring_link_of(orr_ring *ring, orr_conn conn, bool *ret_left);
+orr_ring_connection *orr_ring_connection_of(orr_ring *ring, orr_conn conn, bool *ret_left);
 /* Ends the attempt, and says so; nothing may be done after it. */
 void orr_ring_break(orr_ring *ring, uint32_t member, const char *why);
 static inline uint32_t orr_ring_right(const orr_ring *ring)
@@ -151,22 +151,22 @@ static inline uint32_t orr_ring_left(const orr_ring *ring)
 }
 
 /* ring_flow.c: what may be sent, by whom, when; and what is complete. */
-void orr_ring_flow(orr_ring *ring);    /* after a post or a change: opens, grants, sends */
-void orr_ring_restart(orr_ring *ring); /* all cursors at the beginning                   */
-const char *orr_ring_credited(orr_ring *ring,
+void orr_ring_advance(orr_ring *ring);    /* after a post or a change: opens, grants, sends */
+void orr_ring_reset_cursors(orr_ring *ring); /* all cursors at the beginning                   */
+const char *orr_ring_on_credit(orr_ring *ring,
                               const orr_net_frame *frame); /* NULL, or what is wrong with it */
-void orr_ring_took(orr_ring *ring, uint32_t g);        /* a chunk of this partition */
+void orr_ring_on_chunk(orr_ring *ring, uint32_t g);        /* a chunk of this partition */
 void orr_ring_complete(orr_ring *ring);                /* moves `done`, when `first` has moved */
-void orr_ring_tell(
+void orr_ring_report_reduced(
     orr_ring *ring); /* reduced(), of what is handed over; nothing may be done after it */
 
 /* ring_turns.c: the chunks themselves. */
 void *orr_ring_place(void *ctx, orr_conn conn, const orr_net_frame *frame);
-void orr_ring_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload);
-void orr_ring_send_turn(orr_ring *ring, uint32_t g); /* to the right, the next one */
-void orr_ring_send_back(orr_ring *ring, uint32_t g);
-void orr_ring_alone(orr_ring *ring); /* a ring of one */
-static inline orr_ring_part *orr_ring_part_of(const orr_ring *ring, uint32_t g)
+void orr_ring_on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload);
+void orr_ring_send_round(orr_ring *ring, uint32_t g); /* to the right, the next one */
+void orr_ring_send_leftward(orr_ring *ring, uint32_t g);
+void orr_ring_run_alone(orr_ring *ring); /* a ring of one */
+static inline orr_ring_partition *orr_ring_partition_of(const orr_ring *ring, uint32_t g)
 {
     return &ring->parts[g % ring->options.window];
 }
@@ -175,12 +175,12 @@ static inline uint64_t *orr_ring_hash_of(const orr_ring *ring, uint32_t g, uint3
     return &ring->hashes[(size_t)(g % ring->options.window) * ring->n + shard];
 }
 /* How many turns there are. */
-static inline uint32_t orr_ring_turns(const orr_ring *ring, const orr_ring_op *op)
+static inline uint32_t orr_ring_rounds(const orr_ring *ring, const orr_ring_op *op)
 {
     const uint32_t hops = ring->n - 1;
     return hops + (op->both_ways ? (hops + 1) / 2 : hops);
 }
-static inline uint32_t orr_ring_back_turns(const orr_ring *ring, const orr_ring_op *op)
+static inline uint32_t orr_ring_leftward_rounds(const orr_ring *ring, const orr_ring_op *op)
 {
     return op->both_ways ? (ring->n - 1) / 2 : 0;
 }

@@ -49,7 +49,7 @@ WIDER static void sum_wider(orr_ring_dtype dtype, void *out, const void *a, cons
 static void add(void *ctx, orr_ring_dtype dtype, void *out, const void *a, const void *b, size_t n)
 {
     (void)ctx;
-    const size_t bytes = n * orr_ring_size_of(dtype);
+    const size_t bytes = n * orr_ring_dtype_bytes(dtype);
     if (n == 0)
         return;
     if (a == NULL && b == NULL) {
@@ -67,4 +67,4 @@ static void add(void *ctx, orr_ring_dtype dtype, void *out, const void *a, const
     }
 }
 
-const orr_ring_adder orr_ring_adder_host = {.add = add};
+const orr_ring_reducer orr_ring_reducer_host = {.add = add};

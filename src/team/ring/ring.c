@@ -12,7 +12,7 @@ static void drained(void *ctx, orr_conn conn)
     orr_ring *ring = ctx;
     (void)conn;
     if (ring->state == ORR_RING_LIVE)
-        orr_ring_tell(ring);
+        orr_ring_report_reduced(ring);
 }
 
 static void woken(void *ctx)
@@ -21,8 +21,8 @@ static void woken(void *ctx)
     if (ring->state != ORR_RING_LIVE)
         return;
     if (ring->n == 1)
-        orr_ring_alone(ring);
-    orr_ring_tell(ring);
+        orr_ring_run_alone(ring);
+    orr_ring_report_reduced(ring);
 }
 
 /* Callbacks come from the net only: what is complete without it is told a moment later. */
@@ -46,9 +46,9 @@ static orr_status choose(orr_ring *ring, const orr_ring_options *given, orr_erro
     if (options.chunk_bytes % 8 != 0 || options.chunk_bytes > chunk_most)
         return orr_fail(err, ORR_INVALID, "chunks of %u bytes: a multiple of 8, to 1 GiB",
                         options.chunk_bytes);
-    if (options.window > WINDOW_MOST || options.streams > ORR_RING_STREAMS)
+    if (options.window > WINDOW_MOST || options.streams > ORR_RING_MAX_STREAMS)
         return orr_fail(err, ORR_INVALID, "a window of %u and %u streams: to %d and %d",
-                        options.window, options.streams, WINDOW_MOST, ORR_RING_STREAMS);
+                        options.window, options.streams, WINDOW_MOST, ORR_RING_MAX_STREAMS);
     ring->options = options;
     return ORR_OK;
 }
@@ -65,7 +65,7 @@ static orr_status set_up(orr_ring *ring, const char *where, orr_error *err)
 }
 
 orr_status orr_ring_new(orr_net *net, const char *where, const orr_ring_options *options,
-                        const orr_ring_adder *adder, const orr_ring_user *user, orr_ring **ret,
+                        const orr_ring_reducer *adder, const orr_ring_callbacks *user, orr_ring **ret,
                         orr_error *err)
 {
     orr_ring *ring = orr_calloc(1, sizeof *ring);
@@ -73,13 +73,13 @@ orr_status orr_ring_new(orr_net *net, const char *where, const orr_ring_options 
         return orr_fail_memory(err);
     ring->net = net;
     ring->net_user = (orr_net_callbacks){.ctx = ring,
-                                    .accepted = orr_ring_accepted,
+                                    .accepted = orr_ring_on_accepted,
                                     .place = orr_ring_place,
-                                    .frame = orr_ring_frame,
+                                    .frame = orr_ring_on_frame,
                                     .drained = drained,
-                                    .closed = orr_ring_closed,
+                                    .closed = orr_ring_on_closed,
                                     .woken = woken};
-    ring->adder = adder != NULL ? *adder : orr_ring_adder_host;
+    ring->adder = adder != NULL ? *adder : orr_ring_reducer_host;
     ring->user = *user;
     orr_status status = choose(ring, options, err);
     if (status == ORR_OK)
@@ -130,20 +130,20 @@ static orr_status make_scratch(orr_ring *ring, const orr_ring_op *op, orr_error 
 /* The ring is over whatever was under way. */
 static void begin_anew(orr_ring *ring, orr_ring_state state)
 {
-    orr_ring_close_links(ring, ORR_RING_NONE);
+    orr_ring_close_connections(ring, ORR_RING_NONE);
     ring->state = state;
     ring->changes++;
     ring->credit_step = 0;
     ring->credit = ring->acked = ring->told = ring->sent_right = ring->taken_left = 0;
     ring->sent = ring->received = 0;
-    orr_ring_restart(ring);
+    orr_ring_reset_cursors(ring);
 }
 
 static void forget_ops(orr_ring *ring)
 {
     ring->ops.n = 0;
     ring->end = 0;
-    orr_ring_restart(ring);
+    orr_ring_reset_cursors(ring);
 }
 
 static orr_status make_hashes(orr_ring *ring, orr_error *err)
@@ -159,7 +159,7 @@ static orr_status make_hashes(orr_ring *ring, orr_error *err)
 static orr_status form(orr_ring *ring, const char *right, orr_error *err)
 {
     ORR_TRY(make_hashes(ring, err));
-    ORR_TRY(orr_ring_cut(ring, err));
+    ORR_TRY(orr_ring_partition_all(ring, err));
     for (size_t i = 0; i < ring->ops.n; i++)
         ORR_TRY(make_scratch(ring, &ring->ops.at[i], err));
     if (ring->n > 1)
@@ -170,12 +170,12 @@ static orr_status form(orr_ring *ring, const char *right, orr_error *err)
 orr_status orr_ring_form(orr_ring *ring, uint64_t epoch, uint64_t step,
                          const char *const *addresses, uint32_t n, uint32_t me, orr_error *err)
 {
-    if (n > ORR_RING_MEMBERS)
-        return orr_fail(err, ORR_LIMIT, "a ring of %u members: %d at most", n, ORR_RING_MEMBERS);
+    if (n > ORR_RING_MAX_MEMBERS)
+        return orr_fail(err, ORR_LIMIT, "a ring of %u members: %d at most", n, ORR_RING_MAX_MEMBERS);
     if (me >= n || epoch <= ring->epoch)
         return orr_fail(err, ORR_INVALID, "member %u of %u, epoch %llu after %llu", me, n,
                         (unsigned long long)epoch, (unsigned long long)ring->epoch);
-    begin_anew(ring, ORR_RING_OUT);
+    begin_anew(ring, ORR_RING_IDLE);
     ring->epoch = epoch;
     ring->n = n;
     ring->me = me;
@@ -184,19 +184,19 @@ orr_status orr_ring_form(orr_ring *ring, uint64_t epoch, uint64_t step,
     ring->step = step;
     const orr_status status = form(ring, addresses[orr_ring_right(ring)], err);
     if (status != ORR_OK) {
-        begin_anew(ring, ORR_RING_OUT);
+        begin_anew(ring, ORR_RING_IDLE);
         return status;
     }
     ring->state = ORR_RING_LIVE;
-    orr_ring_adopt(ring);
-    orr_ring_flow(ring);
+    orr_ring_adopt_pending(ring);
+    orr_ring_advance(ring);
     wake_if_due(ring);
     return ORR_OK;
 }
 
 void orr_ring_leave(orr_ring *ring)
 {
-    begin_anew(ring, ORR_RING_OUT);
+    begin_anew(ring, ORR_RING_IDLE);
 }
 
 orr_status orr_ring_post(orr_ring *ring, orr_ring_dtype dtype, const void *in, void *out, size_t n,
@@ -205,18 +205,18 @@ orr_status orr_ring_post(orr_ring *ring, orr_ring_dtype dtype, const void *in, v
     orr_ring_op op = {.in = in, .out = out, .n = n, .dtype = dtype};
     size_t bytes;
     if ((dtype != ORR_RING_FP32 && dtype != ORR_RING_FP64) ||
-        !orr_mul_size(n, orr_ring_size_of(dtype), &bytes) || (out == NULL && n > 0))
+        !orr_mul_size(n, orr_ring_dtype_bytes(dtype), &bytes) || (out == NULL && n > 0))
         return orr_fail(err, ORR_INVALID, "an operation of %zu numbers of dtype %d", n, (int)dtype);
     if (!orr_array_reserve(&ring->ops, 1))
         return orr_fail_memory(err);
     if (ring->n > 0) {
         ORR_TRY(make_scratch(ring, &op, err));
-        ORR_TRY(orr_ring_cut_one(ring, &op, err));
+        ORR_TRY(orr_ring_partition_op(ring, &op, err));
     }
     *ret_op = (uint32_t)ring->ops.n;
     ring->ops.at[ring->ops.n++] = op;
     if (ring->state == ORR_RING_LIVE) {
-        orr_ring_flow(ring);
+        orr_ring_advance(ring);
         wake_if_due(ring);
     }
     return ORR_OK;

@@ -27,7 +27,7 @@
  * but free(). Threads: the net's. */
 typedef struct orr_ring orr_ring;
 
-enum { ORR_RING_MEMBERS = 64 };
+enum { ORR_RING_MAX_MEMBERS = 64 };
 typedef enum orr_ring_dtype { ORR_RING_FP32, ORR_RING_FP64 } orr_ring_dtype;
 
 typedef struct orr_ring_options {
@@ -38,26 +38,26 @@ typedef struct orr_ring_options {
 } orr_ring_options;
 
 /* How numbers are added and copied: memory of devices has its seat here. */
-typedef struct orr_ring_adder {
+typedef struct orr_ring_reducer {
     void *ctx;
     /* out[i] = a[i] + b[i]; b NULL: out = a; a and b NULL: zeros. Both may be out. */
     void (*add)(void *ctx, orr_ring_dtype dtype, void *out, const void *a, const void *b, size_t n);
-} orr_ring_adder;
-extern const orr_ring_adder orr_ring_adder_host;
+} orr_ring_reducer;
+extern const orr_ring_reducer orr_ring_reducer_host;
 
-typedef struct orr_ring_user {
+typedef struct orr_ring_callbacks {
     void *ctx;
     void (*reduced)(void *ctx, uint32_t op); /* in the order of posting: `out` is final here and
                                               * nothing of `in` or `out` is still to be sent  */
     /* The attempt is over: a neighbour is gone, or said what cannot be. The ring is quiet until it is formed
      * again. `member`: index. */
     void (*broken)(void *ctx, uint32_t member, const char *why);
-} orr_ring_user;
+} orr_ring_callbacks;
 
 /* Listens at `where` (as orr_net.listen). `options`, `adder` NULL: zeros, the host's. Errors:
  * INVALID: options that cannot be; NO_MEMORY; those of listen(). */
 orr_status orr_ring_new(orr_net *net, const char *where, const orr_ring_options *options,
-                        const orr_ring_adder *adder, const orr_ring_user *user, orr_ring **ret,
+                        const orr_ring_reducer *adder, const orr_ring_callbacks *user, orr_ring **ret,
                         orr_error *err) ORR_MUST_CHECK;
 void        orr_ring_free(orr_ring *ring); /* NULL is allowed */
 const char *orr_ring_address(const orr_ring *ring);
@@ -65,7 +65,7 @@ const char *orr_ring_address(const orr_ring *ring);
 /* A new attempt in a larger epoch: connections of the one before are closed, frames of older epochs
  * dropped, and what is posted is reduced from the start, and told of again; if `step` is another than
  * the one it was posted in, it is forgotten. `addresses`: shape (n), of rings; copied. n 1: operations
- * are copies. Errors: LIMIT: more than ORR_RING_MEMBERS; INVALID: no such member, an epoch that is not
+ * are copies. Errors: LIMIT: more than ORR_RING_MAX_MEMBERS; INVALID: no such member, an epoch that is not
  * larger: nothing has changed. NO_MEMORY, those of connect(), LIMIT: 2^32 partitions: the ring is out of
  * every team. */
 orr_status orr_ring_form(orr_ring *ring, uint64_t epoch, uint64_t step, const char *const *addresses,

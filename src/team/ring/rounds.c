@@ -30,11 +30,11 @@ static const char *input_of(const orr_ring *ring, const orr_ring_op *op,
  * keeps the hash of who made it; of an empty one nets have their own. */
 static void send(orr_ring *ring, uint32_t g, bool left, uint32_t turn, uint32_t number)
 {
-    const orr_ring_part *part = orr_ring_part_of(ring, g);
+    const orr_ring_partition *part = orr_ring_partition_of(ring, g);
     const orr_ring_op *op = &ring->ops.at[part->op];
     const orr_ring_shard shard = orr_ring_shard_of(ring, op, part->partition, number);
     const uint32_t stream = g % ring->options.streams;
-    orr_ring_link *link = left ? &ring->left[stream] : &ring->right[stream];
+    orr_ring_connection *link = left ? &ring->left[stream] : &ring->right[stream];
     const bool is_input = !left && turn == 0, is_final = left || turn + 1 >= ring->n;
     const orr_net_frame frame = {.kind = ORR_RING_CHUNK,
                              .lane = (uint16_t)(stream | (left ? ORR_RING_LEFTWARD : 0)),
@@ -54,25 +54,25 @@ static void send(orr_ring *ring, uint32_t g, bool left, uint32_t turn, uint32_t 
                     is_input ? input_of(ring, op, &shard) : op->out + shard.at, true);
 }
 
-void orr_ring_send_turn(orr_ring *ring, uint32_t g)
+void orr_ring_send_round(orr_ring *ring, uint32_t g)
 {
-    const uint32_t turn = orr_ring_part_of(ring, g)->sent++;
+    const uint32_t turn = orr_ring_partition_of(ring, g)->sent++;
     ring->sent_right++;
     send(ring, g, false, turn, (ring->me + 2 * ring->n - turn) % ring->n);
 }
 
-void orr_ring_send_back(orr_ring *ring, uint32_t g)
+void orr_ring_send_leftward(orr_ring *ring, uint32_t g)
 {
-    const uint32_t turn = orr_ring_part_of(ring, g)->back_sent++;
+    const uint32_t turn = orr_ring_partition_of(ring, g)->back_sent++;
     send(ring, g, true, turn, (ring->me + 1 + turn) % ring->n);
 }
 
 /* A chunk as this member expects it. */
 typedef struct arrival {
-    orr_ring_link *link;
+    orr_ring_connection *link;
     bool left; /* from the left neighbour: a turn; else one of the way back */
     uint32_t g, number;
-    orr_ring_part *part;
+    orr_ring_partition *part;
     const orr_ring_op *op;
     orr_ring_shard shard;
 } arrival;
@@ -96,7 +96,7 @@ static const char *expect_rightward(const orr_ring *ring, arrival *x, const orr_
     const uint32_t turn = x->part->received;
     if (x->g >= ring->granted)
         return "it sent what it was not granted";
-    if (turn >= orr_ring_turns(ring, x->op) || frame->round != turn)
+    if (turn >= orr_ring_rounds(ring, x->op) || frame->round != turn)
         return "it sent a chunk out of turn";
     if (turn + 1 >= ring->n && x->part->sent + ring->n < turn + 2)
         return "it sent a sum that cannot be made yet";
@@ -108,7 +108,7 @@ static const char *expect_rightward(const orr_ring *ring, arrival *x, const orr_
 static const char *expect_leftward(const orr_ring *ring, arrival *x, const orr_net_frame *frame)
 {
     const uint32_t turn = x->part->back_received;
-    if (turn >= orr_ring_back_turns(ring, x->op) || frame->round != turn)
+    if (turn >= orr_ring_leftward_rounds(ring, x->op) || frame->round != turn)
         return "it sent a chunk out of turn, on the way back";
     if (x->part->sent + 1u < ring->n)
         return "it sent a sum that cannot be made yet, on the way back";
@@ -131,7 +131,7 @@ static const char *expect(orr_ring *ring, arrival *x, const orr_net_frame *frame
     x->g = x->op->first + frame->partition;
     if (x->g < ring->first || x->g >= ring->opened || x->g % ring->options.streams != stream)
         return "it sent a chunk of what is not under way";
-    x->part = orr_ring_part_of(ring, x->g);
+    x->part = orr_ring_partition_of(ring, x->g);
     const char *wrong = x->left ? expect_rightward(ring, x, frame) : expect_leftward(ring, x, frame);
     if (wrong != NULL)
         return wrong;
@@ -147,7 +147,7 @@ void *orr_ring_place(void *ctx, orr_conn conn, const orr_net_frame *frame)
 {
     orr_ring *ring = ctx;
     arrival x = {0};
-    x.link = orr_ring_link_of(ring, conn, &x.left);
+    x.link = orr_ring_connection_of(ring, conn, &x.left);
     if (!is_ours(ring, &x, frame) || expect(ring, &x, frame) != NULL)
         return NULL;
     if (is_gathered(ring, &x) || x.op->in == NULL)
@@ -195,7 +195,7 @@ static const char *take(orr_ring *ring, arrival *x, const orr_net_frame *frame, 
         gather(ring, x, payload, frame->payload_hash);
     else
         accumulate(ring, x, payload);
-    orr_ring_took(ring, x->g);
+    orr_ring_on_chunk(ring, x->g);
     return NULL;
 }
 
@@ -208,17 +208,17 @@ static const char *frame_of(orr_ring *ring, arrival *x, const orr_net_frame *fra
     }
     if (frame->kind == ORR_RING_CREDIT && x->link == &ring->right[0] &&
         frame->from == orr_ring_right(ring))
-        return orr_ring_credited(ring, frame);
+        return orr_ring_on_credit(ring, frame);
     return "it sent a frame of an unknown kind";
 }
 
-void orr_ring_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
+void orr_ring_on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
     orr_ring *ring = ctx;
     arrival x = {0};
-    x.link = orr_ring_link_of(ring, conn, &x.left);
+    x.link = orr_ring_connection_of(ring, conn, &x.left);
     if (x.link == NULL) {
-        orr_ring_introduced(ring, conn, frame);
+        orr_ring_on_hello(ring, conn, frame);
         return;
     }
     if (ring->state != ORR_RING_LIVE || frame->epoch != ring->epoch)
@@ -227,11 +227,11 @@ void orr_ring_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const 
     if (wrong != NULL)
         orr_ring_break(ring, x.left ? orr_ring_left(ring) : orr_ring_right(ring), wrong);
     else
-        orr_ring_tell(ring);
+        orr_ring_report_reduced(ring);
 }
 
 /* A ring of one: copies, and hashes of them. */
-void orr_ring_alone(orr_ring *ring)
+void orr_ring_run_alone(orr_ring *ring)
 {
     for (; ring->done < ring->ops.n; orr_ring_complete(ring)) {
         const orr_ring_op *op = &ring->ops.at[ring->done];

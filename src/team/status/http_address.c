@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-orr_status orr_endpoint_address_find(const char *address, bool to_listen, struct addrinfo **ret,
+orr_status orr_http_resolve(const char *address, bool to_listen, struct addrinfo **ret,
                                      orr_error *err)
 {
     const char *colon = strrchr(address, ':');

@@ -9,7 +9,7 @@
 
 /* "host:port", the host perhaps in brackets or left out, as addresses of the system: to be freed with freeaddrinfo().
  * Errors: INVALID: it does not read so; IO: there is no such host. */
-orr_status orr_endpoint_address_find(const char *address, bool to_listen, struct addrinfo **ret,
+orr_status orr_http_resolve(const char *address, bool to_listen, struct addrinfo **ret,
                                      orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_TEAM_ENDPOINT_ADDRESS_H */

@@ -70,7 +70,7 @@ static orr_status connect_to(getter *g, const struct addrinfo *at, orr_error *er
 static orr_status meet(getter *g, orr_error *err)
 {
     struct addrinfo *found;
-    ORR_TRY(orr_endpoint_address_find(g->address, false, &found, err));
+    ORR_TRY(orr_http_resolve(g->address, false, &found, err));
     orr_status status = ORR_IO;
     for (const struct addrinfo *at = found; at != NULL && status != ORR_OK; at = at->ai_next) {
         if (g->socket >= 0)
@@ -175,7 +175,7 @@ static orr_status get(getter *g, const char *path, orr_text *ret, orr_error *err
     return take(g, path, ret, err);
 }
 
-orr_status orr_endpoint_get(const char *address, const char *path, int64_t timeout_ns,
+orr_status orr_http_get(const char *address, const char *path, int64_t timeout_ns,
                             orr_arena *arena, orr_text *ret, orr_error *err)
 {
     static const char SCHEME[] = "http://";

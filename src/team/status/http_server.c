@@ -74,7 +74,7 @@ static const struct {
     {MHD_HTTP_SERVICE_UNAVAILABLE, "There is no team to show yet.\n"},
 };
 
-struct orr_endpoint {
+struct orr_http_server {
     struct MHD_Daemon *daemon;
     pthread_mutex_t lock;
     struct MHD_Response *shown[PAGES]; /* under the lock; NULL: nothing yet */
@@ -96,7 +96,7 @@ static struct MHD_Response *response_of(const char *text, size_t n, const char *
     return NULL;
 }
 
-static enum MHD_Result refuse(orr_endpoint *endpoint, struct MHD_Connection *connection,
+static enum MHD_Result refuse(orr_http_server *endpoint, struct MHD_Connection *connection,
                               refusal why)
 {
     return api.MHD_queue_response(connection, refusals[why].code, endpoint->refused[why]);
@@ -114,7 +114,7 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
                               size_t *body_n, void **request)
 {
     static char seen;
-    orr_endpoint *endpoint = ctx;
+    orr_http_server *endpoint = ctx;
     (void)version, (void)body;
     if (*request == NULL) {
         *request = &seen;
@@ -137,7 +137,7 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 }
 
 /* The library's thread hears no signals: they are for the program. */
-static struct MHD_Daemon *start(orr_endpoint *endpoint, const struct addrinfo *at)
+static struct MHD_Daemon *start(orr_http_server *endpoint, const struct addrinfo *at)
 {
     sigset_t all, before;
     (void)sigfillset(&all);
@@ -156,7 +156,7 @@ static struct MHD_Daemon *start(orr_endpoint *endpoint, const struct addrinfo *a
     return daemon;
 }
 
-static void name_address(orr_endpoint *endpoint)
+static void name_address(orr_http_server *endpoint)
 {
     const union MHD_DaemonInfo *info =
         api.MHD_get_daemon_info(endpoint->daemon, MHD_DAEMON_INFO_LISTEN_FD);
@@ -172,11 +172,11 @@ static void name_address(orr_endpoint *endpoint)
                    host, colons ? "]" : "", port);
 }
 
-static orr_status listen_at(orr_endpoint *endpoint, const char *where, orr_error *err)
+static orr_status listen_at(orr_http_server *endpoint, const char *where, orr_error *err)
 {
     struct addrinfo *found;
     int why = 0;
-    ORR_TRY(orr_endpoint_address_find(where, true, &found, err));
+    ORR_TRY(orr_http_resolve(where, true, &found, err));
     for (const struct addrinfo *at = found; at != NULL && endpoint->daemon == NULL;
          at = at->ai_next) {
         endpoint->daemon = start(endpoint, at);
@@ -190,13 +190,13 @@ static orr_status listen_at(orr_endpoint *endpoint, const char *where, orr_error
     return ORR_OK;
 }
 
-orr_status orr_endpoint_open(const char *where, orr_endpoint **ret, orr_error *err)
+orr_status orr_http_server_open(const char *where, orr_http_server **ret, orr_error *err)
 {
     orr_status status = ORR_OK;
     (void)pthread_once(&opened, open_library);
     if (!available)
         return orr_fail(err, ORR_UNSUPPORTED, "showing a team over HTTP needs libmicrohttpd.so.12");
-    orr_endpoint *endpoint = orr_calloc(1, sizeof *endpoint);
+    orr_http_server *endpoint = orr_calloc(1, sizeof *endpoint);
     if (endpoint == NULL)
         return orr_fail_memory(err);
     (void)pthread_mutex_init(&endpoint->lock, NULL);
@@ -218,11 +218,11 @@ out:
     if (status == ORR_OK)
         *ret = endpoint;
     else
-        orr_endpoint_close(endpoint);
+        orr_http_server_close(endpoint);
     return status;
 }
 
-const char *orr_endpoint_address(const orr_endpoint *endpoint)
+const char *orr_http_server_address(const orr_http_server *endpoint)
 {
     return endpoint->address;
 }
@@ -231,7 +231,7 @@ static void put_line(const orr_team_status *s, orr_output *out)
 {
     orr_output_printf(out, "Orrery team: %s, epoch %llu, ", orr_team_state_name(s->state),
                       (unsigned long long)s->epoch);
-    if (s->step == ORR_TEAM_NEVER)
+    if (s->step == ORR_TEAM_NONE)
         orr_output_text(out, "no step committed");
     else
         orr_output_printf(out, "step %llu committed", (unsigned long long)s->step);
@@ -257,7 +257,7 @@ static struct MHD_Response *render(int which, const orr_team_status *status)
     return response;
 }
 
-orr_status orr_endpoint_publish(orr_endpoint *endpoint, const orr_team_status *status,
+orr_status orr_http_server_publish(orr_http_server *endpoint, const orr_team_status *status,
                                 orr_error *err)
 {
     struct MHD_Response *fresh[PAGES] = {NULL}, *old[PAGES] = {NULL};
@@ -278,7 +278,7 @@ orr_status orr_endpoint_publish(orr_endpoint *endpoint, const orr_team_status *s
     return whole ? ORR_OK : orr_fail_memory(err);
 }
 
-void orr_endpoint_close(orr_endpoint *endpoint)
+void orr_http_server_close(orr_http_server *endpoint)
 {
     if (endpoint == NULL)
         return;

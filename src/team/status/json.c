@@ -22,7 +22,7 @@ const char *orr_member_state_name(orr_member_state state)
     return (size_t)state < COUNT_OF(MEMBER_STATES) ? MEMBER_STATES[state] : "unknown";
 }
 
-const char *orr_lost_name(orr_lost kind)
+const char *orr_loss_cause_name(orr_loss_cause kind)
 {
     return (size_t)kind < COUNT_OF(LOST) ? LOST[kind] : "unknown";
 }
@@ -31,7 +31,7 @@ const char *orr_lost_name(orr_lost kind)
 static void put_step(orr_json_writer *w, uint64_t step)
 {
     orr_json_write_key(w, "step");
-    if (step == ORR_TEAM_NEVER)
+    if (step == ORR_TEAM_NONE)
         orr_json_write_null(w);
     else
         orr_json_write_uint(w, step);
@@ -61,7 +61,7 @@ static void put_counters(orr_json_writer *w, const orr_team_status *s)
     orr_json_member_uint(w, "retries", s->retries);
     orr_json_write_key(w, "lost");
     orr_json_write_object(w);
-    for (size_t i = 0; i < ORR_LOST_KINDS; i++)
+    for (size_t i = 0; i < ORR_LOSS_CAUSES; i++)
         orr_json_member_uint(w, LOST[i], s->lost[i]);
     orr_json_write_object_end(w);
     orr_json_write_key(w, "recoveries");

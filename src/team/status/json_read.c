@@ -86,7 +86,7 @@ static orr_status read_member_key(orr_json *json, orr_text key, orr_member_statu
     if (orr_text_is(key, "ranks"))
         return read_uint32(json, &m->ranks, err);
     if (orr_text_is(key, "step"))
-        return read_uint(json, ORR_TEAM_NEVER, &m->step, err);
+        return read_uint(json, ORR_TEAM_NONE, &m->step, err);
     if (orr_text_is(key, "heard_ns"))
         return read_int(json, &m->heard_ns, err);
     if (orr_text_is(key, "posted"))
@@ -124,10 +124,10 @@ static orr_status read_lost(orr_json *json, orr_team_status *s, orr_error *err)
     ORR_TRY(orr_json_enter_object(json, err));
     while (orr_json_next_key(json, &key, &status, err)) {
         int kind = 0;
-        while (kind < ORR_LOST_KINDS &&
-               !orr_text_equal(key, orr_lost_name(kind), strlen(orr_lost_name(kind))))
+        while (kind < ORR_LOSS_CAUSES &&
+               !orr_text_equal(key, orr_loss_cause_name(kind), strlen(orr_loss_cause_name(kind))))
             kind++;
-        if (kind < ORR_LOST_KINDS)
+        if (kind < ORR_LOSS_CAUSES)
             ORR_TRY(read_uint(json, 0, &s->lost[kind], err));
         else
             ORR_TRY(orr_json_skip(json, err));
@@ -171,7 +171,7 @@ static orr_status read_key(orr_json *json, orr_text key, orr_team_status *s, boo
     if (orr_text_is(key, "epoch"))
         return read_uint(json, 0, &s->epoch, err);
     if (orr_text_is(key, "step"))
-        return read_uint(json, ORR_TEAM_NEVER, &s->step, err);
+        return read_uint(json, ORR_TEAM_NONE, &s->step, err);
     if (orr_text_is(key, "contributors"))
         return read_uint32(json, &s->contributors, err);
     if (orr_text_is(key, "replicas"))

@@ -74,7 +74,7 @@ static void members(orr_output *out, const orr_team_status *s)
         for (uint32_t i = 0; i < s->n; i++) {
             const orr_member_status *m = &s->members[i];
             const uint64_t value[] = {m->step, m->posted, m->reduced, m->faults};
-            if (which == 0 && m->step == ORR_TEAM_NEVER)
+            if (which == 0 && m->step == ORR_TEAM_NONE)
                 continue;
             open_member(out, families[which].name, m);
             orr_output_printf(out, "} %llu\n", (unsigned long long)value[which]);
@@ -114,8 +114,8 @@ static void states(orr_output *out, const orr_team_status *s)
 static void recoveries(orr_output *out, const orr_team_status *s)
 {
     head(out, "orrery_team_losses_total", "counter", "Losses found, by how they were found.");
-    for (int i = 0; i < ORR_LOST_KINDS; i++)
-        orr_output_printf(out, "orrery_team_losses_total{kind=\"%s\"} %llu\n", orr_lost_name(i),
+    for (int i = 0; i < ORR_LOSS_CAUSES; i++)
+        orr_output_printf(out, "orrery_team_losses_total{kind=\"%s\"} %llu\n", orr_loss_cause_name(i),
                           (unsigned long long)s->lost[i]);
     head(out, "orrery_team_recovery_seconds", "summary",
          "From finding a loss to the next committed step.");
@@ -131,7 +131,7 @@ void orr_team_status_prometheus(const orr_team_status *s, orr_output *out)
 {
     states(out, s);
     count(out, "orrery_team_epoch", "gauge", "The epoch.", s->epoch);
-    if (s->step != ORR_TEAM_NEVER)
+    if (s->step != ORR_TEAM_NONE)
         count(out, "orrery_team_committed_step", "gauge", "The last committed step.", s->step);
     count(out, "orrery_team_contributors", "gauge", "Contributors to the step under way.",
           s->contributors);

@@ -25,12 +25,12 @@ typedef enum orr_member_state {
 #define ORR_LOST_MAP(X)                                                                             \
     X(DEATH, "death") X(SILENCE, "silence") X(STALL, "stall") X(CONNECTION, "connection")           \
     X(DIGEST, "digest")
-typedef enum orr_lost {
+typedef enum orr_loss_cause {
 #define ORR_LOST_ENUM_(name, text) ORR_LOST_##name,
     ORR_LOST_MAP(ORR_LOST_ENUM_)
 #undef ORR_LOST_ENUM_
-    ORR_LOST_KINDS
-} orr_lost;
+    ORR_LOSS_CAUSES
+} orr_loss_cause;
 
 typedef struct orr_member_status {
     orr_member_id id;
@@ -44,16 +44,16 @@ typedef struct orr_member_status {
 
 typedef struct orr_team_status {
     uint8_t  state;          /* orr_team_state */
-    char     why[ORR_TEAM_WHY]; /* it is halted or has ended; "" */
+    char     why[ORR_TEAM_REASON_BYTES]; /* it is halted or has ended; "" */
     uint64_t epoch, step;    /* step: committed */
     uint32_t contributors, replicas; /* of the step under way; planned, 0: not said */
     uint64_t epochs, commits, retries; /* since this coordinator began */
-    uint64_t lost[ORR_LOST_KINDS];
+    uint64_t lost[ORR_LOSS_CAUSES];
     uint64_t recoveries;     /* losses after which a step was committed again */
     int64_t  recovery_last_ns, recovery_max_ns, recovery_sum_ns; /* from finding the loss to that commit */
     int64_t  step_ns;        /* the last */
     uint32_t n;
-    orr_member_status members[2 * ORR_TEAM_REPLICAS];
+    orr_member_status members[2 * ORR_TEAM_MAX_REPLICAS];
 } orr_team_status;
 
 #endif /* ORR_TEAM_STATUS_H */

@@ -22,6 +22,6 @@ orr_status orr_team_status_read(orr_text json, orr_team_status *ret, orr_error *
 /* "forming", "healing", "silence". */
 const char *orr_team_state_name(orr_team_state state);
 const char *orr_member_state_name(orr_member_state state);
-const char *orr_lost_name(orr_lost kind);
+const char *orr_loss_cause_name(orr_loss_cause kind);
 
 #endif /* ORR_TEAM_STATUS_TEXT_H */

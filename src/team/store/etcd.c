@@ -129,7 +129,7 @@ static orr_status swap(etcd_store *self, const orr_etcd_value *value, int64_t de
 {
     orr_output *request;
     ORR_TRY(orr_output_open_memory(&request, err));
-    orr_etcd_write_swap(request, self->key, self->modified, value->at, value->n);
+    orr_etcd_write_compare_and_swap(request, self->key, self->modified, value->at, value->n);
     const orr_status status = call(self, "/v3/kv/txn", request, deadline_ns, ret, err);
     orr_output_close(request);
     return status;

@@ -18,7 +18,7 @@
 void orr_etcd_write_range(orr_output *out, const char *key);
 /* POST /v3/kv/txn: if the key was last modified at `revision` (0: if there is none) it becomes
  * `value`, else it is read. */
-void orr_etcd_write_swap(orr_output *out, const char *key, uint64_t revision, const void *value,
+void orr_etcd_write_compare_and_swap(orr_output *out, const char *key, uint64_t revision, const void *value,
                          size_t bytes);
 
 typedef orr_array(uint8_t) orr_etcd_value;

@@ -63,7 +63,7 @@ static orr_checkpoint_facts facts(uint32_t rank, uint32_t ranks, const char *pla
         .model = "small", .plan = plan, .seed = 42, .rank = rank, .ranks = ranks};
 }
 
-static const orr_team_data position = {.next = 12, .n = 3, .returned = {3, 7, 11}};
+static const orr_team_data_cursor position = {.next = 12, .n = 3, .returned = {3, 7, 11}};
 
 static void save_both(const char *folder, half halves[2], int64_t step)
 {

@@ -6,7 +6,7 @@
 /* What the team's own code decides of the lives of replicas. */
 typedef struct scene {
     orr_fleet_team team;
-    bool here[ORR_TEAM_REPLICAS], leaving[ORR_TEAM_REPLICAS];
+    bool here[ORR_TEAM_MAX_REPLICAS], leaving[ORR_TEAM_MAX_REPLICAS];
     uint64_t trained; /* as counted from outside: a slot a contributor and step */
 } scene;
 
@@ -30,7 +30,7 @@ static uint32_t contributors(const scene *s)
 /* All who have the state keep it; `healed` (or none) has it from the last of them on. */
 static void commit(scene *s, uint64_t steps, uint32_t healed)
 {
-    bool whole[ORR_TEAM_REPLICAS] = {0};
+    bool whole[ORR_TEAM_MAX_REPLICAS] = {0};
     for (uint32_t i = 0; i < s->team.n; i++)
         whole[i] = orr_fleet_team_contributes(&s->team, i) || i == healed;
     s->trained += steps * contributors(s);

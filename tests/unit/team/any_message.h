@@ -24,11 +24,11 @@ typedef struct any_message {
     union {
         orr_hello hello;
         orr_epoch epoch;
-        orr_commit commit;
+        orr_commit_message commit;
         orr_heartbeat heartbeat;
         orr_ready_message ready;
-        orr_complaint fault;
-        orr_record record;
+        orr_fault_report fault;
+        orr_epoch_record record;
     };
 } any_message;
 
@@ -87,17 +87,17 @@ static inline bool any_id_bounded(const orr_member_id *id)
     return id->name[0] != '\0' && memchr(id->name, '\0', sizeof id->name) != NULL;
 }
 
-static inline bool any_roll_bounded(const orr_roll *roll)
+static inline bool any_roll_bounded(const orr_member_list *roll)
 {
-    bool ok = roll->n <= ORR_TEAM_REPLICAS;
+    bool ok = roll->n <= ORR_TEAM_MAX_REPLICAS;
     for (uint32_t i = 0; ok && i < roll->n; i++)
         ok = any_id_bounded(&roll->ids[i]);
     return ok;
 }
 
-static inline bool any_data_bounded(const orr_team_data *data)
+static inline bool any_data_bounded(const orr_team_data_cursor *data)
 {
-    bool ok = data->n <= ORR_TEAM_RETURNED;
+    bool ok = data->n <= ORR_TEAM_MAX_RETURNED_SLOTS;
     for (uint32_t i = 0; ok && i < data->n; i++)
         ok =
             data->returned[i] < data->next && (i == 0 || data->returned[i - 1] < data->returned[i]);
@@ -120,7 +120,7 @@ static inline bool any_addresses_bounded(const orr_addresses *a, const char *pay
 
 static inline bool any_epoch_bounded(const orr_epoch *e, const char *payload, size_t bytes)
 {
-    bool ok = e->n <= ORR_TEAM_REPLICAS && e->you < e->n && e->n_slots <= ORR_TEAM_REPLICAS &&
+    bool ok = e->n <= ORR_TEAM_MAX_REPLICAS && e->you < e->n && e->n_slots <= ORR_TEAM_MAX_REPLICAS &&
               e->epoch > 0 && any_data_bounded(&e->data) && any_roll_bounded(&e->base);
     for (uint32_t i = 0; ok && i < e->n; i++)
         ok = any_id_bounded(&e->members[i].id) && e->members[i].role <= ORR_ROLE_HEALING &&
@@ -138,12 +138,12 @@ static inline bool any_bounded(const any_message *m, const void *payload, size_t
     case ANY_HELLO:
         return m->hello.rank < m->hello.ranks && any_id_bounded(&r->id) &&
                any_data_bounded(&r->data) && any_roll_bounded(&r->members) &&
-               any_roll_bounded(&r->base) && r->n_slots <= ORR_TEAM_REPLICAS &&
+               any_roll_bounded(&r->base) && r->n_slots <= ORR_TEAM_MAX_REPLICAS &&
                any_addresses_bounded(&m->hello.addresses, payload, bytes);
     case ANY_EPOCH:
         return any_epoch_bounded(&m->epoch, payload, bytes);
     case ANY_COMMIT:
-        ok = m->commit.n <= ORR_TEAM_REPLICAS;
+        ok = m->commit.n <= ORR_TEAM_MAX_REPLICAS;
         for (uint32_t i = 0; ok && i < m->commit.n; i++)
             ok = m->commit.role[i] <= ORR_ROLE_HEALING;
         return ok;

@@ -19,7 +19,7 @@ typedef struct member {
     orr_net *net;
     orr_state_span spans[SPANS];
     orr_state_provider *source;
-    orr_taker *taker;
+    orr_state_receiver *taker;
     int wholes, losses;
     char why[300];
 } member;
@@ -87,12 +87,12 @@ static inline void member_init(lab *l, uint32_t i, bool source)
         m->spans[k] = (orr_state_span){.data = span_bytes[k] == 0 ? NULL : calloc(1, span_bytes[k]),
                                  .bytes = span_bytes[k]};
     if (source) {
-        assert_int_equal(orr_source_new(m->net, "h:0", m->spans, SPANS, &m->source, &err), ORR_OK);
-        l->addresses[i] = orr_source_address(m->source);
+        assert_int_equal(orr_state_provider_new(m->net, "h:0", m->spans, SPANS, &m->source, &err), ORR_OK);
+        l->addresses[i] = orr_state_provider_address(m->source);
         return;
     }
-    const orr_taker_user user = {.ctx = m, .whole = on_whole, .lost = on_lost};
-    assert_int_equal(orr_taker_new(m->net, m->spans, SPANS, 0, &user, &m->taker, &err), ORR_OK);
+    const orr_state_receiver_callbacks user = {.ctx = m, .whole = on_whole, .lost = on_lost};
+    assert_int_equal(orr_state_receiver_new(m->net, m->spans, SPANS, 0, &user, &m->taker, &err), ORR_OK);
 }
 
 /* Members 0 ... sources - 1 serve, the next `takers` fetch. 1 MiB takes a millisecond and a bit. */
@@ -110,8 +110,8 @@ static inline void lab_done(lab *l)
 {
     for (uint32_t i = 0; i < MEMBERS; i++) {
         member *m = &l->members[i];
-        orr_source_free(m->source);
-        orr_taker_free(m->taker);
+        orr_state_provider_free(m->source);
+        orr_state_receiver_free(m->taker);
         for (int k = 0; k < SPANS; k++)
             free(m->spans[k].data);
     }
@@ -122,7 +122,7 @@ static inline void offer(lab *l, uint64_t step, uint32_t takers, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         fill(&l->members[i], step);
-        orr_source_offer(l->members[i].source, step, takers, i, n);
+        orr_state_provider_offer(l->members[i].source, step, takers, i, n);
     }
 }
 
@@ -130,7 +130,7 @@ static inline void begin(lab *l, uint32_t taker, uint64_t step, uint32_t n)
 {
     orr_error err = {0};
     assert_int_equal(
-        orr_taker_begin(l->members[taker].taker, step, l->addresses, n, silence_ns, &err), ORR_OK);
+        orr_state_receiver_begin(l->members[taker].taker, step, l->addresses, n, silence_ns, &err), ORR_OK);
 }
 
 static inline void run_for(lab *l, int64_t ns)
@@ -142,7 +142,7 @@ static inline void run_for(lab *l, int64_t ns)
 static inline void run_until(lab *l, uint32_t taker, uint64_t chunks)
 {
     const int64_t until_ns = orr_world_now_ns(l->world) + 1000 * ms_ns;
-    while (orr_taker_progress_of(l->members[taker].taker).had < chunks)
+    while (orr_state_receiver_progress_of(l->members[taker].taker).had < chunks)
         assert_true(orr_world_step(l->world, until_ns));
 }
 

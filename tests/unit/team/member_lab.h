@@ -32,12 +32,12 @@ typedef struct lab_owner {
     uint64_t life;
     orr_net *net;
     orr_net_callbacks user;
-    orr_hub *hub;
+    orr_replica_proxy *hub;
     orr_team_member *member; /* NULL: dead */
     float *state;       /* shape (lab.words) */
     uint64_t step;      /* that it has the state after; NEVER: it is not whole */
     float in[2][LAB_GRADIENTS], out[2][LAB_GRADIENTS];
-    orr_team_turn turn, turns[LAB_TURNS]; /* of a follower: what is to be followed */
+    orr_team_directive turn, turns[LAB_TURNS]; /* of a follower: what is to be followed */
     uint32_t n_turns;
     lab_doing doing;
     bool hold; /* works until it is false */
@@ -73,7 +73,7 @@ static inline void lab_wake(lab_owner *o, int64_t after_ns)
     o->net->wake_at(o->net, &o->user, o->net->now_ns(o->net) + after_ns);
 }
 
-static inline void lab_begin(lab_owner *o, const orr_team_turn *turn)
+static inline void lab_begin(lab_owner *o, const orr_team_directive *turn)
 {
     lab *l = o->of;
     if (o->doing != LAB_IDLE)
@@ -82,9 +82,9 @@ static inline void lab_begin(lab_owner *o, const orr_team_turn *turn)
         o->log[o->n_log++] = (lab_note){false, turn->kind, turn->step, turn->contributors};
     o->counts[0][turn->kind % 4]++;
     o->turn = *turn;
-    o->doing = turn->kind == ORR_TURN_APPLY ? LAB_UPDATES : LAB_WORKS;
-    o->left = turn->kind == ORR_TURN_LEFT;
-    if (turn->kind == ORR_TURN_COMPUTE && o->step + 1 != turn->step)
+    o->doing = turn->kind == ORR_DIRECTIVE_APPLY ? LAB_UPDATES : LAB_WORKS;
+    o->left = turn->kind == ORR_DIRECTIVE_LEAVE;
+    if (turn->kind == ORR_DIRECTIVE_COMPUTE && o->step + 1 != turn->step)
         LAB_WRONG(l, "%s: computes step %u with the state after %d", o->name, (unsigned)turn->step,
                   (int)o->step);
     lab_wake(o, LAB_MS / 2);
@@ -94,12 +94,12 @@ static inline void lab_next(lab_owner *o)
 {
     if (o->doing != LAB_IDLE || o->n_turns == 0)
         return;
-    const orr_team_turn turn = o->turns[0];
+    const orr_team_directive turn = o->turns[0];
     memmove(o->turns, o->turns + 1, --o->n_turns * sizeof turn);
-    orr_member_follow(o->member, &turn);
+    orr_team_member_follow(o->member, &turn);
 }
 
-static inline void lab_turn(void *ctx, const orr_team_turn *turn)
+static inline void lab_turn(void *ctx, const orr_team_directive *turn)
 {
     lab_owner *o = ctx;
     for (uint32_t i = 0; i < o->of->n && o->rank == 0; i++) { /* to the other ranks */
@@ -136,23 +136,23 @@ static inline void lab_update(lab_owner *o)
         LAB_WRONG(l, "%s.%u: another state after step %u", o->name, o->rank, (unsigned)step);
     *hash = lab_hash(o);
     o->doing = LAB_IDLE;
-    orr_member_updated(o->member, step);
+    orr_team_member_updated(o->member, step);
 }
 
 static inline void lab_work(lab_owner *o)
 {
     orr_error err;
-    const bool zeros = o->turn.kind == ORR_TURN_ZEROS;
+    const bool zeros = o->turn.kind == ORR_DIRECTIVE_ZEROS;
     for (uint32_t op = 0; op < 2; op++) {
         for (uint32_t i = 0; i < LAB_GRADIENTS; i++)
             o->in[op][i] =
                 (float)((o->turn.slot * 31 + i * 7 + op) % 101) / 64.0F + o->state[i] / 1024.0F;
-        if (orr_member_reduce(o->member, ORR_RING_FP32, zeros ? NULL : o->in[op], o->out[op],
+        if (orr_team_member_reduce(o->member, ORR_RING_FP32, zeros ? NULL : o->in[op], o->out[op],
                               LAB_GRADIENTS, &err) != ORR_OK)
             LAB_WRONG(o->of, "%s: %s", o->name, err.text);
     }
     o->doing = LAB_WAITS;
-    orr_member_complete(o->member);
+    orr_team_member_complete(o->member);
 }
 
 static inline void lab_outcome(void *ctx, const orr_team_outcome *outcome)
@@ -164,8 +164,8 @@ static inline void lab_outcome(void *ctx, const orr_team_outcome *outcome)
         o->log[o->n_log++] = (lab_note){true, outcome->kind, outcome->step, outcome->contributors};
     o->counts[1][outcome->kind % 4]++;
     o->doing = LAB_IDLE;
-    if (o->turn.kind == ORR_TURN_ZEROS && outcome->kind != ORR_OUTCOME_COMMITTED)
-        o->step = ORR_TEAM_NEVER; /* what is in the spans is coming */
+    if (o->turn.kind == ORR_DIRECTIVE_ZEROS && outcome->kind != ORR_OUTCOME_COMMITTED)
+        o->step = ORR_TEAM_NONE; /* what is in the spans is coming */
     if (outcome->kind != ORR_OUTCOME_COMMITTED) {
         lab_wake(o, LAB_MS / 20);
         return;
@@ -198,7 +198,7 @@ static inline void lab_refused(void *ctx, const char *why)
 static inline void lab_told(void *ctx, const orr_team_event *event)
 {
     lab_owner *o = ctx;
-    if (event->kind == ORR_TEAM_WHOLE)
+    if (event->kind == ORR_TEAM_CAUGHT_UP)
         o->step = event->step;
 }
 
@@ -207,24 +207,24 @@ static inline orr_status lab_live(lab_owner *o, orr_error *err)
     lab *l = o->of;
     const lab_owner *first = &l->owners[(size_t)(o - l->owners) / l->ranks * l->ranks];
     const orr_state_span span = {o->state, l->words * sizeof *o->state};
-    const orr_member_user user = {.ctx = o,
+    const orr_team_member_callbacks user = {.ctx = o,
                                   .turn = lab_turn,
                                   .outcome = lab_outcome,
                                   .refused = lab_refused,
                                   .told = lab_told};
-    const orr_hub_settings hub = {.coordinator = l->address,
+    const orr_replica_proxy_settings hub = {.coordinator = l->address,
                                   .where = "any:9",
                                   .ranks = l->ranks,
                                   .failure_timeout_ns = LAB_TIMEOUT};
     if (l->ranks > 1 && o->rank == 0)
-        ORR_TRY(orr_hub_new(o->net, &hub, &o->hub, err));
+        ORR_TRY(orr_replica_proxy_new(o->net, &hub, &o->hub, err));
     memset(o->state, 0, span.bytes);
     o->step = 0;
     o->doing = LAB_IDLE;
     o->n_turns = 0;
     o->left = false;
     o->life++;
-    const orr_member_settings settings = {.coordinator = l->ranks > 1 ? orr_hub_address(first->hub)
+    const orr_team_member_settings settings = {.coordinator = l->ranks > 1 ? orr_replica_proxy_address(first->hub)
                                                                       : l->address,
                                           .name = o->name,
                                           .incarnation = o->life,
@@ -237,7 +237,7 @@ static inline orr_status lab_live(lab_owner *o, orr_error *err)
                                           .catch_up_steps = o->catch_up_steps,
                                           .spans = &span,
                                           .n_spans = 1};
-    return orr_member_new(o->net, &settings, &user, &o->member, err);
+    return orr_team_member_new(o->net, &settings, &user, &o->member, err);
 }
 
 static inline bool lab_open(lab *l, uint32_t replicas, uint32_t ranks, size_t words,
@@ -284,8 +284,8 @@ static inline bool lab_live_all(lab *l)
 
 static inline void lab_die(lab_owner *o)
 {
-    orr_member_free(o->member);
-    orr_hub_free(o->hub);
+    orr_team_member_free(o->member);
+    orr_replica_proxy_free(o->hub);
     o->member = NULL;
     o->hub = NULL;
 }
@@ -330,8 +330,8 @@ static inline orr_team_status lab_status(const lab *l)
 static inline uint64_t lab_position(const lab_owner *o)
 {
     uint64_t step;
-    orr_team_data data;
-    orr_member_position(o->member, &step, &data);
+    orr_team_data_cursor data;
+    orr_team_member_position(o->member, &step, &data);
     return step;
 }
 

@@ -85,7 +85,7 @@ static inline bool team_new(ring_team *team, uint64_t seed, uint32_t n,
         return false;
     for (uint32_t i = 0; i < n; i++) {
         ring_member *m = &team->members[i];
-        const orr_ring_user user = {.ctx = m, .reduced = team_reduced, .broken = team_broken};
+        const orr_ring_callbacks user = {.ctx = m, .reduced = team_reduced, .broken = team_broken};
         m->team = team;
         if (orr_world_host(team->world, &m->host, NULL) != ORR_OK)
             return false;

@@ -123,14 +123,14 @@ static inline void hand_init(hand_net *hand)
 
 static inline orr_status hand_ring(hand_net *hand, const orr_ring_options *options, orr_ring **ret)
 {
-    const orr_ring_user user = {.ctx = hand, .reduced = hand_reduced, .broken = hand_broken};
+    const orr_ring_callbacks user = {.ctx = hand, .reduced = hand_reduced, .broken = hand_broken};
     return orr_ring_new(&hand->net, "hand", options, NULL, &user, ret, NULL);
 }
 
 static inline orr_status hand_form(orr_ring *ring, uint64_t epoch, uint64_t step, uint32_t n,
                                    uint32_t me)
 {
-    const char *addresses[ORR_RING_MEMBERS];
+    const char *addresses[ORR_RING_MAX_MEMBERS];
     for (uint32_t i = 0; i < n; i++)
         addresses[i] = "neighbour";
     return orr_ring_form(ring, epoch, step, addresses, n, me, NULL);

@@ -13,7 +13,7 @@
 /* A coordinator in a simulated world, and members that say what a test makes them say. Each keeps
  * the report that a real one would: what it was told last. The failure timeout is 100 ms:
  * heartbeats every 10, silent after 80. */
-enum { HANDS = ORR_TEAM_REPLICAS + 2, HAND_TEXT = 1 << 16 };
+enum { HANDS = ORR_TEAM_MAX_REPLICAS + 2, HAND_TEXT = 1 << 16 };
 #define HAND_MS      INT64_C(1000000)
 #define HAND_TIMEOUT (100 * HAND_MS)
 
@@ -42,11 +42,11 @@ typedef struct hand_member {
     orr_epoch epoch; /* the last, as it stood then */
     uint64_t step;   /* committed                  */
     uint8_t text[HAND_TEXT];
-    orr_commit commit;
+    orr_commit_message commit;
     uint32_t epochs, commits, halts, dismissals, echoes, closes;
     bool refused;
     int64_t epoch_ns, halt_ns;
-    char why[ORR_TEAM_WHY]; /* it was refused or halted */
+    char why[ORR_TEAM_REASON_BYTES]; /* it was refused or halted */
 } hand_member;
 
 typedef struct hand_team {
@@ -99,15 +99,15 @@ static inline void hand_note_report(hand_member *m)
     orr_member_report *r = &m->report;
     const orr_epoch_member *me = &e->members[e->you];
     const bool whole = me->role == ORR_ROLE_CONTRIBUTOR;
-    r->step = whole ? e->step : ORR_TEAM_NEVER;
+    r->step = whole ? e->step : ORR_TEAM_NONE;
     r->data = e->data;
     r->known = e->step;
     r->known_epoch = e->data.epoch;
-    r->slot = whole ? me->slot : ORR_TEAM_NEVER;
+    r->slot = whole ? me->slot : ORR_TEAM_NONE;
     r->epoch = e->epoch;
     r->base = e->base;
     r->carried = e->carried;
-    r->members = (orr_roll){.n = e->n};
+    r->members = (orr_member_list){.n = e->n};
     for (uint32_t i = 0; i < e->n; i++)
         r->members.ids[i] = e->members[i].id;
     r->prepared = e->carried && whole;
@@ -135,7 +135,7 @@ static inline void hand_enter(hand_member *m, const orr_net_frame *frame, const 
 
 static inline void hand_commit(hand_member *m, const orr_net_frame *frame, const void *payload)
 {
-    uint64_t slots[ORR_TEAM_REPLICAS];
+    uint64_t slots[ORR_TEAM_MAX_REPLICAS];
     orr_epoch *e = &m->epoch;
     const uint32_t n = e->carried ? e->n_slots : 0;
     uint32_t given = 0;
@@ -145,7 +145,7 @@ static inline void hand_commit(hand_member *m, const orr_net_frame *frame, const
     memcpy(slots + given, e->slots, n * sizeof *slots);
     if (!orr_read_commit(payload, frame->bytes, &m->commit) || frame->epoch != e->epoch ||
         frame->step != m->step + 1 || m->commit.n != e->n ||
-        !orr_team_data_consume(&e->data, slots, given + n)) {
+        !orr_team_data_cursor_consume(&e->data, slots, given + n)) {
         hand_team_of_member->broken++;
         return;
     }
@@ -165,11 +165,11 @@ static inline void hand_commit(hand_member *m, const orr_net_frame *frame, const
 static inline void hand_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const void *payload)
 {
     hand_member *m = ctx;
-    orr_complaint why;
+    orr_fault_report why;
     if (conn != m->conn)
         return;
     switch (frame->kind) {
-    case ORR_MESSAGE_ECHO:
+    case ORR_MESSAGE_HEARTBEAT_ACK:
         m->echoes++;
         return;
     case ORR_MESSAGE_EPOCH:
@@ -277,7 +277,7 @@ static inline void hand_ready(hand_member *m, uint64_t digest)
 
 static inline void hand_fault(hand_member *m, uint32_t about, const char *text)
 {
-    orr_complaint fault = {.about = about};
+    orr_fault_report fault = {.about = about};
     orr_message_bytes payload = {0};
     snprintf(fault.why, sizeof fault.why, "%s", text);
     if (orr_write_fault(&payload, &fault))
@@ -344,7 +344,7 @@ static inline hand_member *hand_another(hand_team *t, const char *name, uint64_t
     m->ranks = 1;
     snprintf(m->report.id.name, sizeof m->report.id.name, "%s", name);
     m->report.id.incarnation = incarnation;
-    m->report.slot = ORR_TEAM_NEVER;
+    m->report.slot = ORR_TEAM_NONE;
     return m;
 }
 

@@ -41,7 +41,7 @@ static inline orr_team_status status_example(void)
                     {.id = {"a", 8},
                      .state = ORR_MEMBER_HEALING,
                      .ranks = 2,
-                     .step = ORR_TEAM_NEVER,
+                     .step = ORR_TEAM_NONE,
                      .heard_ns = 0}},
     };
 }

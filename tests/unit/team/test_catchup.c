@@ -17,7 +17,7 @@ static void assert_whole(const lab *l, uint32_t taker, uint64_t step)
     assert_int_equal(m->losses, 0);
     assert_int_equal(m->wholes, 1);
     assert_true(holds(m, step));
-    const orr_taker_progress p = orr_taker_progress_of(m->taker);
+    const orr_state_receiver_progress p = orr_state_receiver_progress_of(m->taker);
     assert_int_equal(p.chunks, CHUNKS);
     assert_int_equal(p.had, CHUNKS);
 }
@@ -35,12 +35,12 @@ static void test_any_number_of_sources(void **state)
         assert_whole(&l, n, 3);
         uint64_t served = 0;
         for (uint32_t i = 0; i < n; i++) {
-            const uint64_t bytes = orr_source_counts_of(l.members[i].source).served_bytes;
+            const uint64_t bytes = orr_state_provider_counts_of(l.members[i].source).served_bytes;
             assert_true(bytes >= (CHUNKS / n - 1) * (uint64_t)MIB); /* all took part */
             served += bytes;
         }
         assert_int_equal(served, lab_bytes()); /* nothing twice */
-        assert_int_equal(orr_taker_progress_of(l.members[n].taker).bytes, lab_bytes());
+        assert_int_equal(orr_state_receiver_progress_of(l.members[n].taker).bytes, lab_bytes());
         lab_done(&l);
     }
 }
@@ -56,21 +56,21 @@ static void test_more_sources_than_chunks(void **state)
     orr_error err = {0};
     for (uint32_t i = 0; i < 5; i++) {
         member *m = &l.members[i];
-        orr_source_free(m->source);
-        assert_int_equal(orr_source_new(m->net, "h:0", &mine, 1, &m->source, &err), ORR_OK);
-        l.addresses[i] = orr_source_address(m->source);
-        orr_source_offer(m->source, 0, 1, i, 5);
+        orr_state_provider_free(m->source);
+        assert_int_equal(orr_state_provider_new(m->net, "h:0", &mine, 1, &m->source, &err), ORR_OK);
+        l.addresses[i] = orr_state_provider_address(m->source);
+        orr_state_provider_offer(m->source, 0, 1, i, 5);
     }
     member *m = &l.members[5];
-    const orr_taker_user user = {.ctx = m, .whole = on_whole, .lost = on_lost};
-    orr_taker_free(m->taker);
-    assert_int_equal(orr_taker_new(m->net, &theirs, 1, 0, &user, &m->taker, &err), ORR_OK);
+    const orr_state_receiver_callbacks user = {.ctx = m, .whole = on_whole, .lost = on_lost};
+    orr_state_receiver_free(m->taker);
+    assert_int_equal(orr_state_receiver_new(m->net, &theirs, 1, 0, &user, &m->taker, &err), ORR_OK);
     begin(&l, 5, 0, 5);
     run_for(&l, 100 * ms_ns);
     assert_int_equal(m->wholes, 1);
     assert_memory_equal(data, copy, 2 * MIB);
     for (uint32_t i = 0; i < 5; i++)
-        assert_int_equal(orr_source_keep(l.members[i].source, &err), ORR_OK);
+        assert_int_equal(orr_state_provider_snapshot(l.members[i].source, &err), ORR_OK);
     lab_done(&l);
     free(data);
     free(copy);
@@ -84,9 +84,9 @@ static void test_nothing_to_fetch(void **state)
     const orr_state_span none[2] = {{0}};
     orr_error err = {0};
     member *m = &l.members[1];
-    const orr_taker_user user = {.ctx = m, .whole = on_whole, .lost = on_lost};
-    orr_taker_free(m->taker);
-    assert_int_equal(orr_taker_new(m->net, none, 2, 0, &user, &m->taker, &err), ORR_OK);
+    const orr_state_receiver_callbacks user = {.ctx = m, .whole = on_whole, .lost = on_lost};
+    orr_state_receiver_free(m->taker);
+    assert_int_equal(orr_state_receiver_new(m->net, none, 2, 0, &user, &m->taker, &err), ORR_OK);
     begin(&l, 1, 5, 1);
     assert_int_equal(m->wholes, 0);
     run_for(&l, 10 * ms_ns);
@@ -124,11 +124,11 @@ static void test_unreachable_sources(void **state)
     assert_whole(&l, 3, 3);
     l.addresses[0] = l.addresses[2] = "neither";
     orr_error err = {0};
-    assert_int_equal(orr_taker_begin(l.members[3].taker, 4, l.addresses, 3, silence_ns, &err),
+    assert_int_equal(orr_state_receiver_begin(l.members[3].taker, 4, l.addresses, 3, silence_ns, &err),
                      ORR_INVALID);
-    assert_int_equal(orr_taker_begin(l.members[3].taker, 4, l.addresses, 0, silence_ns, &err),
+    assert_int_equal(orr_state_receiver_begin(l.members[3].taker, 4, l.addresses, 0, silence_ns, &err),
                      ORR_INVALID);
-    assert_int_equal(orr_taker_begin(l.members[3].taker, 4, l.addresses, ORR_CATCHUP_SOURCES + 1,
+    assert_int_equal(orr_state_receiver_begin(l.members[3].taker, 4, l.addresses, ORR_CATCHUP_MAX_PROVIDERS + 1,
                                      silence_ns, &err),
                      ORR_LIMIT);
     run_for(&l, 1000 * ms_ns);
@@ -151,16 +151,16 @@ static void test_all_die_then_others(void **state)
     assert_int_equal(l.members[4].losses, 1);
     assert_int_equal(l.members[4].wholes, 0);
     assert_non_null(strstr(l.members[4].why, "closed"));
-    const uint64_t had = orr_taker_progress_of(l.members[4].taker).had;
+    const uint64_t had = orr_state_receiver_progress_of(l.members[4].taker).had;
     assert_true(had >= 4 && had < CHUNKS);
     l.members[4].losses = 0;
     l.addresses[0] = l.addresses[2];
     l.addresses[1] = l.addresses[3];
     begin(&l, 4, 3, 2);
-    assert_int_equal(orr_taker_progress_of(l.members[4].taker).had, had);
+    assert_int_equal(orr_state_receiver_progress_of(l.members[4].taker).had, had);
     run_for(&l, 1000 * ms_ns);
     assert_whole(&l, 4, 3);
-    assert_int_equal(orr_taker_progress_of(l.members[4].taker).bytes, lab_bytes());
+    assert_int_equal(orr_state_receiver_progress_of(l.members[4].taker).bytes, lab_bytes());
     lab_done(&l);
 }
 
@@ -172,12 +172,12 @@ static void test_stop_and_another_step(void **state)
     offer(&l, 3, 1, 2);
     begin(&l, 2, 3, 2);
     run_until(&l, 2, 3);
-    orr_taker_stop(l.members[2].taker);
+    orr_state_receiver_stop(l.members[2].taker);
     run_for(&l, 1000 * ms_ns);
     assert_int_equal(l.members[2].wholes + l.members[2].losses, 0);
     offer(&l, 4, 1, 2);
     begin(&l, 2, 4, 2);
-    assert_int_equal(orr_taker_progress_of(l.members[2].taker).had, 0);
+    assert_int_equal(orr_state_receiver_progress_of(l.members[2].taker).had, 0);
     run_for(&l, 1000 * ms_ns);
     assert_whole(&l, 2, 4);
     lab_done(&l);
@@ -197,8 +197,8 @@ static void test_keep_and_change(void **state)
         orr_error err = {0};
         uint64_t kept = 0;
         for (uint32_t i = 0; i < 2; i++) {
-            assert_int_equal(orr_source_keep(l.members[i].source, &err), ORR_OK);
-            kept += orr_source_counts_of(l.members[i].source).kept_bytes;
+            assert_int_equal(orr_state_provider_snapshot(l.members[i].source, &err), ORR_OK);
+            kept += orr_state_provider_counts_of(l.members[i].source).kept_bytes;
             fill(&l.members[i], 4);
         }
         if (after == 0)
@@ -225,7 +225,7 @@ static void test_resume_from_the_copy(void **state)
     run_until(&l, 2, 3);
     orr_error err = {0};
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(orr_source_keep(l.members[i].source, &err), ORR_OK);
+        assert_int_equal(orr_state_provider_snapshot(l.members[i].source, &err), ORR_OK);
         fill(&l.members[i], 4);
     }
     run_until(&l, 2, 5);
@@ -248,8 +248,8 @@ static void test_nobody_asks(void **state)
     offer(&l, 3, 0, 2);
     orr_error err = {0};
     for (uint32_t i = 0; i < 2; i++)
-        assert_int_equal(orr_source_keep(l.members[i].source, &err), ORR_OK);
-    assert_int_equal(orr_source_counts_of(l.members[0].source).kept_bytes, 0);
+        assert_int_equal(orr_state_provider_snapshot(l.members[i].source, &err), ORR_OK);
+    assert_int_equal(orr_state_provider_counts_of(l.members[0].source).kept_bytes, 0);
     begin(&l, 2, 3, 2);
     run_for(&l, 10 * ms_ns);
     assert_int_equal(l.members[2].losses, 1);
@@ -270,7 +270,7 @@ static void test_takers_at_once(void **state)
     run_until(&l, 3, 2);
     orr_error err = {0};
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(orr_source_keep(l.members[i].source, &err), ORR_OK);
+        assert_int_equal(orr_state_provider_snapshot(l.members[i].source, &err), ORR_OK);
         fill(&l.members[i], 4);
     }
     begin(&l, 4, 3, 2);
@@ -292,7 +292,7 @@ static void test_a_taker_that_is_late(void **state)
     run_for(&l, ms_ns / 10);
     orr_error err = {0};
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(orr_source_keep(l.members[i].source, &err), ORR_OK);
+        assert_int_equal(orr_state_provider_snapshot(l.members[i].source, &err), ORR_OK);
         fill(&l.members[i], 4);
     }
     begin(&l, 3, 3, 2);
@@ -316,8 +316,8 @@ static void test_done_takers_count(void **state)
     run_until(&l, 3, 5);
     run_for(&l, ms_ns / 10);
     orr_error err = {0};
-    assert_int_equal(orr_source_keep(l.members[0].source, &err), ORR_OK);
-    assert_true(orr_source_counts_of(l.members[0].source).kept_bytes <= 4 * (uint64_t)MIB);
+    assert_int_equal(orr_state_provider_snapshot(l.members[0].source, &err), ORR_OK);
+    assert_true(orr_state_provider_counts_of(l.members[0].source).kept_bytes <= 4 * (uint64_t)MIB);
     run_for(&l, 100 * ms_ns);
     assert_whole(&l, 3, 3);
     lab_done(&l);
@@ -330,10 +330,10 @@ static void test_asked_before_the_offer(void **state)
     lab_init(&l, 2, 1);
     begin(&l, 2, 3, 2);
     run_for(&l, 10 * ms_ns);
-    assert_int_equal(orr_taker_progress_of(l.members[2].taker).had, 0);
+    assert_int_equal(orr_state_receiver_progress_of(l.members[2].taker).had, 0);
     offer(&l, 2, 1, 2);
     run_for(&l, 10 * ms_ns);
-    assert_int_equal(orr_taker_progress_of(l.members[2].taker).had, 0);
+    assert_int_equal(orr_state_receiver_progress_of(l.members[2].taker).had, 0);
     offer(&l, 3, 1, 2);
     run_for(&l, 1000 * ms_ns);
     assert_whole(&l, 2, 3);
@@ -388,12 +388,12 @@ static void test_withdrawn(void **state)
     begin(&l, 2, 3, 2);
     run_until(&l, 2, 3);
     orr_error err = {0};
-    assert_int_equal(orr_source_keep(l.members[0].source, &err), ORR_OK);
-    orr_source_withdraw(l.members[0].source);
+    assert_int_equal(orr_state_provider_snapshot(l.members[0].source, &err), ORR_OK);
+    orr_state_provider_withdraw(l.members[0].source);
     run_for(&l, 1000 * ms_ns);
     assert_whole(&l, 2, 3); /* the other is live, and has all */
     l.members[2].wholes = 0;
-    orr_source_withdraw(l.members[1].source);
+    orr_state_provider_withdraw(l.members[1].source);
     begin(&l, 2, 3, 2);
     run_for(&l, 1000 * ms_ns);
     assert_int_equal(l.members[2].losses, 1);
@@ -412,7 +412,7 @@ static void test_a_kept_part_is_lost(void **state)
     run_until(&l, 2, 2);
     orr_error err = {0};
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(orr_source_keep(l.members[i].source, &err), ORR_OK);
+        assert_int_equal(orr_state_provider_snapshot(l.members[i].source, &err), ORR_OK);
         fill(&l.members[i], 4);
     }
     orr_world_kill(l.world, l.members[0].host, false);
@@ -470,12 +470,12 @@ static void test_a_slow_source_is_helped(void **state)
     orr_world_slow(l.world, l.members[0].host, 20);
     offer(&l, 3, 1, 3);
     orr_error err = {0};
-    assert_int_equal(orr_taker_begin(l.members[3].taker, 3, l.addresses, 3, 1000 * ms_ns, &err),
+    assert_int_equal(orr_state_receiver_begin(l.members[3].taker, 3, l.addresses, 3, 1000 * ms_ns, &err),
                      ORR_OK);
     run_for(&l, 1000 * ms_ns);
     assert_whole(&l, 3, 3);
-    assert_true(orr_source_counts_of(l.members[1].source).served_bytes +
-                    orr_source_counts_of(l.members[2].source).served_bytes >
+    assert_true(orr_state_provider_counts_of(l.members[1].source).served_bytes +
+                    orr_state_provider_counts_of(l.members[2].source).served_bytes >
                 6 * (uint64_t)MIB - MIB);
     lab_done(&l);
 }
@@ -507,7 +507,7 @@ static void test_no_memory_to_keep(void **state)
     run_until(&l, 1, 3);
     orr_error err = {0};
     orr_alloc_fail_from(1);
-    assert_int_equal(orr_source_keep(l.members[0].source, &err), ORR_NO_MEMORY);
+    assert_int_equal(orr_state_provider_snapshot(l.members[0].source, &err), ORR_NO_MEMORY);
     orr_alloc_fail_from(0);
     fill(&l.members[0], 4);
     run_for(&l, 10 * ms_ns);
@@ -526,14 +526,14 @@ static void test_no_memory_to_begin(void **state)
     for (; nth < 100; nth++) {
         orr_alloc_fail_from(nth);
         const orr_status s =
-            orr_taker_begin(l.members[2].taker, 3, l.addresses, 2, silence_ns, &err);
+            orr_state_receiver_begin(l.members[2].taker, 3, l.addresses, 2, silence_ns, &err);
         orr_alloc_fail_from(0);
         if (s == ORR_OK)
             break;
         assert_int_equal(s, ORR_NO_MEMORY);
     }
     assert_true(nth > 3 && nth < 100);
-    orr_taker_stop(l.members[2].taker);
+    orr_state_receiver_stop(l.members[2].taker);
     begin(&l, 2, 3, 2);
     run_for(&l, 1000 * ms_ns);
     assert_whole(&l, 2, 3);
@@ -553,7 +553,7 @@ static void gone(void *ctx)
 {
     lab *l = ctx;
     l->members[2].wholes++;
-    orr_taker_free(l->members[2].taker);
+    orr_state_receiver_free(l->members[2].taker);
     l->members[2].taker = NULL;
 }
 
@@ -563,10 +563,10 @@ static void test_calls_from_the_end(void **state)
     lab l;
     lab_init(&l, 2, 1);
     member *m = &l.members[2];
-    const orr_taker_user user = {.ctx = &l, .whole = gone, .lost = again};
+    const orr_state_receiver_callbacks user = {.ctx = &l, .whole = gone, .lost = again};
     orr_error err = {0};
-    orr_taker_free(m->taker);
-    assert_int_equal(orr_taker_new(m->net, m->spans, SPANS, 2, &user, &m->taker, &err), ORR_OK);
+    orr_state_receiver_free(m->taker);
+    assert_int_equal(orr_state_receiver_new(m->net, m->spans, SPANS, 2, &user, &m->taker, &err), ORR_OK);
     offer(&l, 4, 1, 2);
     begin(&l, 2, 3, 2);
     run_for(&l, 1000 * ms_ns);

@@ -26,7 +26,7 @@ typedef struct stranger {
     void (*answer)(struct stranger *self, const orr_net_frame *asked);
     uint32_t nth; /* fault of its answers */
 } stranger;
-static char payload[ORR_CATCHUP_CHUNK + 8];
+static char payload[ORR_CATCHUP_CHUNK_BYTES + 8];
 
 static void stranger_accepted(void *ctx, orr_conn conn)
 {
@@ -76,7 +76,7 @@ static void send(stranger *s, const orr_net_frame *f)
 
 static orr_net_frame honest_ask(uint32_t chunk)
 {
-    return (orr_net_frame){.kind = ORR_CATCHUP_ASK,
+    return (orr_net_frame){.kind = ORR_CATCHUP_REQUEST,
                        .epoch = lab_bytes(),
                        .step = 3,
                        .chunk = chunk,
@@ -95,18 +95,18 @@ static void test_requests_that_cannot_be(void **state)
     orr_net_frame bad[12];
     for (int i = 0; i < 12; i++)
         bad[i] = honest_ask(1);
-    bad[0].kind = ORR_CATCHUP_GIVE;
+    bad[0].kind = ORR_CATCHUP_DATA;
     bad[1].kind = 7;
     bad[2].chunk = CHUNKS;
     bad[3].chunk = UINT32_MAX;
     bad[4].partition = 0;
     bad[5].lane = 1;
-    bad[6].partition = ORR_CATCHUP_SOURCES + 1;
+    bad[6].partition = ORR_CATCHUP_MAX_PROVIDERS + 1;
     bad[7].op = 5, bad[7].round = 4;
     bad[8].round = CHUNKS + 1;
     bad[9].epoch++;
     bad[10].bytes = 8;
-    bad[11].kind = ORR_CATCHUP_HAVE, bad[11].epoch = 0;
+    bad[11].kind = ORR_CATCHUP_ACK, bad[11].epoch = 0;
     for (int i = 0; i < 12; i++) {
         call(&s, l.addresses[0]);
         send(&s, &bad[i]);
@@ -180,7 +180,7 @@ static void test_ranges_of_any_kind(void **state)
     for (uint64_t step = 0; step < 60; step++) {
         const uint32_t n = 1 + (uint32_t)orr_random_below(&random, 3);
         const uint32_t index = (uint32_t)orr_random_below(&random, n);
-        orr_source_offer(l.members[0].source, step, 1, index, n);
+        orr_state_provider_offer(l.members[0].source, step, 1, index, n);
         call(&s, l.addresses[0]);
         orr_net_frame f = honest_ask((uint32_t)orr_random_below(&random, CHUNKS));
         f.step = step;
@@ -191,9 +191,9 @@ static void test_ranges_of_any_kind(void **state)
         send(&s, &f);
         run_for(&l, ms_ns / 4);
         orr_error err = {0};
-        const uint64_t kept = orr_source_counts_of(l.members[0].source).kept_bytes;
-        assert_int_equal(orr_source_keep(l.members[0].source, &err), ORR_OK);
-        assert_true(orr_source_counts_of(l.members[0].source).kept_bytes - kept <=
+        const uint64_t kept = orr_state_provider_counts_of(l.members[0].source).kept_bytes;
+        assert_int_equal(orr_state_provider_snapshot(l.members[0].source, &err), ORR_OK);
+        assert_true(orr_state_provider_counts_of(l.members[0].source).kept_bytes - kept <=
                     (uint64_t)(CHUNKS / n + 1) * MIB);
         for (uint32_t chunk = 0; chunk < CHUNKS; chunk++) {
             f.chunk = chunk;
@@ -209,12 +209,12 @@ static void test_ranges_of_any_kind(void **state)
 
 static void answer_wrongly(stranger *s, const orr_net_frame *asked)
 {
-    if (asked->kind != ORR_CATCHUP_ASK)
+    if (asked->kind != ORR_CATCHUP_REQUEST)
         return;
-    orr_net_frame f = {.kind = ORR_CATCHUP_GIVE,
+    orr_net_frame f = {.kind = ORR_CATCHUP_DATA,
                    .step = asked->step,
                    .chunk = asked->chunk,
-                   .bytes = ORR_CATCHUP_CHUNK};
+                   .bytes = ORR_CATCHUP_CHUNK_BYTES};
     switch (s->nth) {
     case 0:
         f.chunk = CHUNKS - 2;
@@ -226,13 +226,13 @@ static void answer_wrongly(stranger *s, const orr_net_frame *asked)
         f.bytes = 0;
         break;
     case 3:
-        f.bytes = ORR_CATCHUP_CHUNK + 8;
+        f.bytes = ORR_CATCHUP_CHUNK_BYTES + 8;
         break;
     case 4:
         f.step++;
         break;
     case 5:
-        f.kind = ORR_CATCHUP_ASK, f.bytes = 0;
+        f.kind = ORR_CATCHUP_REQUEST, f.bytes = 0;
         break;
     case 6:
         f.kind = 9;
@@ -245,7 +245,7 @@ static void answer_wrongly(stranger *s, const orr_net_frame *asked)
         break;
     default: /* twice */
         memset(payload, 0, sizeof payload);
-        for (size_t at = 0; at < ORR_CATCHUP_CHUNK; at++)
+        for (size_t at = 0; at < ORR_CATCHUP_CHUNK_BYTES; at++)
             payload[at] = at == 0 ? (char)byte_of(3, 1, 0) : (char)byte_of(3, 2, at - 1);
         send(s, &f);
     }
@@ -264,7 +264,7 @@ static void test_answers_that_cannot_be(void **state)
         s.answer = answer_wrongly;
         s.nth = nth;
         offer(&l, 3, 1, 2);
-        orr_source_offer(l.members[1].source, 3, 1, 1, 2);
+        orr_state_provider_offer(l.members[1].source, 3, 1, 1, 2);
         l.addresses[0] = s.address;
         begin(&l, 2, 3, 2);
         run_for(&l, 50 * ms_ns);
@@ -284,9 +284,9 @@ static void test_a_state_of_another_size(void **state)
     orr_error err = {0};
     offer(&l, 3, 1, 1);
     member *m = &l.members[1];
-    const orr_taker_user user = {.ctx = m, .whole = on_whole, .lost = on_lost};
-    orr_taker_free(m->taker);
-    assert_int_equal(orr_taker_new(m->net, m->spans, SPANS - 2, 0, &user, &m->taker, &err), ORR_OK);
+    const orr_state_receiver_callbacks user = {.ctx = m, .whole = on_whole, .lost = on_lost};
+    orr_state_receiver_free(m->taker);
+    assert_int_equal(orr_state_receiver_new(m->net, m->spans, SPANS - 2, 0, &user, &m->taker, &err), ORR_OK);
     begin(&l, 1, 3, 1);
     run_for(&l, 50 * ms_ns);
     assert_int_equal(m->losses, 1);
@@ -300,13 +300,13 @@ static void test_more_than_can_be_counted(void **state)
     lab l;
     lab_init(&l, 0, 1);
     const orr_state_span much[2] = {{NULL, SIZE_MAX / 2}, {NULL, SIZE_MAX / 2 + 8}};
-    const orr_taker_user user = {0};
+    const orr_state_receiver_callbacks user = {0};
     orr_error err = {0};
-    orr_taker *t;
+    orr_state_receiver *t;
     orr_state_provider *s;
     orr_net *net = l.members[0].net;
-    assert_int_equal(orr_taker_new(net, much, 2, 0, &user, &t, &err), ORR_LIMIT);
-    assert_int_equal(orr_source_new(net, "h:0", much, 1, &s, &err), ORR_LIMIT);
+    assert_int_equal(orr_state_receiver_new(net, much, 2, 0, &user, &t, &err), ORR_LIMIT);
+    assert_int_equal(orr_state_provider_new(net, "h:0", much, 1, &s, &err), ORR_LIMIT);
     lab_done(&l);
 }
 

@@ -48,7 +48,7 @@ static void trainer_init(trainer *t)
     *t = (trainer){.words = calloc(WORDS, sizeof *t->words)};
     const orr_state_span spans[2] = {{t->words, 1000}, {(char *)t->words + 1000, WORDS * 8 - 1000}};
     assert_int_equal(orr_net_system_new(&options, &t->net, &err), ORR_OK);
-    assert_int_equal(orr_source_new(t->net, "127.0.0.1:0", spans, 2, &t->source, &err), ORR_OK);
+    assert_int_equal(orr_state_provider_new(t->net, "127.0.0.1:0", spans, 2, &t->source, &err), ORR_OK);
     assert_int_equal(pthread_create(&t->thread, NULL, poll_net, t), 0);
 }
 
@@ -57,7 +57,7 @@ static void trainer_done(trainer *t)
     atomic_store(&t->over, true);
     t->net->interrupt(t->net);
     pthread_join(t->thread, NULL);
-    orr_source_free(t->source);
+    orr_state_provider_free(t->source);
     orr_net_free(t->net);
     free(t->words);
 }
@@ -77,24 +77,24 @@ static void on_lost(void *ctx, const char *why)
     ((result *)ctx)->losses++;
 }
 
-static void run_round(trainer *trainers, orr_net *net, orr_taker *taker, const result *r,
+static void run_round(trainer *trainers, orr_net *net, orr_state_receiver *taker, const result *r,
                       uint64_t step)
 {
     const char *addresses[SOURCES];
     orr_error err = {0};
     for (int i = 0; i < SOURCES; i++)
-        addresses[i] = orr_source_address(trainers[i].source);
-    assert_int_equal(orr_taker_begin(taker, step, addresses, SOURCES, patient_ns, &err), ORR_OK);
+        addresses[i] = orr_state_provider_address(trainers[i].source);
+    assert_int_equal(orr_state_receiver_begin(taker, step, addresses, SOURCES, patient_ns, &err), ORR_OK);
     const uint64_t before = step % 4; /* chunks fetched before memory changes */
     for (uint32_t i = 0; i < SOURCES; i++) {
         train(&trainers[i], step);
-        orr_source_offer(trainers[i].source, step, 1, i, SOURCES);
+        orr_state_provider_offer(trainers[i].source, step, 1, i, SOURCES);
     }
     const int64_t until_ns = net->now_ns(net) + patient_ns;
-    while (orr_taker_progress_of(taker).had < before && net->now_ns(net) < until_ns)
+    while (orr_state_receiver_progress_of(taker).had < before && net->now_ns(net) < until_ns)
         net->poll(net, until_ns);
     for (int i = 0; i < SOURCES; i++) {
-        assert_int_equal(orr_source_keep(trainers[i].source, &err), ORR_OK);
+        assert_int_equal(orr_state_provider_snapshot(trainers[i].source, &err), ORR_OK);
         train(&trainers[i], step + 1000);
     }
     const int ends = r->wholes + r->losses;
@@ -111,13 +111,13 @@ static void test_training_goes_on(void **state)
     for (int i = 0; i < SOURCES; i++)
         trainer_init(&trainers[i]);
     orr_net *net;
-    orr_taker *taker;
+    orr_state_receiver *taker;
     result r = {0};
-    const orr_taker_user user = {.ctx = &r, .whole = on_whole, .lost = on_lost};
+    const orr_state_receiver_callbacks user = {.ctx = &r, .whole = on_whole, .lost = on_lost};
     uint64_t *words = calloc(WORDS, sizeof *words);
     const orr_state_span span = {words, WORDS * 8};
     assert_int_equal(orr_net_system_new(&options, &net, &err), ORR_OK);
-    assert_int_equal(orr_taker_new(net, &span, 1, 0, &user, &taker, &err), ORR_OK);
+    assert_int_equal(orr_state_receiver_new(net, &span, 1, 0, &user, &taker, &err), ORR_OK);
     for (uint64_t step = 0; step < ROUNDS; step++) {
         run_round(trainers, net, taker, &r, step);
         assert_int_equal(r.losses, 0);
@@ -125,9 +125,9 @@ static void test_training_goes_on(void **state)
         for (size_t i = 0; i < WORDS; i++)
             assert_true(words[i] == step * 0x9e3779b97f4a7c15u + i);
         if (step % 3 == 0)
-            orr_source_withdraw(trainers[step % SOURCES].source);
+            orr_state_provider_withdraw(trainers[step % SOURCES].source);
     }
-    orr_taker_free(taker);
+    orr_state_receiver_free(taker);
     orr_net_free(net);
     for (int i = 0; i < SOURCES; i++)
         trainer_done(&trainers[i]);

@@ -140,7 +140,7 @@ static void test_one_of_two_dies_before_anything_was_committed(void **state)
     hand_close(b);
     hand_run(&team, 5);
     assert_int_equal(a->epoch.n, 1);
-    b->report = (orr_member_report){.id = {.name = "b", .incarnation = 2}, .slot = ORR_TEAM_NEVER};
+    b->report = (orr_member_report){.id = {.name = "b", .incarnation = 2}, .slot = ORR_TEAM_NONE};
     hand_hello(&team, b);
     hand_run(&team, 5);
     run_steps(1);
@@ -396,7 +396,7 @@ static void test_fewer_than_the_least_halt(void **state)
     assert_non_null(strstr(a->why, "2 are wanted"));
     c->report.id.incarnation = 2;
     c->report.step = 0;
-    c->report.data = (orr_team_data){0};
+    c->report.data = (orr_team_data_cursor){0};
     c->report.epoch = 0;
     c->report.members.n = c->report.base.n = 0;
     hand_hello(&team, c);
@@ -511,10 +511,10 @@ static void test_the_job_ends_when_all_have_left(void **state)
     hand_leave(a, true);
     hand_leave(b, true);
     hand_run(&team, 5);
-    assert_false(orr_coordinator_ended(team.coordinator, &why)); /* a step is under way */
+    assert_false(orr_coordinator_has_ended(team.coordinator, &why)); /* a step is under way */
     hand_step(&team);
     assert_int_equal(a->dismissals + b->dismissals, 2);
-    assert_true(orr_coordinator_ended(team.coordinator, &why));
+    assert_true(orr_coordinator_has_ended(team.coordinator, &why));
     assert_true(why[0] != '\0');
     hand_another(&team, "c", 9);
     hand_hello(&team, c);

@@ -214,7 +214,7 @@ static void test_a_report_that_cannot_be_true(void **state)
     hand_another(&team, "c", 1);
     c->report.step = UINT64_MAX - 1;
     c->report.known = UINT64_MAX - 1;
-    c->report.data = (orr_team_data){.next = UINT64_MAX, .epoch = UINT64_MAX};
+    c->report.data = (orr_team_data_cursor){.next = UINT64_MAX, .epoch = UINT64_MAX};
     c->report.slot = UINT64_MAX - 1;
     c->report.prepared = c->report.carried = true;
     hand_hello(&team, c);
@@ -229,15 +229,15 @@ static void test_a_report_that_cannot_be_true(void **state)
 static void test_more_replicas_than_there_can_be(void **state)
 {
     (void)state;
-    const orr_coordinator_settings most = {.replicas = ORR_TEAM_REPLICAS};
+    const orr_coordinator_settings most = {.replicas = ORR_TEAM_MAX_REPLICAS};
     assert_true(hand_open(&team, 0, &most));
-    for (uint32_t i = 0; i < ORR_TEAM_REPLICAS; i++) {
+    for (uint32_t i = 0; i < ORR_TEAM_MAX_REPLICAS; i++) {
         char name[8];
         snprintf(name, sizeof name, "r%02u", i);
         hand_hello(&team, hand_another(&team, name, 1));
     }
     hand_run(&team, 5);
-    assert_int_equal(a->epoch.n, ORR_TEAM_REPLICAS);
+    assert_int_equal(a->epoch.n, ORR_TEAM_MAX_REPLICAS);
     goes_on();
     hand_member *late = hand_another(&team, "z", 1);
     hand_hello(&team, late);
@@ -300,7 +300,7 @@ static void test_another_coordinator_took_the_store(void **state)
     team.store.fails = ORR_CANCELED;
     hand_close(c);
     hand_run(&team, 20);
-    assert_true(orr_coordinator_ended(team.coordinator, &why));
+    assert_true(orr_coordinator_has_ended(team.coordinator, &why));
     assert_non_null(strstr(why, "another coordinator"));
     assert_int_equal(a->epochs, 1);
     hand_ready(a, 1);
@@ -314,8 +314,8 @@ static void test_settings_that_contradict_each_other(void **state)
     (void)state;
     assert_true(hand_form(&team, 2, &TWO));
     const orr_coordinator_settings wrong[] = {
-        {.listen = "any:7", .replicas = ORR_TEAM_REPLICAS + 1},
-        {.listen = "any:7", .least = ORR_TEAM_REPLICAS + 1},
+        {.listen = "any:7", .replicas = ORR_TEAM_MAX_REPLICAS + 1},
+        {.listen = "any:7", .least = ORR_TEAM_MAX_REPLICAS + 1},
         {.listen = "any:7", .replicas = 2, .least = 3},
         {.listen = "any:7", .failure_timeout_ns = -1},
         {.listen = "no address"},

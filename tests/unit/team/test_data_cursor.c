@@ -16,10 +16,10 @@
 static void test_in_order(void **state)
 {
     (void)state;
-    orr_team_data data = {0};
+    orr_team_data_cursor data = {0};
     const uint64_t step[][2] = {{0, 1}, {2, 3}, {5, 4}};
     for (size_t i = 0; i < 3; i++)
-        assert_true(orr_team_data_consume(&data, step[i], 2));
+        assert_true(orr_team_data_cursor_consume(&data, step[i], 2));
     assert_int_equal(data.next, 6);
     assert_int_equal(data.n, 0);
 }
@@ -27,29 +27,29 @@ static void test_in_order(void **state)
 static void test_what_was_passed_over_comes_back(void **state)
 {
     (void)state;
-    orr_team_data data = {.next = 10};
-    assert_true(orr_team_data_consume(&data, (uint64_t[]){13, 11}, 2));
+    orr_team_data_cursor data = {.next = 10};
+    assert_true(orr_team_data_cursor_consume(&data, (uint64_t[]){13, 11}, 2));
     assert_int_equal(data.next, 14);
     assert_int_equal(data.n, 2);
     assert_int_equal(data.returned[0], 10);
     assert_int_equal(data.returned[1], 12);
-    assert_true(orr_team_data_consume(&data, (uint64_t[]){12, 14}, 2));
+    assert_true(orr_team_data_cursor_consume(&data, (uint64_t[]){12, 14}, 2));
     assert_int_equal(data.n, 1);
     assert_int_equal(data.returned[0], 10);
-    assert_true(orr_team_data_open(&data, 10));
-    assert_false(orr_team_data_open(&data, 12));
-    assert_true(orr_team_data_open(&data, 15));
-    assert_false(orr_team_data_open(&data, 9));
+    assert_true(orr_team_data_cursor_is_open(&data, 10));
+    assert_false(orr_team_data_cursor_is_open(&data, 12));
+    assert_true(orr_team_data_cursor_is_open(&data, 15));
+    assert_false(orr_team_data_cursor_is_open(&data, 9));
 }
 
 static void test_twice_is_refused(void **state)
 {
     (void)state;
-    orr_team_data data = {.next = 4, .returned = {1}, .n = 1, .epoch = 3};
-    const orr_team_data before = data;
+    orr_team_data_cursor data = {.next = 4, .returned = {1}, .n = 1, .epoch = 3};
+    const orr_team_data_cursor before = data;
     static const uint64_t twice[][2] = {{0, 4}, {4, 4}, {1, 1}, {5, 3}};
     for (size_t i = 0; i < 4; i++) {
-        assert_false(orr_team_data_consume(&data, twice[i], 2));
+        assert_false(orr_team_data_cursor_consume(&data, twice[i], 2));
         assert_memory_equal(&data, &before, sizeof data); /* nothing of it */
     }
 }
@@ -57,18 +57,18 @@ static void test_twice_is_refused(void **state)
 static void test_more_than_can_come_back(void **state)
 {
     (void)state;
-    orr_team_data data = {0};
-    const orr_team_data before = data;
-    uint64_t slot = ORR_TEAM_RETURNED;
-    assert_false(orr_team_data_consume(&data, &slot, 1));
+    orr_team_data_cursor data = {0};
+    const orr_team_data_cursor before = data;
+    uint64_t slot = ORR_TEAM_MAX_RETURNED_SLOTS;
+    assert_false(orr_team_data_cursor_consume(&data, &slot, 1));
     assert_memory_equal(&data, &before, sizeof data);
     slot--; /* the most: all places are taken for a moment */
-    assert_true(orr_team_data_consume(&data, &slot, 1));
-    assert_int_equal(data.n, ORR_TEAM_RETURNED - 1);
-    slot = ORR_TEAM_RETURNED;
-    assert_true(orr_team_data_consume(&data, &slot, 1));
+    assert_true(orr_team_data_cursor_consume(&data, &slot, 1));
+    assert_int_equal(data.n, ORR_TEAM_MAX_RETURNED_SLOTS - 1);
+    slot = ORR_TEAM_MAX_RETURNED_SLOTS;
+    assert_true(orr_team_data_cursor_consume(&data, &slot, 1));
     slot += 2;
-    assert_false(orr_team_data_consume(&data, &slot, 1));
+    assert_false(orr_team_data_cursor_consume(&data, &slot, 1));
 }
 
 /* As a payload may say it: NEVER is no slot. */
@@ -77,9 +77,9 @@ static void test_at_the_end_of_numbers(void **state)
     (void)state;
     static const uint64_t nexts[] = {0, UINT64_MAX - 5, UINT64_MAX - 1, UINT64_MAX};
     for (size_t i = 0; i < sizeof nexts / sizeof nexts[0]; i++) {
-        orr_team_data data = {.next = nexts[i]};
-        const uint64_t slot = ORR_TEAM_NEVER;
-        assert_false(orr_team_data_consume(&data, &slot, 1));
+        orr_team_data_cursor data = {.next = nexts[i]};
+        const uint64_t slot = ORR_TEAM_NONE;
+        assert_false(orr_team_data_cursor_consume(&data, &slot, 1));
         assert_int_equal(data.next, nexts[i]);
         assert_int_equal(data.n, 0);
     }
@@ -92,7 +92,7 @@ enum { SLOTS = 4096 };
 static void random_history(uint64_t seed)
 {
     bool trained[SLOTS + 1] = {false};
-    orr_team_data data = {0};
+    orr_team_data_cursor data = {0};
     orr_random random = orr_random_of(seed, 0);
     for (int step = 0; step < 300 && data.next + 80 < SLOTS; step++) {
         uint64_t slots[4];
@@ -107,17 +107,17 @@ static void random_history(uint64_t seed)
                 right &= slots[k] != slots[i];
             right &= !trained[slots[i]];
         }
-        const orr_team_data before = data;
-        if (!orr_team_data_consume(&data, slots, n)) {
+        const orr_team_data_cursor before = data;
+        if (!orr_team_data_cursor_consume(&data, slots, n)) {
             assert_memory_equal(&data, &before, sizeof data);
-            assert_true(!right || before.n > ORR_TEAM_RETURNED - 4 * 6);
+            assert_true(!right || before.n > ORR_TEAM_MAX_RETURNED_SLOTS - 4 * 6);
             continue;
         }
         assert_true(right);
         for (uint32_t i = 0; i < n; i++)
             trained[slots[i]] = true;
         for (uint64_t slot = 0; slot < data.next + 3; slot++)
-            assert_int_equal(orr_team_data_open(&data, slot), !trained[slot]);
+            assert_int_equal(orr_team_data_cursor_is_open(&data, slot), !trained[slot]);
         uint32_t open = 0;
         for (uint64_t slot = 0; slot < data.next; slot++)
             open += !trained[slot];

@@ -36,7 +36,7 @@ static void test_requests(void **state)
     orr_etcd_write_range(out, "foo");
     expect_text(out, "{\"key\":\"Zm9v\"}");
     assert_int_equal(orr_output_open_memory(&out, &err), ORR_OK);
-    orr_etcd_write_swap(out, "foo", UINT64_C(9007199254740993), "bar", 3);
+    orr_etcd_write_compare_and_swap(out, "foo", UINT64_C(9007199254740993), "bar", 3);
     expect_text(out, "{\"compare\":[{\"key\":\"Zm9v\",\"target\":\"MOD\",\"result\":\"EQUAL\","
                      "\"mod_revision\":\"9007199254740993\"}],"
                      "\"success\":[{\"request_put\":{\"key\":\"Zm9v\",\"value\":\"YmFy\"}}],"

@@ -38,7 +38,7 @@ static void all_go_on(int64_t ms)
         const uint64_t step = lab_position(&team.owners[i]);
         assert_true(step > before);
         assert_true(step + 1 >= lab_position(a) && step <= lab_position(a) + 1);
-        assert_int_equal(orr_member_alone_ns(team.owners[i].member), 0);
+        assert_int_equal(orr_team_member_isolated_ns(team.owners[i].member), 0);
     }
 }
 
@@ -47,7 +47,7 @@ static void test_a_team_trains(void **state)
     (void)state;
     assert_true(lab_open(&team, 3, 1, 64, 0));
     assert_true(lab_live_all(&team));
-    assert_true(orr_member_alone_ns(a->member) >= 0);
+    assert_true(orr_team_member_isolated_ns(a->member) >= 0);
     all_go_on(100);
     assert_true(lab_position(a) > 40);
     for (uint32_t i = 0; i < 3; i++) {
@@ -55,7 +55,7 @@ static void test_a_team_trains(void **state)
         uint64_t step = 0;
         for (uint32_t k = 0; k < o->n_log; k++) {
             assert_int_equal(o->log[k].kind, o->log[k].outcome ? (int)ORR_OUTCOME_COMMITTED
-                                                               : (int)ORR_TURN_COMPUTE);
+                                                               : (int)ORR_DIRECTIVE_COMPUTE);
             step += !o->log[k].outcome;
             assert_int_equal(o->log[k].step, step);
             if (o->log[k].outcome)
@@ -87,7 +87,7 @@ static void test_dropped_when_the_team_went_on(void **state)
     assert_int_equal(c->log[from].step, stuck);
     all_go_on(50);
     assert_int_equal(lab_status(&team).contributors, 3);
-    assert_true(c->counts[0][ORR_TURN_ZEROS] > 0);
+    assert_true(c->counts[0][ORR_DIRECTIVE_ZEROS] > 0);
 }
 
 /* After a first ZEROS turn: sums are put aside in order, and applied in order, without a gap, once
@@ -106,12 +106,12 @@ static uint32_t check_catching_up(const lab_owner *o, uint32_t from, uint32_t mo
             total++;
         } else if (note->outcome && note->kind == ORR_OUTCOME_DROPPED) {
             applied = n; /* begins anew */
-        } else if (!note->outcome && note->kind == ORR_TURN_APPLY) {
+        } else if (!note->outcome && note->kind == ORR_DIRECTIVE_APPLY) {
             assert_true(applied < n);
             assert_int_equal(note->step, deferred[applied]);
             assert_true(note->contributors > 0);
             applied++;
-        } else if (!note->outcome && note->kind == ORR_TURN_COMPUTE && first == 0) {
+        } else if (!note->outcome && note->kind == ORR_DIRECTIVE_COMPUTE && first == 0) {
             first = note->step;
             assert_int_equal(applied, n); /* only who is whole contributes */
         }
@@ -135,9 +135,9 @@ static void test_deferred_steps_are_applied_in_order(void **state)
     assert_true(lab_restart(c));
     lab_run(&team, 300);
     all_go_on(50);
-    assert_int_equal(c->log[from].kind, ORR_TURN_ZEROS);
+    assert_int_equal(c->log[from].kind, ORR_DIRECTIVE_ZEROS);
     assert_true(check_catching_up(c, from, 64) >= 2);
-    assert_true(c->counts[0][ORR_TURN_APPLY] >= 2);
+    assert_true(c->counts[0][ORR_DIRECTIVE_APPLY] >= 2);
     assert_int_equal(lab_status(&team).contributors, 3);
     assert_int_equal(lab_status(&team).retries, retries); /* nobody was disturbed by the fetching */
 }
@@ -165,11 +165,11 @@ static void test_one_drains(void **state)
     assert_true(lab_open(&team, 3, 1, 64, 0));
     assert_true(lab_live_all(&team));
     all_go_on(30);
-    orr_member_drain(b->member, false);
-    orr_member_drain(b->member, false); /* twice is once */
+    orr_team_member_drain(b->member, false);
+    orr_team_member_drain(b->member, false); /* twice is once */
     lab_run(&team, 10);
     assert_true(b->left);
-    assert_int_equal(b->counts[0][ORR_TURN_LEFT], 1);
+    assert_int_equal(b->counts[0][ORR_DIRECTIVE_LEAVE], 1);
     assert_int_equal(b->counts[1][ORR_OUTCOME_DROPPED], 0);
     assert_int_equal(a->counts[1][ORR_OUTCOME_DROPPED], 0);
     lab_die(b);
@@ -187,14 +187,14 @@ static void test_the_job_is_done(void **state)
     assert_true(lab_live_all(&team));
     all_go_on(30);
     for (uint32_t i = 0; i < 3; i++)
-        orr_member_drain(team.owners[i].member, true);
+        orr_team_member_drain(team.owners[i].member, true);
     lab_run(&team, 20);
     nothing_wrong();
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(team.owners[i].left);
         assert_int_equal(team.owners[i].step, a->step);
     }
-    assert_true(orr_coordinator_ended(team.coordinator, &why));
+    assert_true(orr_coordinator_has_ended(team.coordinator, &why));
 }
 
 static void test_halted_and_back(void **state)
@@ -210,7 +210,7 @@ static void test_halted_and_back(void **state)
     lab_run(&team, 300);
     const uint64_t step = lab_position(a);
     for (uint32_t i = 0; i < 3; i++)
-        assert_true(orr_member_alone_ns(team.owners[i].member) > 100 * LAB_MS);
+        assert_true(orr_team_member_isolated_ns(team.owners[i].member) > 100 * LAB_MS);
     lab_run(&team, 300);
     assert_int_equal(lab_position(a), step); /* nobody of them goes on */
     assert_true(lab_position(b) <= step + 1 && lab_position(c) <= step + 1);
@@ -274,7 +274,7 @@ static void test_a_hub_loses_a_rank(void **state)
     lab_run(&team, 400);
     all_go_on(50);
     assert_int_equal(lab_status(&team).contributors, 2);
-    assert_true(b1->step != ORR_TEAM_NEVER && b1->step > step);
+    assert_true(b1->step != ORR_TEAM_NONE && b1->step > step);
 }
 
 static void test_a_hub_loses_the_coordinator_for_a_while(void **state)
@@ -294,9 +294,9 @@ static void test_settings_that_contradict_each_other(void **state)
     (void)state;
     static const char LONG[] = "0123456789012345678901234567890123456789";
     assert_true(lab_open(&team, 2, 1, 64, 0));
-    const orr_member_user user = {
+    const orr_team_member_callbacks user = {
         .ctx = a, .turn = lab_turn, .outcome = lab_outcome, .refused = lab_refused};
-    const orr_member_settings wrong[] = {
+    const orr_team_member_settings wrong[] = {
         {.coordinator = "h1:1", .name = "", .ranks = 1, .where = "any:0"},
         {.coordinator = "h1:1", .ranks = 1, .where = "any:0"},
         {.coordinator = "h1:1", .name = LONG, .ranks = 1, .where = "any:0"},
@@ -314,12 +314,12 @@ static void test_settings_that_contradict_each_other(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         orr_team_member *none = NULL;
         orr_error err = {0};
-        assert_int_equal(orr_member_new(a->net, &wrong[i], &user, &none, &err), ORR_INVALID);
+        assert_int_equal(orr_team_member_new(a->net, &wrong[i], &user, &none, &err), ORR_INVALID);
         assert_null(none);
         assert_true(err.text[0] != '\0');
     }
-    orr_member_free(NULL);
-    orr_hub_free(NULL);
+    orr_team_member_free(NULL);
+    orr_replica_proxy_free(NULL);
 }
 
 static void test_out_of_memory(void **state)

@@ -17,9 +17,9 @@ static orr_member_id id_of(char name, uint64_t life)
     return (orr_member_id){.name = {name}, .incarnation = life};
 }
 
-static orr_roll roll_of(const char *names)
+static orr_member_list roll_of(const char *names)
 {
-    orr_roll roll = {.n = (uint32_t)strlen(names)};
+    orr_member_list roll = {.n = (uint32_t)strlen(names)};
     for (uint32_t i = 0; i < roll.n; i++)
         roll.ids[i] = id_of(names[i], 1);
     return roll;
@@ -51,8 +51,8 @@ static orr_quorum quorum_of(orr_membership *memory, const char *gone, const char
     orr_epoch_candidate candidates[8];
     const uint32_t n = come(reports, candidates, here);
     for (; *gone != '\0'; gone++)
-        orr_memory_gone(memory, &(orr_member_id){.name = {*gone}, .incarnation = 1});
-    orr_memory_refresh(memory, candidates, n);
+        orr_membership_gone(memory, &(orr_member_id){.name = {*gone}, .incarnation = 1});
+    orr_membership_refresh(memory, candidates, n);
     return orr_roster_quorum(memory, candidates, n);
 }
 
@@ -129,18 +129,18 @@ static void test_gone_is_not_dead(void **state)
     (void)state;
     orr_membership memory = memory_of("ab", "abc");
     const orr_member_id now = id_of('b', 1), later = id_of('b', 2);
-    orr_memory_gone(&memory, &now);
+    orr_membership_gone(&memory, &now);
     assert_true(memory.gone[0][1] && memory.gone[1][1]);
     assert_false(memory.dead[0][1] || memory.dead[1][1]);
-    orr_memory_arrived(&memory, &now); /* it had only lost its connection */
+    orr_membership_arrived(&memory, &now); /* it had only lost its connection */
     assert_false(memory.gone[0][1] || memory.gone[1][1]);
-    orr_memory_arrived(&memory, &later);
+    orr_membership_arrived(&memory, &later);
     assert_true(memory.gone[0][1] && memory.dead[0][1] && memory.gone[1][1] && memory.dead[1][1]);
     assert_false(memory.gone[0][0] || memory.gone[1][2]);
     const orr_member_id stranger = id_of('x', 1);
     const orr_membership before = memory;
-    orr_memory_gone(&memory, &stranger);
-    orr_memory_arrived(&memory, &stranger);
+    orr_membership_gone(&memory, &stranger);
+    orr_membership_arrived(&memory, &stranger);
     assert_memory_equal(&memory, &before, sizeof memory);
 }
 
@@ -149,8 +149,8 @@ static void test_who_left_is_not_waited_for(void **state)
     (void)state;
     orr_membership memory = memory_of("abc", "abc");
     const orr_member_id c = id_of('c', 1), b = id_of('b', 1);
-    orr_memory_gone(&memory, &c);
-    orr_memory_left(&memory, &b);
+    orr_membership_gone(&memory, &c);
+    orr_membership_left(&memory, &b);
     assert_int_equal(memory.record.base.n, 2);
     assert_string_equal(memory.record.base.ids[1].name, "c");
     assert_true(memory.gone[1][1]); /* c's, at its new place */
@@ -176,20 +176,20 @@ static void test_the_base_follows_commits(void **state)
     orr_membership memory = {.anew = true};
     orr_epoch first = epoch_of(1, 0, "abc"), second = epoch_of(2, 0, "ab"),
               third = epoch_of(3, 0, "a");
-    orr_memory_formed(&memory, &first);
+    orr_membership_formed(&memory, &first);
     assert_int_equal(memory.record.epoch, 1);
     assert_int_equal(memory.record.base.n, 3); /* of the first epoch: itself */
-    orr_memory_formed(&memory, &second);
+    orr_membership_formed(&memory, &second);
     assert_int_equal(memory.record.members.n, 2);
     assert_int_equal(memory.record.base.n, 3);
     second.step = 1;
     second.data.epoch = 2;
-    orr_memory_committed(&memory, &second);
+    orr_membership_committed(&memory, &second);
     assert_int_equal(memory.record.base.n, 2);
     assert_int_equal(memory.step, 1);
     assert_int_equal(memory.epoch, 2);
     assert_false(memory.anew);
-    orr_memory_formed(&memory, &third);
+    orr_membership_formed(&memory, &third);
     assert_int_equal(memory.record.base.n, 2);
     assert_int_equal(memory.record.members.n, 1);
 }
@@ -201,10 +201,10 @@ static void test_who_died_before_the_commit_stays_gone(void **state)
     orr_membership memory = {.anew = true};
     orr_epoch first = epoch_of(1, 0, "abc");
     const orr_member_id c = id_of('c', 1);
-    orr_memory_formed(&memory, &first);
+    orr_membership_formed(&memory, &first);
     first.step = 1;
-    orr_memory_committed(&memory, &first);
-    orr_memory_gone(&memory, &c);
+    orr_membership_committed(&memory, &first);
+    orr_membership_gone(&memory, &c);
     const orr_quorum q = quorum_of(&memory, "", "a");
     assert_int_equal(q.living, 2);
     assert_true(q.enough);
@@ -223,8 +223,8 @@ static void test_members_know_better_than_a_record(void **state)
                          .known_epoch = 6};
     const orr_epoch_candidate one = {.report = &report};
     const orr_member_id b = id_of('b', 1);
-    orr_memory_gone(&memory, &b);
-    orr_memory_refresh(&memory, &one, 1);
+    orr_membership_gone(&memory, &b);
+    orr_membership_refresh(&memory, &one, 1);
     assert_int_equal(memory.record.epoch, 7);
     assert_int_equal(memory.record.members.n, 2);
     assert_int_equal(memory.record.base.n, 3);
@@ -234,7 +234,7 @@ static void test_members_know_better_than_a_record(void **state)
     assert_int_equal(memory.epoch, 6);
     report.epoch = 5; /* older ones say nothing new */
     report.members = roll_of("x");
-    orr_memory_refresh(&memory, &one, 1);
+    orr_membership_refresh(&memory, &one, 1);
     assert_int_equal(memory.record.members.n, 2);
 }
 
@@ -250,7 +250,7 @@ static void test_but_not_than_one_that_has_committed(void **state)
                          .base = roll_of("xy"),
                          .known = 9};
     const orr_epoch_candidate one = {.report = &report};
-    orr_memory_refresh(&memory, &one, 1);
+    orr_membership_refresh(&memory, &one, 1);
     assert_int_equal(memory.record.epoch, 7);
     assert_int_equal(memory.record.members.n, 3);
     assert_int_equal(memory.record.base.n, 3);

@@ -20,17 +20,17 @@ static orr_member_id id_of(uint32_t i)
     return id;
 }
 
-static orr_roll roll_of(uint32_t n)
+static orr_member_list roll_of(uint32_t n)
 {
-    orr_roll roll = {.n = n};
-    for (uint32_t i = 0; i < n && i < ORR_TEAM_REPLICAS; i++)
+    orr_member_list roll = {.n = n};
+    for (uint32_t i = 0; i < n && i < ORR_TEAM_MAX_REPLICAS; i++)
         roll.ids[i] = id_of(i);
     return roll;
 }
 
-static orr_team_data data_of(uint32_t n)
+static orr_team_data_cursor data_of(uint32_t n)
 {
-    orr_team_data data = {.next = 1000, .n = n, .epoch = 6};
+    orr_team_data_cursor data = {.next = 1000, .n = n, .epoch = 6};
     for (uint32_t i = 0; i < n; i++)
         data.returned[i] = 3 * i;
     return data;
@@ -84,7 +84,7 @@ static any_message example(any_kind kind, uint32_t n)
         m.commit.n = n;
         for (uint32_t i = 0; i < n; i++) {
             m.commit.role[i] = i % 2;
-            m.commit.slot[i] = i % 3 == 0 ? ORR_TEAM_NEVER : 400 + i;
+            m.commit.slot[i] = i % 3 == 0 ? ORR_TEAM_NONE : 400 + i;
         }
         break;
     case ANY_HEARTBEAT:
@@ -98,7 +98,7 @@ static any_message example(any_kind kind, uint32_t n)
         snprintf(m.fault.why, sizeof m.fault.why, "the peer closed the connection");
         break;
     case ANY_RECORD:
-        m.record = (orr_record){.epoch = 7, .members = roll_of(n), .base = roll_of(n / 2)};
+        m.record = (orr_epoch_record){.epoch = 7, .members = roll_of(n), .base = roll_of(n / 2)};
         break;
     case ANY_KINDS:
         break;
@@ -106,14 +106,14 @@ static any_message example(any_kind kind, uint32_t n)
     return m;
 }
 
-static void same_roll(const orr_roll *a, const orr_roll *b)
+static void same_roll(const orr_member_list *a, const orr_member_list *b)
 {
     assert_int_equal(a->n, b->n);
     for (uint32_t i = 0; i < a->n; i++)
-        assert_true(orr_member_same(&a->ids[i], &b->ids[i]));
+        assert_true(orr_member_id_equal(&a->ids[i], &b->ids[i]));
 }
 
-static void same_data(const orr_team_data *a, const orr_team_data *b)
+static void same_data(const orr_team_data_cursor *a, const orr_team_data_cursor *b)
 {
     assert_int_equal(a->next, b->next);
     assert_int_equal(a->epoch, b->epoch);
@@ -134,7 +134,7 @@ static void same_hello(const orr_hello *a, const orr_hello *b)
     assert_int_equal(a->fingerprint, b->fingerprint);
     assert_int_equal(a->rank, b->rank);
     assert_int_equal(a->ranks, b->ranks);
-    assert_true(orr_member_same(&r->id, &s->id));
+    assert_true(orr_member_id_equal(&r->id, &s->id));
     assert_int_equal(r->step, s->step);
     same_data(&r->data, &s->data);
     assert_int_equal(r->known, s->known);
@@ -164,7 +164,7 @@ static void same_epoch(const orr_epoch *a, const orr_epoch *b)
     assert_int_equal(a->you, b->you);
     assert_int_equal(a->n, b->n);
     for (uint32_t i = 0; i < a->n; i++) {
-        assert_true(orr_member_same(&a->members[i].id, &b->members[i].id));
+        assert_true(orr_member_id_equal(&a->members[i].id, &b->members[i].id));
         assert_int_equal(a->members[i].role, b->members[i].role);
         assert_int_equal(a->members[i].slot, b->members[i].slot);
         same_addresses(&a->members[i].addresses, &b->members[i].addresses);
@@ -209,7 +209,7 @@ static void same(const any_message *a, const any_message *b)
 static void test_written_and_read_back(void **state)
 {
     (void)state;
-    static const uint32_t counts[] = {1, 2, 3, 17, ORR_TEAM_REPLICAS};
+    static const uint32_t counts[] = {1, 2, 3, 17, ORR_TEAM_MAX_REPLICAS};
     for (int kind = 0; kind < ANY_KINDS; kind++)
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
             const any_message m = example((any_kind)kind, counts[i]);
@@ -303,7 +303,7 @@ static void number(orr_message_bytes *to, uint64_t x)
 static void test_65_members(void **state)
 {
     (void)state;
-    for (uint32_t n = ORR_TEAM_REPLICAS; n <= ORR_TEAM_REPLICAS + 1; n++) {
+    for (uint32_t n = ORR_TEAM_MAX_REPLICAS; n <= ORR_TEAM_MAX_REPLICAS + 1; n++) {
         orr_message_bytes commit = {0}, record = {0};
         any_message back;
         number(&commit, n);
@@ -311,7 +311,7 @@ static void test_65_members(void **state)
             number(&commit, ORR_ROLE_CONTRIBUTOR);
             number(&commit, i);
         }
-        assert_int_equal(any_read(ANY_COMMIT, commit.at, commit.n, &back), n <= ORR_TEAM_REPLICAS);
+        assert_int_equal(any_read(ANY_COMMIT, commit.at, commit.n, &back), n <= ORR_TEAM_MAX_REPLICAS);
         number(&record, ORR_TEAM_VERSION);
         number(&record, 5);
         number(&record, n);
@@ -322,7 +322,7 @@ static void test_65_members(void **state)
             number(&record, id.incarnation);
         }
         number(&record, 0);
-        assert_int_equal(any_read(ANY_RECORD, record.at, record.n, &back), n <= ORR_TEAM_REPLICAS);
+        assert_int_equal(any_read(ANY_RECORD, record.at, record.n, &back), n <= ORR_TEAM_MAX_REPLICAS);
         orr_array_done(&commit);
         orr_array_done(&record);
     }
@@ -358,14 +358,14 @@ static void test_names_that_cannot_be(void **state)
 {
     (void)state;
     any_message m = example(ANY_HELLO, 2);
-    memset(m.hello.report.id.name, 'x', ORR_TEAM_NAME); /* no end */
+    memset(m.hello.report.id.name, 'x', ORR_TEAM_NAME_BYTES); /* no end */
     assert_false(reads_back(&m));
-    m.hello.report.id.name[ORR_TEAM_NAME - 1] = '\0'; /* the longest */
+    m.hello.report.id.name[ORR_TEAM_NAME_BYTES - 1] = '\0'; /* the longest */
     assert_true(reads_back(&m));
     m.hello.report.id.name[0] = '\0';
     assert_false(reads_back(&m));
     m = example(ANY_RECORD, 2);
-    memset(m.record.members.ids[1].name, 'x', ORR_TEAM_NAME);
+    memset(m.record.members.ids[1].name, 'x', ORR_TEAM_NAME_BYTES);
     assert_false(reads_back(&m));
     m = example(ANY_EPOCH, 2);
     m.epoch.base.ids[0].name[0] = '\0';
@@ -465,9 +465,9 @@ static void test_a_life_is_name_and_incarnation(void **state)
 {
     (void)state;
     const orr_member_id a = {"a", 1}, b = {"b", 1}, again = {"a", 1}, later = {"a", 2};
-    assert_true(orr_member_same(&a, &again));
-    assert_false(orr_member_same(&a, &b));
-    assert_false(orr_member_same(&a, &later));
+    assert_true(orr_member_id_equal(&a, &again));
+    assert_false(orr_member_id_equal(&a, &b));
+    assert_false(orr_member_id_equal(&a, &later));
 }
 
 static void test_out_of_memory(void **state)

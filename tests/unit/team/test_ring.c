@@ -92,11 +92,11 @@ static void largest_ring(void **state)
     assert_true(team_form(&team, 1, 1) && team_post_all(&team));
     team_run(&team);
     assert_right(&team, 5);
-    const char *many[ORR_RING_MEMBERS + 1];
-    for (size_t i = 0; i <= ORR_RING_MEMBERS; i++)
+    const char *many[ORR_RING_MAX_MEMBERS + 1];
+    for (size_t i = 0; i <= ORR_RING_MAX_MEMBERS; i++)
         many[i] = orr_ring_address(team.members[1].ring);
     orr_error err;
-    assert_int_equal(orr_ring_form(team.members[0].ring, 2, 1, many, ORR_RING_MEMBERS + 1, 0, &err),
+    assert_int_equal(orr_ring_form(team.members[0].ring, 2, 1, many, ORR_RING_MAX_MEMBERS + 1, 0, &err),
                      ORR_LIMIT);
     assert_int_equal(orr_ring_form(team.members[0].ring, 1, 1, many, 2, 0, &err), ORR_INVALID);
     assert_int_equal(orr_ring_form(team.members[0].ring, 2, 1, many, 2, 2, &err), ORR_INVALID);
@@ -410,7 +410,7 @@ static void what_is_not_allowed(void **state)
     orr_ring *ring = NULL;
     float numbers[4];
     uint32_t op;
-    const orr_ring_user user = {.reduced = team_reduced, .broken = team_broken};
+    const orr_ring_callbacks user = {.reduced = team_reduced, .broken = team_broken};
     assert_true(team_new(&team, 1, 1, &tiny));
     const orr_ring_options wrong[] = {
         {.chunk_bytes = 12}, {.chunk_bytes = UINT32_MAX - 7}, {.window = 5000}, {.streams = 17}};

@@ -322,10 +322,10 @@ static void strangers(void **state)
     /* Of a later epoch they wait, and have the better of those that say nothing. */
     hand_hello(hand, 110, 7, 1, 0);
     hand_hello(hand, 111, 6, 1, 0);
-    for (orr_conn conn = 200; conn < 200 + 2 * ORR_RING_HELD; conn++)
+    for (orr_conn conn = 200; conn < 200 + 2 * ORR_RING_MAX_PENDING; conn++)
         hand->user->accepted(hand->user->ctx, conn);
     assert_true(!hand_is_closed(hand, 110) && !hand_is_closed(hand, 111));
-    assert_true(hand_is_closed(hand, 200) && !hand_is_closed(hand, 199 + 2 * ORR_RING_HELD));
+    assert_true(hand_is_closed(hand, 200) && !hand_is_closed(hand, 199 + 2 * ORR_RING_MAX_PENDING));
     assert_int_equal(hand_form(b.ring, 7, 3, 2, 0), ORR_OK);
     assert_true(!hand_is_closed(hand, 110) && hand_is_closed(hand, 111));
     assert_true(hand_is_closed(hand, LEFT) && hand_is_closed(hand, RIGHT));

@@ -17,11 +17,11 @@
  * carries 9 {15,16}: a b~" of the sums with digest 9 */
 typedef struct situation {
     orr_membership memory;
-    orr_member_report reports[ORR_TEAM_REPLICAS + 1];
-    orr_epoch_candidate candidates[ORR_TEAM_REPLICAS + 1];
+    orr_member_report reports[ORR_TEAM_MAX_REPLICAS + 1];
+    orr_epoch_candidate candidates[ORR_TEAM_MAX_REPLICAS + 1];
     uint32_t n;
     orr_epoch epoch;
-    char why[ORR_TEAM_WHY], text[400];
+    char why[ORR_TEAM_REASON_BYTES], text[400];
 } situation;
 
 enum { LAST = 3, STEP = 5, SUMS = 9 };
@@ -31,9 +31,9 @@ static orr_member_id id_of(char name, uint64_t life)
     return (orr_member_id){.name = {name}, .incarnation = life};
 }
 
-static orr_roll roll_of(const char *names)
+static orr_member_list roll_of(const char *names)
 {
-    orr_roll roll = {.n = (uint32_t)strlen(names)};
+    orr_member_list roll = {.n = (uint32_t)strlen(names)};
     for (uint32_t i = 0; i < roll.n; i++)
         roll.ids[i] = id_of(names[i], 1);
     return roll;
@@ -44,7 +44,7 @@ static void begin(situation *s, const char *names)
 {
     memset(s, 0, sizeof *s);
     s->memory.record =
-        (orr_record){.epoch = LAST, .members = roll_of(names), .base = roll_of(names)};
+        (orr_epoch_record){.epoch = LAST, .members = roll_of(names), .base = roll_of(names)};
     s->memory.step = STEP;
     s->memory.epoch = LAST;
     s->memory.jump = 1000;
@@ -58,14 +58,14 @@ static void begin_anew(situation *s, const char *names, bool lost)
     s->memory.lost = lost;
     s->memory.step = s->memory.epoch = 0;
     if (lost)
-        s->memory.record = (orr_record){.epoch = 0};
+        s->memory.record = (orr_epoch_record){.epoch = 0};
 }
 
 /* A member of the last epoch, as it stands after step 5. */
 static orr_member_report *comes(situation *s, char name)
 {
     orr_member_report *r = &s->reports[s->n];
-    const orr_roll *members = &s->memory.record.members;
+    const orr_member_list *members = &s->memory.record.members;
     *r = (orr_member_report){.id = id_of(name, 1),
                       .step = STEP,
                       .known = STEP,
@@ -95,7 +95,7 @@ static orr_member_report *prepared(orr_member_report *r, uint64_t digest)
 /* Without a state: it heals. */
 static orr_member_report *heals(orr_member_report *r)
 {
-    r->step = r->slot = ORR_TEAM_NEVER;
+    r->step = r->slot = ORR_TEAM_NONE;
     return r;
 }
 
@@ -105,7 +105,7 @@ static orr_member_report *fresh(orr_member_report *r, uint64_t step, uint64_t li
     *r = (orr_member_report){.id = r->id,
                       .step = step,
                       .known = step,
-                      .slot = ORR_TEAM_NEVER,
+                      .slot = ORR_TEAM_NONE,
                       .data = {.next = 3 * step}};
     r->id.incarnation = life;
     return r;
@@ -138,10 +138,10 @@ static void describe(situation *s)
 /* In whatever order they came. */
 static void decides(situation *s, const char *expected)
 {
-    orr_memory_refresh(&s->memory, s->candidates, s->n);
+    orr_membership_refresh(&s->memory, s->candidates, s->n);
     for (uint32_t turn = 0; turn < s->n; turn++) {
         const orr_epoch_candidate first = s->candidates[0];
-        if (orr_roster_decide(&s->memory, s->candidates, s->n, &s->epoch, s->why))
+        if (orr_roster_next_epoch(&s->memory, s->candidates, s->n, &s->epoch, s->why))
             describe(s);
         else
             snprintf(s->text, sizeof s->text, "halt");
@@ -188,8 +188,8 @@ static void test_the_smallest_that_came_back_is_given_first(void **state)
     begin(&s, "abc");
     for (int i = 0; i < 3; i++) {
         orr_member_report *r = comes(&s, "abc"[i]);
-        r->data = (orr_team_data){.next = 15, .returned = {4, 9}, .n = 2, .epoch = LAST};
-        r->slot = ORR_TEAM_NEVER;
+        r->data = (orr_team_data_cursor){.next = 15, .returned = {4, 9}, .n = 2, .epoch = LAST};
+        r->slot = ORR_TEAM_NONE;
     }
     s.reports[1].slot = 9; /* holds it already */
     decides(&s, "4 after 5: a=4 b=9 c=15");
@@ -380,7 +380,7 @@ static void test_it_goes_back_when_nobody_lives_who_was_further(void **state)
     fresh(comes(&s, 'a'), 2, 7);
     fresh(comes(&s, 'b'), 2, 8);
     halts(&s, "is not here"); /* c may live */
-    orr_memory_gone(&s.memory, &(orr_member_id){"c", 1});
+    orr_membership_gone(&s.memory, &(orr_member_id){"c", 1});
     halts(&s, "is not here"); /* and may call again */
     s.memory.waited = true;
     decides(&s, "4 after 2: a=6 b=7");
@@ -452,9 +452,9 @@ static void test_more_than_64(void **state)
 {
     (void)state;
     begin(&s, "a");
-    for (uint32_t i = 0; i <= ORR_TEAM_REPLICAS; i++)
+    for (uint32_t i = 0; i <= ORR_TEAM_MAX_REPLICAS; i++)
         comes(&s, 'a')->id.incarnation = i + 1;
-    assert_false(orr_roster_decide(&s.memory, s.candidates, s.n, &s.epoch, s.why));
+    assert_false(orr_roster_next_epoch(&s.memory, s.candidates, s.n, &s.epoch, s.why));
     assert_true(s.why[0] != '\0');
 }
 

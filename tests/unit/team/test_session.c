@@ -93,7 +93,7 @@ typedef struct rank {
     /* Of a leader: turns for the other rank. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    orr_team_turn turns[8];
+    orr_team_directive turns[8];
     uint32_t given, taken;
     float state[WORDS], in[WORDS], out[WORDS];
     uint64_t step, slots; /* slots: sum of those that it computed and that were committed */
@@ -105,7 +105,7 @@ typedef struct rank {
 
 static rank ranks[RANKS];
 
-static void give_turn(rank *r, const orr_team_turn *turn)
+static void give_turn(rank *r, const orr_team_directive *turn)
 {
     pthread_mutex_lock(&r->lock);
     while (r->given - r->taken >= 8)
@@ -115,32 +115,32 @@ static void give_turn(rank *r, const orr_team_turn *turn)
     pthread_mutex_unlock(&r->lock);
 }
 
-static orr_team_turn take_turn(rank *r)
+static orr_team_directive take_turn(rank *r)
 {
     pthread_mutex_lock(&r->lock);
     while (r->given == r->taken)
         pthread_cond_wait(&r->changed, &r->lock);
-    const orr_team_turn turn = r->turns[r->taken++ % 8];
+    const orr_team_directive turn = r->turns[r->taken++ % 8];
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
     return turn;
 }
 
-static orr_status next_turn(rank *r, orr_team_turn *ret)
+static orr_status next_turn(rank *r, orr_team_directive *ret)
 {
     if (r->leader != NULL) {
         *ret = take_turn(r->leader);
         return orr_team_follow(r->team, ret, &r->err);
     }
-    const orr_status status = orr_team_begin(r->team, ret, &r->err);
+    const orr_status status = orr_team_next_directive(r->team, ret, &r->err);
     if (status == ORR_OK && r->ranks > 1)
         give_turn(r, ret);
     return status;
 }
 
-static orr_status hand_in(rank *r, const orr_team_turn *turn)
+static orr_status hand_in(rank *r, const orr_team_directive *turn)
 {
-    const bool zeros = turn->kind == ORR_TURN_ZEROS;
+    const bool zeros = turn->kind == ORR_DIRECTIVE_ZEROS;
     const size_t part = WORDS / OPS;
     for (size_t i = 0; i < WORDS; i++)
         r->in[i] = (float)((turn->slot * 13 + i * (1 + r->rank)) % 97) / 32.0F;
@@ -167,17 +167,17 @@ static void update(rank *r, uint64_t step, uint64_t contributors)
 static orr_status train(rank *r)
 {
     for (;;) {
-        orr_team_turn turn;
+        orr_team_directive turn;
         orr_team_outcome outcome;
         orr_status status = next_turn(r, &turn);
-        if (status != ORR_OK || turn.kind == ORR_TURN_LEFT)
+        if (status != ORR_OK || turn.kind == ORR_DIRECTIVE_LEAVE)
             return status;
-        if (turn.kind == ORR_TURN_APPLY) {
+        if (turn.kind == ORR_DIRECTIVE_APPLY) {
             r->applied++;
             update(r, turn.step, turn.contributors);
             continue;
         }
-        r->zeros += turn.kind == ORR_TURN_ZEROS;
+        r->zeros += turn.kind == ORR_DIRECTIVE_ZEROS;
         status = hand_in(r, &turn);
         if (status == ORR_OK)
             status = orr_team_vote(r->team, OPS, &outcome, &r->err);
@@ -242,7 +242,7 @@ static void prepare(uint32_t replicas, uint32_t k, const char *coordinator, uint
 static void start_rank(rank *r)
 {
     if (r->leader != NULL)
-        r->hub = orr_team_hub(r->leader->team);
+        r->hub = orr_team_proxy_address(r->leader->team);
     if (join(r) != ORR_OK)
         fail_msg("%s", r->err.text);
     assert_int_equal(pthread_create(&r->thread, NULL, live, r), 0);
@@ -312,7 +312,7 @@ static void test_one_dies_and_comes_back(void **state)
     (void)state;
     service s;
     uint64_t step;
-    orr_team_data data;
+    orr_team_data_cursor data;
     start(&s, 3);
     prepare(3, 1, s.address, UINT64_MAX);
     ranks[2].dies_after = 10;
@@ -345,16 +345,16 @@ static void test_no_coordinator(void **state)
                                       .failure_timeout_ns = 100 * MS,
                                       .give_up_ns = 300 * MS};
     orr_team *team = NULL;
-    orr_team_turn turn;
+    orr_team_directive turn;
     orr_error err = {0};
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
     assert_int_equal(orr_team_join(&options, &team, &err), ORR_OK);
-    assert_int_equal(orr_team_begin(team, &turn, &err), ORR_LIMIT);
+    assert_int_equal(orr_team_next_directive(team, &turn, &err), ORR_LIMIT);
     clock_gettime(CLOCK_MONOTONIC, &to);
     assert_true(to.tv_sec - from.tv_sec < 30);
     assert_non_null(strstr(err.text, "no team"));
-    assert_int_equal(orr_team_begin(team, &turn, &err), ORR_LIMIT); /* as long as it is so */
+    assert_int_equal(orr_team_next_directive(team, &turn, &err), ORR_LIMIT); /* as long as it is so */
     orr_team_leave(team);
 }
 
@@ -363,7 +363,7 @@ static void test_refused(void **state)
     (void)state;
     service s;
     orr_error err = {0};
-    orr_team_turn turn;
+    orr_team_directive turn;
     orr_team *one = NULL, *other = NULL;
     start(&s, 2);
     const orr_team_options options = {.coordinator = s.address, .name = "a", .fingerprint = 5};
@@ -373,7 +373,7 @@ static void test_refused(void **state)
     assert_int_equal(orr_team_join(&options, &one, &err), ORR_OK);
     nap(300 * MS);
     assert_int_equal(orr_team_join(&wrong, &other, &err), ORR_OK);
-    assert_int_equal(orr_team_begin(other, &turn, &err), ORR_INVALID);
+    assert_int_equal(orr_team_next_directive(other, &turn, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "another job"));
     orr_team_leave(other);
     orr_team_leave(one);
@@ -390,11 +390,11 @@ static void test_left_at_any_time(void **state)
         const orr_team_options options = {.coordinator = s.address, .name = "a", .fingerprint = 5};
         orr_team *team = NULL;
         uint64_t step = 77;
-        orr_team_data data;
+        orr_team_data_cursor data;
         assert_int_equal(orr_team_join(&options, &team, &err), ORR_OK);
         orr_team_position(team, &step, &data);
         assert_int_equal(step, 0);
-        assert_null(orr_team_hub(team));
+        assert_null(orr_team_proxy_address(team));
         if (i % 2 == 0)
             nap(i * MS);
         orr_team_leave(team);
@@ -434,7 +434,7 @@ static void test_rate_factor(void **state)
     assert_true(orr_team_rate_factor(ORR_TEAM_RATE_LINEAR, 3, 4) == 0.75);
     assert_true(fabs(orr_team_rate_factor(ORR_TEAM_RATE_SQRT, 1, 4) - 0.5) < 1e-15);
     for (int policy = ORR_TEAM_RATE_NONE; policy <= ORR_TEAM_RATE_LINEAR; policy++)
-        assert_true(orr_team_rate_factor((orr_team_rate)policy, 4, 4) == 1.0);
+        assert_true(orr_team_rate_factor((orr_team_rate_policy)policy, 4, 4) == 1.0);
     assert_true(isfinite(orr_team_rate_factor(ORR_TEAM_RATE_LINEAR, 2, 0)));
 }
 

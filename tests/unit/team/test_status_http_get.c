@@ -82,7 +82,7 @@ static orr_status get_of(const char *answer, size_t n, size_t piece, char *ret, 
     orr_arena *arena = orr_arena_new(0, 0);
     orr_text text = {"-", 1};
     serve(&s);
-    const orr_status status = orr_endpoint_get(s.address, "/status", PATIENT, arena, &text, err);
+    const orr_status status = orr_http_get(s.address, "/status", PATIENT, arena, &text, err);
     served(&s);
     assert_int_equal(strncmp(s.request, "GET /status HTTP/1.0\r\n", 22), 0);
     assert_non_null(strstr(s.request, s.address));
@@ -165,7 +165,7 @@ static void test_time(void **state)
         server s = {.answer = part, .n = i == 0 ? 0 : sizeof part - 1, .stay = true};
         serve(&s);
         const int64_t before = orr_clock_now_ns(&orr_clock_monotonic);
-        assert_int_equal(orr_endpoint_get(s.address, "/status", 200 * MS, arena, &text, &err),
+        assert_int_equal(orr_http_get(s.address, "/status", 200 * MS, arena, &text, &err),
                          ORR_IO);
         assert_int_equal(err.os_errno, ETIMEDOUT);
         const int64_t took = orr_clock_now_ns(&orr_clock_monotonic) - before;
@@ -183,12 +183,12 @@ static void test_nobody(void **state)
     orr_text text = {NULL, 7};
     char address[64];
     (void)snprintf(address, sizeof address, "http://127.0.0.1:%d", free_port());
-    assert_int_equal(orr_endpoint_get(address, "/status", PATIENT, arena, &text, &err), ORR_IO);
+    assert_int_equal(orr_http_get(address, "/status", PATIENT, arena, &text, &err), ORR_IO);
     assert_int_equal(err.os_errno, ECONNREFUSED);
     assert_non_null(strstr(err.text, address + 7));
     static const char *const wrong[] = {"", "host", "host:", "a:b:1", "https://host:1"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_int_equal(orr_endpoint_get(wrong[i], "/", PATIENT, arena, &text, &err), ORR_INVALID);
+        assert_int_equal(orr_http_get(wrong[i], "/", PATIENT, arena, &text, &err), ORR_INVALID);
     assert_int_equal(text.n, 7);
     orr_arena_free(arena);
 }
@@ -203,7 +203,7 @@ static void test_paths(void **state)
         orr_text text;
         server s = {.answer = "", .n = 0};
         serve(&s);
-        assert_int_equal(orr_endpoint_get(s.address, wrong[i], PATIENT, arena, &text, &err),
+        assert_int_equal(orr_http_get(s.address, wrong[i], PATIENT, arena, &text, &err),
                          ORR_INVALID);
         served(&s);
         assert_string_equal(s.request, "");
@@ -223,7 +223,7 @@ static void test_no_memory(void **state)
         serve(&s);
         orr_alloc_fail_from(n);
         const orr_status status =
-            orr_endpoint_get(s.address, "/status", PATIENT, arena, &text, &err);
+            orr_http_get(s.address, "/status", PATIENT, arena, &text, &err);
         orr_alloc_fail_from(0);
         served(&s);
         if (status == ORR_OK)

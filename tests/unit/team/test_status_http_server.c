@@ -26,11 +26,11 @@
 static const int64_t SECOND = 1000 * 1000 * 1000;
 static const int64_t PATIENT = 20 * INT64_C(1000000000);
 
-static orr_endpoint *open_endpoint(const char *where)
+static orr_http_server *open_endpoint(const char *where)
 {
     orr_error err = {0};
-    orr_endpoint *endpoint = NULL;
-    const orr_status status = orr_endpoint_open(where, &endpoint, &err);
+    orr_http_server *endpoint = NULL;
+    const orr_status status = orr_http_server_open(where, &endpoint, &err);
     if (status == ORR_UNSUPPORTED) {
         print_message("skipped: %s\n", err.text);
         skip();
@@ -40,17 +40,17 @@ static orr_endpoint *open_endpoint(const char *where)
     return endpoint;
 }
 
-static void publish(orr_endpoint *endpoint, const orr_team_status *status)
+static void publish(orr_http_server *endpoint, const orr_team_status *status)
 {
     orr_error err = {0};
-    assert_int_equal(orr_endpoint_publish(endpoint, status, &err), ORR_OK);
+    assert_int_equal(orr_http_server_publish(endpoint, status, &err), ORR_OK);
 }
 
-static orr_text get_ok(const orr_endpoint *endpoint, const char *path, orr_arena *arena)
+static orr_text get_ok(const orr_http_server *endpoint, const char *path, orr_arena *arena)
 {
     orr_error err = {0};
     orr_text text;
-    if (orr_endpoint_get(orr_endpoint_address(endpoint), path, PATIENT, arena, &text, &err) !=
+    if (orr_http_get(orr_http_server_address(endpoint), path, PATIENT, arena, &text, &err) !=
         ORR_OK)
         fail_msg("%s: %s", path, err.text);
     assert_int_equal(text.at[text.n], '\0');
@@ -60,14 +60,14 @@ static orr_text get_ok(const orr_endpoint *endpoint, const char *path, orr_arena
 static void test_pages(void **state)
 {
     (void)state;
-    orr_endpoint *endpoint = open_endpoint("127.0.0.1:0");
+    orr_http_server *endpoint = open_endpoint("127.0.0.1:0");
     orr_arena *arena = orr_arena_new(0, 0);
     orr_error err = {0};
     orr_text text;
-    const char *address = orr_endpoint_address(endpoint);
+    const char *address = orr_http_server_address(endpoint);
     assert_int_equal(strncmp(address, "127.0.0.1:", 10), 0);
     assert_int_not_equal(atoi(address + 10), 0);
-    assert_int_equal(orr_endpoint_get(address, "/status", PATIENT, arena, &text, &err), ORR_IO);
+    assert_int_equal(orr_http_get(address, "/status", PATIENT, arena, &text, &err), ORR_IO);
     assert_non_null(strstr(err.text, "no team to show"));
 
     orr_team_status s = status_example(), got;
@@ -83,51 +83,51 @@ static void test_pages(void **state)
     assert_non_null(strstr(get_ok(endpoint, "/status?pretty=1", arena).at, "orrery.team/1"));
 
     s.epoch = 13;
-    s.step = ORR_TEAM_NEVER;
+    s.step = ORR_TEAM_NONE;
     publish(endpoint, &s);
     assert_non_null(strstr(get_ok(endpoint, "/metrics", arena).at, "\norrery_team_epoch 13\n"));
     assert_non_null(strstr(get_ok(endpoint, "/", arena).at, "epoch 13, no step committed,"));
-    assert_int_equal(orr_endpoint_get(address, "/favicon.ico", PATIENT, arena, &text, &err),
+    assert_int_equal(orr_http_get(address, "/favicon.ico", PATIENT, arena, &text, &err),
                      ORR_NOT_FOUND);
     orr_arena_free(arena);
-    orr_endpoint_close(endpoint);
-    orr_endpoint_close(NULL);
+    orr_http_server_close(endpoint);
+    orr_http_server_close(NULL);
 }
 
 static void test_addresses(void **state)
 {
     (void)state;
-    orr_endpoint *endpoint = open_endpoint(":0"), *second = NULL;
+    orr_http_server *endpoint = open_endpoint(":0"), *second = NULL;
     orr_error err = {0};
-    assert_non_null(strrchr(orr_endpoint_address(endpoint), ':'));
-    orr_endpoint_close(endpoint);
+    assert_non_null(strrchr(orr_http_server_address(endpoint), ':'));
+    orr_http_server_close(endpoint);
     endpoint = open_endpoint("127.0.0.1:0");
-    assert_int_equal(orr_endpoint_open(orr_endpoint_address(endpoint), &second, &err), ORR_IO);
+    assert_int_equal(orr_http_server_open(orr_http_server_address(endpoint), &second, &err), ORR_IO);
     assert_non_null(strstr(err.text, "in use"));
-    assert_non_null(strstr(err.text, orr_endpoint_address(endpoint)));
-    orr_endpoint_close(endpoint);
+    assert_non_null(strstr(err.text, orr_http_server_address(endpoint)));
+    orr_http_server_close(endpoint);
     static const char *const wrong[] = {"",      "127.0.0.1",       "127.0.0.1:", "::1:80",
                                         "[::1]", "127.0.0.1:http:", "127.0.0.1:x"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_int_equal(orr_endpoint_open(wrong[i], &second, &err), ORR_INVALID);
-    assert_int_equal(orr_endpoint_open("no.such.host.invalid:80", &second, &err), ORR_IO);
+        assert_int_equal(orr_http_server_open(wrong[i], &second, &err), ORR_INVALID);
+    assert_int_equal(orr_http_server_open("no.such.host.invalid:80", &second, &err), ORR_IO);
     assert_null(second);
     /* Where the machine has IPv6. */
-    if (orr_endpoint_open("[::1]:0", &second, &err) == ORR_OK) {
+    if (orr_http_server_open("[::1]:0", &second, &err) == ORR_OK) {
         orr_arena *arena = orr_arena_new(0, 0);
         const orr_team_status s = status_example();
-        assert_int_equal(strncmp(orr_endpoint_address(second), "[::1]:", 6), 0);
+        assert_int_equal(strncmp(orr_http_server_address(second), "[::1]:", 6), 0);
         publish(second, &s);
         (void)get_ok(second, "/metrics", arena);
         orr_arena_free(arena);
-        orr_endpoint_close(second);
+        orr_http_server_close(second);
     }
 }
 
 /* A connection of one's own. */
-static int call(const orr_endpoint *endpoint)
+static int call(const orr_http_server *endpoint)
 {
-    const char *port = strrchr(orr_endpoint_address(endpoint), ':') + 1;
+    const char *port = strrchr(orr_http_server_address(endpoint), ':') + 1;
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                              .sin_port = htons((uint16_t)atoi(port))};
@@ -151,7 +151,7 @@ static const char *hear(int fd, int ms, char *ret, size_t room)
     return ret;
 }
 
-static void expect_answer(const orr_endpoint *endpoint, const char *request, const char *want,
+static void expect_answer(const orr_http_server *endpoint, const char *request, const char *want,
                           const char *want_also)
 {
     char got[1 << 15];
@@ -166,7 +166,7 @@ static void expect_answer(const orr_endpoint *endpoint, const char *request, con
 static void test_http(void **state)
 {
     (void)state;
-    orr_endpoint *endpoint = open_endpoint("127.0.0.1:0");
+    orr_http_server *endpoint = open_endpoint("127.0.0.1:0");
     const orr_team_status s = status_example();
     publish(endpoint, &s);
 #define HOST " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
@@ -187,7 +187,7 @@ static void test_http(void **state)
     (void)close(fd);
     assert_int_equal(strncmp(got, "HTTP/1.1 200 ", 13), 0);
     assert_string_equal(strstr(got, "\r\n\r\n"), "\r\n\r\n");
-    orr_endpoint_close(endpoint);
+    orr_http_server_close(endpoint);
 }
 
 /* Bytes that are no requests, requests that break off, connections that say nothing: those who ask
@@ -195,7 +195,7 @@ static void test_http(void **state)
 static void test_garbage(void **state)
 {
     (void)state;
-    orr_endpoint *endpoint = open_endpoint("127.0.0.1:0");
+    orr_http_server *endpoint = open_endpoint("127.0.0.1:0");
     const orr_team_status s = status_example();
     publish(endpoint, &s);
     orr_arena *arena = orr_arena_new(0, 0);
@@ -231,12 +231,12 @@ static void test_garbage(void **state)
     for (int i = 0; i < 20; i++)
         (void)close(silent[i]);
     orr_arena_free(arena);
-    orr_endpoint_close(endpoint);
+    orr_http_server_close(endpoint);
 }
 
 /* Many who ask while it changes: each gets a page that was published, whole. */
 typedef struct asker {
-    const orr_endpoint *endpoint;
+    const orr_http_server *endpoint;
     atomic_uint *published;
     uint32_t asked, wrong;
 } asker;
@@ -250,7 +250,7 @@ static void *run_asker(void *ctx)
         orr_text text;
         orr_team_status got;
         const unsigned before = atomic_load(a->published);
-        if (orr_endpoint_get(orr_endpoint_address(a->endpoint), "/status", PATIENT, arena, &text,
+        if (orr_http_get(orr_http_server_address(a->endpoint), "/status", PATIENT, arena, &text,
                              &err) != ORR_OK ||
             orr_team_status_read(text, &got, &err) != ORR_OK || got.epoch != got.commits ||
             got.n != got.epoch % 100 || got.epoch < before ||
@@ -267,7 +267,7 @@ static void test_many_at_once(void **state)
 {
     (void)state;
     enum { ASKERS = 8 };
-    orr_endpoint *endpoint = open_endpoint("127.0.0.1:0");
+    orr_http_server *endpoint = open_endpoint("127.0.0.1:0");
     atomic_uint published = 1;
     asker askers[ASKERS];
     pthread_t threads[ASKERS];
@@ -289,14 +289,14 @@ static void test_many_at_once(void **state)
         assert_int_equal(askers[i].asked, 60);
         assert_int_equal(askers[i].wrong, 0);
     }
-    orr_endpoint_close(endpoint);
+    orr_http_server_close(endpoint);
 }
 
 /* One who asks for a page and does not read it holds up neither the others nor the coordinator. */
 static void test_slow_reader(void **state)
 {
     (void)state;
-    orr_endpoint *endpoint = open_endpoint("127.0.0.1:0");
+    orr_http_server *endpoint = open_endpoint("127.0.0.1:0");
     orr_team_status s = status_example();
     s.n = sizeof s.members / sizeof s.members[0];
     publish(endpoint, &s);
@@ -321,7 +321,7 @@ static void test_slow_reader(void **state)
     }
     orr_arena_free(arena);
     const int64_t before = orr_clock_now_ns(&orr_clock_monotonic);
-    orr_endpoint_close(endpoint);
+    orr_http_server_close(endpoint);
     assert_true(orr_clock_now_ns(&orr_clock_monotonic) - before < 2 * SECOND);
     for (int i = 0; i < 20; i++)
         (void)close(slow[i]);
@@ -330,7 +330,7 @@ static void test_slow_reader(void **state)
 static void test_no_memory(void **state)
 {
     (void)state;
-    orr_endpoint *endpoint = open_endpoint("127.0.0.1:0");
+    orr_http_server *endpoint = open_endpoint("127.0.0.1:0");
     orr_team_status s = status_example();
     orr_arena *arena = orr_arena_new(0, 0);
     publish(endpoint, &s);
@@ -338,7 +338,7 @@ static void test_no_memory(void **state)
     for (uint64_t n = 1;; n++) {
         orr_error err = {0};
         orr_alloc_fail_from(n);
-        const orr_status status = orr_endpoint_publish(endpoint, &s, &err);
+        const orr_status status = orr_http_server_publish(endpoint, &s, &err);
         orr_alloc_fail_from(0);
         if (status == ORR_OK)
             break;
@@ -348,7 +348,7 @@ static void test_no_memory(void **state)
     }
     assert_non_null(strstr(get_ok(endpoint, "/", arena).at, "epoch 13,"));
     orr_arena_free(arena);
-    orr_endpoint_close(endpoint);
+    orr_http_server_close(endpoint);
 }
 
 int main(void)

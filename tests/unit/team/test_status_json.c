@@ -18,8 +18,8 @@ static void test_names(void **state)
     assert_string_equal(orr_team_state_name((orr_team_state)9), "unknown");
     assert_string_equal(orr_member_state_name(ORR_MEMBER_WAITING), "waiting");
     assert_string_equal(orr_member_state_name((orr_member_state)4), "unknown");
-    assert_string_equal(orr_lost_name(ORR_LOST_DIGEST), "digest");
-    assert_string_equal(orr_lost_name(ORR_LOST_KINDS), "unknown");
+    assert_string_equal(orr_loss_cause_name(ORR_LOST_DIGEST), "digest");
+    assert_string_equal(orr_loss_cause_name(ORR_LOSS_CAUSES), "unknown");
 }
 
 static void expect_json(const orr_team_status *status, const char *want)
@@ -54,7 +54,7 @@ static void test_json(void **state)
         "\"reduced\":9,\"faults\":0},"
         "{\"name\":\"a\",\"incarnation\":\"8\",\"state\":\"healing\",\"ranks\":2,\"step\":null,"
         "\"heard_ns\":0,\"posted\":0,\"reduced\":0,\"faults\":0}]}\n");
-    const orr_team_status none = {.step = ORR_TEAM_NEVER, .why = "waits for \"b\""};
+    const orr_team_status none = {.step = ORR_TEAM_NONE, .why = "waits for \"b\""};
     expect_json(
         &none,
         "{\"schema\":\"orrery.team/1\",\"state\":\"forming\",\"why\":\"waits for \\\"b\\\"\","

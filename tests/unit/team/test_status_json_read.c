@@ -68,7 +68,7 @@ static void test_there_and_back(void **state)
     (void)state;
     orr_team_status s = status_example();
     expect_back(&s);
-    s = (orr_team_status){.step = ORR_TEAM_NEVER, .state = ORR_STATE_ENDED, .why = "all left"};
+    s = (orr_team_status){.step = ORR_TEAM_NONE, .state = ORR_STATE_ENDED, .why = "all left"};
     expect_back(&s);
     /* As full as it can be, every text as long as it can be. */
     s.n = sizeof s.members / sizeof s.members[0];
@@ -143,7 +143,7 @@ static void test_too_many_members(void **state)
     orr_team_status got;
     assert_int_equal(orr_output_open_memory(&out, &err), ORR_OK);
     orr_output_text(out, "{\"schema\":\"orrery.team/1\",\"members\":[{}");
-    for (int i = 0; i < 2 * ORR_TEAM_REPLICAS; i++)
+    for (int i = 0; i < 2 * ORR_TEAM_MAX_REPLICAS; i++)
         orr_output_text(out, ",{}");
     orr_output_text(out, "]}");
     assert_int_equal(orr_output_finish(out, &err), ORR_OK);

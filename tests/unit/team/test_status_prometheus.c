@@ -184,7 +184,7 @@ static void test_example(void **state)
 static void test_extremes(void **state)
 {
     (void)state;
-    orr_team_status s = {.step = ORR_TEAM_NEVER};
+    orr_team_status s = {.step = ORR_TEAM_NONE};
     char *text = text_of(&s);
     check_format(text);
     assert_null(strstr(text, "committed_step"));
