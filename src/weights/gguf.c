@@ -17,7 +17,7 @@ enum {
 };
 
 typedef struct reader {
-    const orr_mapped *file;
+    const orr_mapped_file *file;
     orr_weight_store *store;
     uint64_t at;     /* byte of the file */
     uint8_t *window; /* what was read of it: shape (WINDOW_BYTES) */
@@ -47,13 +47,13 @@ static orr_status read_bytes(reader *r, void *ret, size_t n)
     ORR_TRY(need(r, n));
     if (r->at < r->window_at || r->at + n > r->window_at + r->window_n) {
         if (n > WINDOW_BYTES) {
-            ORR_TRY(orr_mapped_read(r->file, r->at, ret, n, r->err));
+            ORR_TRY(orr_mapped_file_read(r->file, r->at, ret, n, r->err));
             r->at += n;
             return ORR_OK;
         }
         const uint64_t rest = r->file->n - r->at;
         const size_t more = rest < WINDOW_BYTES ? (size_t)rest : WINDOW_BYTES;
-        ORR_TRY(orr_mapped_read(r->file, r->at, r->window, more, r->err));
+        ORR_TRY(orr_mapped_file_read(r->file, r->at, r->window, more, r->err));
         r->window_at = r->at;
         r->window_n = more;
     }
@@ -218,11 +218,11 @@ static orr_status read_key(reader *r)
         return read_array(r, key);
     if (type == ORR_GGUF_TEXT) {
         ORR_TRY(read_text(r, MOST_HEADER_BYTES, &value));
-        return orr_weight_store_tell(r->store, key, value, r->err);
+        return orr_weight_store_add_metadata(r->store, key, value, r->err);
     }
     ORR_TRY(read_number(r, bytes_of_type(type), &bits));
     value = text_of(r->store->arena, type, bits);
-    ORR_TRY(orr_weight_store_tell(r->store, key, value, r->err));
+    ORR_TRY(orr_weight_store_add_metadata(r->store, key, value, r->err));
     if (strcmp(key, "general.alignment") == 0)
         return set_alignment(r, value);
     return strcmp(key, "split.count") == 0 && bits > 1
@@ -347,7 +347,7 @@ static orr_status read_header(reader *r)
     return place(r);
 }
 
-orr_status orr_gguf_read(const orr_mapped *file, orr_weight_store *store, orr_error *err)
+orr_status orr_gguf_read(const orr_mapped_file *file, orr_weight_store *store, orr_error *err)
 {
     reader r = {.file = file,
                 .store = store,

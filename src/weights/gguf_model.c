@@ -135,9 +135,9 @@ static orr_status finish_llama4(const reader *r, orr_model *m)
     ORR_TRY(count(r, "attention.sliding_window", false, &m->chunk));
     ORR_TRY(count(r, ORR_GGUF_QK_NORM, false, &qk_norm));
     ORR_TRY(count(r, ORR_GGUF_NO_ROPE, false, &m->global_every));
-    ORR_TRY(count(r, ORR_GGUF_TUNED_FLOOR, false, &m->tuned_floor));
+    ORR_TRY(count(r, ORR_GGUF_TEMPERATURE_FLOOR, false, &m->tuned_floor));
     m->qk_norm = (uint8_t)(qk_norm > 0 ? 2 : 0);
-    return number(r, ORR_GGUF_TUNED_SCALE, false, &m->tuned_scale);
+    return number(r, ORR_GGUF_TEMPERATURE_SCALE, false, &m->tuned_scale);
 }
 
 static orr_status finish_gpt2(const reader *r, orr_model *m)

@@ -21,7 +21,7 @@ void orr_gguf_rope_freqs(const orr_model *model, float *ret);
 #define ORR_GGUF_ROPE_CONTEXT "orrery.rope.original_context_length"
 #define ORR_GGUF_QK_NORM "orrery.qk_norm"
 #define ORR_GGUF_NO_ROPE "orrery.no_rope_layer_step"
-#define ORR_GGUF_TUNED_FLOOR "orrery.attention.temperature_floor"
-#define ORR_GGUF_TUNED_SCALE "orrery.attention.temperature_scale"
+#define ORR_GGUF_TEMPERATURE_FLOOR "orrery.attention.temperature_floor"
+#define ORR_GGUF_TEMPERATURE_SCALE "orrery.attention.temperature_scale"
 
 #endif /* ORR_WEIGHTS_GGUF_MODEL_H */

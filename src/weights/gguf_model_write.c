@@ -7,7 +7,7 @@
 #include "weights/write.h"
 
 typedef struct keys {
-    orr_gguf_keys *to;
+    orr_gguf_metadata_writer *to;
     const char *architecture;
 } keys;
 
@@ -86,7 +86,7 @@ static void put_attention(const keys *k, const orr_model *m)
 }
 
 /* What llama.cpp takes for granted, or has no key for. */
-static void put_ours(orr_gguf_keys *to, const orr_model *m)
+static void put_ours(orr_gguf_metadata_writer *to, const orr_model *m)
 {
     if (m->rope_factor > 0 && m->rope_context > 0) {
         orr_gguf_put_f32(to, ORR_GGUF_ROPE_FACTOR, m->rope_factor);
@@ -98,11 +98,11 @@ static void put_ours(orr_gguf_keys *to, const orr_model *m)
         return;
     orr_gguf_put_u32(to, ORR_GGUF_QK_NORM, m->qk_norm);
     orr_gguf_put_u32(to, ORR_GGUF_NO_ROPE, m->global_every);
-    orr_gguf_put_u32(to, ORR_GGUF_TUNED_FLOOR, m->tuned_floor);
-    orr_gguf_put_f32(to, ORR_GGUF_TUNED_SCALE, m->tuned_scale);
+    orr_gguf_put_u32(to, ORR_GGUF_TEMPERATURE_FLOOR, m->tuned_floor);
+    orr_gguf_put_f32(to, ORR_GGUF_TEMPERATURE_SCALE, m->tuned_scale);
 }
 
-void orr_gguf_put_model(orr_gguf_keys *to, const orr_model *m, const char *architecture,
+void orr_gguf_put_model(orr_gguf_metadata_writer *to, const orr_model *m, const char *architecture,
                         orr_row_format format)
 {
     const keys k = {to, architecture};

@@ -14,7 +14,7 @@
 enum { MOST_JOINED_BYTES = 512 };
 
 typedef struct writer {
-    orr_gguf_keys *keys;
+    orr_gguf_metadata_writer *keys;
     const orr_tokenizer *tokenizer;
     const orr_tokenizer_spec *parts;
     bool of_bytes; /* model "gpt2": tokens are bytes, written as GPT-2 does */
@@ -208,7 +208,7 @@ static orr_status put_all(writer *w)
     return ORR_OK;
 }
 
-orr_status orr_gguf_put_tokenizer(orr_gguf_keys *keys, const orr_tokenizer *tokenizer,
+orr_status orr_gguf_put_tokenizer(orr_gguf_metadata_writer *keys, const orr_tokenizer *tokenizer,
                                   orr_error *err)
 {
     writer w = {.keys = keys,

@@ -19,26 +19,26 @@ static void put_string(orr_output *out, const char *text, size_t len)
     orr_output_write(out, text, len);
 }
 
-static void put_key(orr_gguf_keys *keys, const char *key, uint32_t type)
+static void put_key(orr_gguf_metadata_writer *keys, const char *key, uint32_t type)
 {
     put_string(keys->out, key, strlen(key));
     put(keys->out, type, 4);
     keys->n++;
 }
 
-void orr_gguf_put_text(orr_gguf_keys *keys, const char *key, const char *value, size_t len)
+void orr_gguf_put_text(orr_gguf_metadata_writer *keys, const char *key, const char *value, size_t len)
 {
     put_key(keys, key, ORR_GGUF_TEXT);
     put_string(keys->out, value, len);
 }
 
-void orr_gguf_put_u32(orr_gguf_keys *keys, const char *key, uint32_t value)
+void orr_gguf_put_u32(orr_gguf_metadata_writer *keys, const char *key, uint32_t value)
 {
     put_key(keys, key, ORR_GGUF_U32);
     put(keys->out, value, 4);
 }
 
-void orr_gguf_put_f32(orr_gguf_keys *keys, const char *key, double value)
+void orr_gguf_put_f32(orr_gguf_metadata_writer *keys, const char *key, double value)
 {
     const float narrow = (float)value;
     uint32_t bits;
@@ -47,25 +47,25 @@ void orr_gguf_put_f32(orr_gguf_keys *keys, const char *key, double value)
     put(keys->out, bits, 4);
 }
 
-void orr_gguf_put_bool(orr_gguf_keys *keys, const char *key, bool value)
+void orr_gguf_put_bool(orr_gguf_metadata_writer *keys, const char *key, bool value)
 {
     put_key(keys, key, ORR_GGUF_BOOL);
     put(keys->out, value, 1);
 }
 
-void orr_gguf_put_array(orr_gguf_keys *keys, const char *key, uint32_t type, uint64_t n)
+void orr_gguf_put_array(orr_gguf_metadata_writer *keys, const char *key, uint32_t type, uint64_t n)
 {
     put_key(keys, key, ORR_GGUF_ARRAY);
     put(keys->out, type, 4);
     put(keys->out, n, 8);
 }
 
-void orr_gguf_put_string(orr_gguf_keys *keys, const char *text, size_t len)
+void orr_gguf_put_string(orr_gguf_metadata_writer *keys, const char *text, size_t len)
 {
     put_string(keys->out, text, len);
 }
 
-void orr_gguf_put_number(orr_gguf_keys *keys, uint64_t bits, int bytes)
+void orr_gguf_put_number(orr_gguf_metadata_writer *keys, uint64_t bits, int bytes)
 {
     put(keys->out, bits, bytes);
 }
@@ -91,7 +91,7 @@ static void put_infos(const orr_weight_source *source, orr_output *out)
 }
 
 /* All up to the tensors. */
-static orr_status write_header(const orr_weight_source *source, const orr_gguf_keys *keys,
+static orr_status write_header(const orr_weight_source *source, const orr_gguf_metadata_writer *keys,
                                orr_output *out, orr_error *err)
 {
     orr_output *head;
@@ -108,13 +108,13 @@ static orr_status write_header(const orr_weight_source *source, const orr_gguf_k
     if (status == ORR_OK) {
         bytes = orr_output_memory(head, &n);
         orr_output_write(out, bytes, n);
-        orr_write_zeros(out, aligned(n) - n);
+        orr_weight_write_padding(out, aligned(n) - n);
     }
     orr_output_close(head);
     return status;
 }
 
-orr_status orr_gguf_write(const orr_weight_source *source, const orr_gguf_keys *keys,
+orr_status orr_gguf_write(const orr_weight_source *source, const orr_gguf_metadata_writer *keys,
                           const char *path, orr_error *err)
 {
     orr_output *out = NULL;
@@ -128,7 +128,7 @@ orr_status orr_gguf_write(const orr_weight_source *source, const orr_gguf_keys *
         const void *data;
         ORR_TRY_OUT(status, orr_weight_source_data(source, i, &data, err));
         orr_output_write(out, data, (size_t)bytes);
-        orr_write_zeros(out, aligned(bytes) - bytes);
+        orr_weight_write_padding(out, aligned(bytes) - bytes);
     }
     status = orr_output_finish(out, err);
 out:

@@ -17,14 +17,14 @@ static orr_status fail_errno(const char *what, orr_error *err)
     return status;
 }
 
-static orr_status map(int fd, orr_mapped *ret, orr_error *err)
+static orr_status map(int fd, orr_mapped_file *ret, orr_error *err)
 {
     struct stat about;
     if (fstat(fd, &about) != 0)
         return fail_errno("cannot be looked at", err);
     if (!S_ISREG(about.st_mode))
         return orr_fail(err, ORR_INVALID, "is no regular file, so it cannot be mapped");
-    orr_mapped mapped = {.n = (uint64_t)about.st_size, .fd = fd};
+    orr_mapped_file mapped = {.n = (uint64_t)about.st_size, .fd = fd};
     if (mapped.n > 0) {
         void *at = mmap(NULL, mapped.n, PROT_READ, MAP_SHARED, fd, 0);
         if (at == MAP_FAILED)
@@ -35,7 +35,7 @@ static orr_status map(int fd, orr_mapped *ret, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_mapped_open(const char *path, orr_mapped *ret, orr_error *err)
+orr_status orr_mapped_file_open(const char *path, orr_mapped_file *ret, orr_error *err)
 {
     /* A pipe shall not make us wait for a writer. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -47,7 +47,7 @@ orr_status orr_mapped_open(const char *path, orr_mapped *ret, orr_error *err)
     return status;
 }
 
-orr_status orr_mapped_read(const orr_mapped *mapped, uint64_t offset, void *ret, size_t n,
+orr_status orr_mapped_file_read(const orr_mapped_file *mapped, uint64_t offset, void *ret, size_t n,
                            orr_error *err)
 {
     char *to = ret;
@@ -67,16 +67,16 @@ orr_status orr_mapped_read(const orr_mapped *mapped, uint64_t offset, void *ret,
     return ORR_OK;
 }
 
-void orr_mapped_done_reading(orr_mapped *mapped)
+void orr_mapped_file_close_descriptor(orr_mapped_file *mapped)
 {
     if (mapped->fd >= 0)
         (void)close(mapped->fd);
     mapped->fd = -1;
 }
 
-void orr_mapped_close(orr_mapped *mapped)
+void orr_mapped_file_close(orr_mapped_file *mapped)
 {
-    orr_mapped_done_reading(mapped);
+    orr_mapped_file_close_descriptor(mapped);
     if (mapped->bytes != NULL)
         (void)munmap((void *)(uintptr_t)mapped->bytes, mapped->n);
     mapped->bytes = NULL;

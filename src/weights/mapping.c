@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-void orr_recipe_begin(orr_recipe *recipe, orr_recipe_kind kind, int64_t matrices, int64_t rows,
+void orr_weight_mapping_begin(orr_weight_mapping *recipe, orr_weight_mapping_kind kind, int64_t matrices, int64_t rows,
                       int64_t columns)
 {
     recipe->kind = (uint8_t)kind;
@@ -13,7 +13,7 @@ void orr_recipe_begin(orr_recipe *recipe, orr_recipe_kind kind, int64_t matrices
 }
 
 /* Room for one more, in the arena; the old array is left behind. */
-static void *grow(orr_recipe *recipe, void *old, uint32_t n, uint32_t *room, size_t bytes)
+static void *grow(orr_weight_mapping *recipe, void *old, uint32_t n, uint32_t *room, size_t bytes)
 {
     if (n < *room)
         return old;
@@ -29,11 +29,11 @@ static void *grow(orr_recipe *recipe, void *old, uint32_t n, uint32_t *room, siz
     return at;
 }
 
-static void set_dims(const orr_recipe *recipe, orr_recipe_tensor *t, int64_t matrices)
+static void set_dims(const orr_weight_mapping *recipe, orr_weight_mapping_tensor *t, int64_t matrices)
 {
     if (matrices > 0)
         t->dim[t->rank++] = matrices;
-    if (recipe->kind == ORR_RECIPE_VECTOR) {
+    if (recipe->kind == ORR_WEIGHT_MAPPING_VECTOR) {
         t->dim[t->rank++] = t->rows;
         return;
     }
@@ -41,7 +41,7 @@ static void set_dims(const orr_recipe *recipe, orr_recipe_tensor *t, int64_t mat
     t->dim[t->rank++] = t->input_major ? t->rows : t->columns;
 }
 
-bool orr_recipe_fits(const orr_recipe_tensor *tensor, const orr_weight *weight)
+bool orr_weight_mapping_matches(const orr_weight_mapping_tensor *tensor, const orr_weight *weight)
 {
     return weight != NULL && tensor->rank == weight->rank &&
            memcmp(tensor->dim, weight->dim, tensor->rank * sizeof *tensor->dim) == 0;
@@ -49,18 +49,18 @@ bool orr_recipe_fits(const orr_recipe_tensor *tensor, const orr_weight *weight)
 
 /* What metadata say of a model may be anything: nothing as large as they say is made before the
  * tensors agree. */
-static void hold_against_weights(orr_recipe *recipe, const orr_recipe_tensor *t)
+static void hold_against_weights(orr_weight_mapping *recipe, const orr_weight_mapping_tensor *t)
 {
     if (recipe->weights != NULL)
-        recipe->incomplete |= !orr_recipe_fits(t, orr_weights_find(recipe->weights, t->name));
+        recipe->incomplete |= !orr_weight_mapping_matches(t, orr_weights_find(recipe->weights, t->name));
 }
 
-uint32_t orr_recipe_tensor_add(orr_recipe *recipe, const char *name, int64_t matrices, int64_t rows,
+uint32_t orr_weight_mapping_add_tensor(orr_weight_mapping *recipe, const char *name, int64_t matrices, int64_t rows,
                                bool input_major)
 {
     if (recipe->incomplete)
         return 0;
-    orr_recipe_tensor *list = recipe->failed || name == NULL
+    orr_weight_mapping_tensor *list = recipe->failed || name == NULL
                                   ? NULL
                                   : grow(recipe, recipe->tensors, recipe->n_tensors,
                                          &recipe->room_tensors, sizeof *recipe->tensors);
@@ -69,25 +69,25 @@ uint32_t orr_recipe_tensor_add(orr_recipe *recipe, const char *name, int64_t mat
         return 0;
     }
     recipe->tensors = list;
-    orr_recipe_tensor *t = &list[recipe->n_tensors];
-    *t = (orr_recipe_tensor){.name = name,
+    orr_weight_mapping_tensor *t = &list[recipe->n_tensors];
+    *t = (orr_weight_mapping_tensor){.name = name,
                              .rows = rows,
                              .columns = recipe->columns,
-                             .input_major = input_major && recipe->kind != ORR_RECIPE_VECTOR};
+                             .input_major = input_major && recipe->kind != ORR_WEIGHT_MAPPING_VECTOR};
     set_dims(recipe, t, matrices);
     hold_against_weights(recipe, t);
     return recipe->n_tensors++;
 }
 
-void orr_recipe_portion_add(orr_recipe *recipe, uint32_t tensor, int64_t matrix, int64_t from,
+void orr_weight_mapping_add_rows(orr_weight_mapping *recipe, uint32_t tensor, int64_t matrix, int64_t from,
                             int64_t count)
 {
-    orr_portion *list = recipe->failed || recipe->incomplete
+    orr_weight_mapping_rows *list = recipe->failed || recipe->incomplete
                             ? NULL
                             : grow(recipe, recipe->portions, recipe->n_portions,
                                    &recipe->room_portions, sizeof *recipe->portions);
     if (list == NULL)
         return;
     recipe->portions = list;
-    list[recipe->n_portions++] = (orr_portion){tensor, matrix, from, count};
+    list[recipe->n_portions++] = (orr_weight_mapping_rows){tensor, matrix, from, count};
 }

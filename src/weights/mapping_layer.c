@@ -7,36 +7,36 @@
 #include "model/module/module.h"
 
 typedef struct layer {
-    const orr_naming *naming;
+    const orr_tensor_naming *naming;
     const orr_weight_key *key;
     const orr_model *model;
-    const orr_names *names;
+    const orr_tensor_names *names;
     uint32_t
         number; /* of the checkpoint's layer: layers that predict further tokens are the last */
     bool moe;
     bool turned; /* rotary pairs stand otherwise in the file */
-    orr_recipe *recipe;
+    orr_weight_mapping *recipe;
 } layer;
 
 static const char *bare_name(const layer *l, const char *name, const char *end)
 {
-    return orr_recipe_name(l->recipe, l->naming->stem, l->names->layer, l->number, name, end);
+    return orr_weight_mapping_name(l->recipe, l->naming->stem, l->names->layer, l->number, name, end);
 }
 
 /* Of the weight, or the bias. */
 static const char *name_of(const layer *l, const char *name)
 {
-    return bare_name(l, name, orr_recipe_end(l->key->nth));
+    return bare_name(l, name, orr_weight_mapping_suffix(l->key->nth));
 }
 
 static void vector(const layer *l, const char *name, int64_t n)
 {
-    orr_recipe_whole(l->recipe, ORR_RECIPE_VECTOR, name_of(l, name), n, 1, false);
+    orr_weight_mapping_single(l->recipe, ORR_WEIGHT_MAPPING_VECTOR, name_of(l, name), n, 1, false);
 }
 
 static void linear(const layer *l, const char *name, int64_t in, int64_t out)
 {
-    orr_recipe_linear(l->recipe, name_of(l, name), l->key->nth, in, out, l->names->input_major);
+    orr_weight_mapping_linear(l->recipe, name_of(l, name), l->key->nth, in, out, l->names->input_major);
 }
 
 static void exact(const layer *l)
@@ -69,7 +69,7 @@ static void qkv(const layer *l)
                              .nth = l->key->nth,
                              .input_major = l->names->input_major,
                              .turned = l->turned};
-    orr_recipe_qkv(l->recipe, &heads, m->rope_interleaved);
+    orr_weight_mapping_qkv(l->recipe, &heads, m->rope_interleaved);
 }
 
 static void head_norm(const layer *l, const char *name)
@@ -80,9 +80,9 @@ static void head_norm(const layer *l, const char *name)
         vector(l, name, width);
         return;
     }
-    orr_recipe_begin(l->recipe, ORR_RECIPE_VECTOR, 1, width, 1);
-    const uint32_t t = orr_recipe_tensor_add(l->recipe, whole, 0, width, false);
-    orr_recipe_turned(l->recipe, t, 0, width, l->model->rope_interleaved);
+    orr_weight_mapping_begin(l->recipe, ORR_WEIGHT_MAPPING_VECTOR, 1, width, 1);
+    const uint32_t t = orr_weight_mapping_add_tensor(l->recipe, whole, 0, width, false);
+    orr_weight_mapping_rotary(l->recipe, t, 0, width, l->model->rope_interleaved);
 }
 
 static void q_norm(const layer *l)
@@ -112,12 +112,12 @@ static void gate_up(const layer *l)
     const char *up = name_of(l, l->moe ? l->names->shared_up : l->names->up);
     if (gate == NULL || up == NULL)
         return;
-    orr_recipe_begin(l->recipe, bias ? ORR_RECIPE_VECTOR : ORR_RECIPE_PRODUCT, 1, 2 * ffn,
+    orr_weight_mapping_begin(l->recipe, bias ? ORR_WEIGHT_MAPPING_VECTOR : ORR_WEIGHT_MAPPING_LINEAR, 1, 2 * ffn,
                      bias ? 1 : m->hidden);
     const char *const both[] = {gate, up};
     for (int i = 0; i < 2; i++) {
-        const uint32_t t = orr_recipe_tensor_add(l->recipe, both[i], 0, ffn, l->names->input_major);
-        orr_recipe_portion_add(l->recipe, t, 0, 0, ffn);
+        const uint32_t t = orr_weight_mapping_add_tensor(l->recipe, both[i], 0, ffn, l->names->input_major);
+        orr_weight_mapping_add_rows(l->recipe, t, 0, 0, ffn);
     }
 }
 
@@ -143,7 +143,7 @@ static void router(const layer *l)
 
 static void router_bias(const layer *l)
 {
-    orr_recipe_whole(l->recipe, ORR_RECIPE_VECTOR, bare_name(l, l->names->router_bias, ""),
+    orr_weight_mapping_single(l->recipe, ORR_WEIGHT_MAPPING_VECTOR, bare_name(l, l->names->router_bias, ""),
                      l->model->moe.experts, 1, false);
 }
 
@@ -157,10 +157,10 @@ static void shared_weight(const layer *l)
 static void fused_experts(const layer *l, const char *name, int64_t in, int64_t out)
 {
     const int64_t n = l->model->moe.experts;
-    orr_recipe_begin(l->recipe, ORR_RECIPE_PRODUCT, n, out, in);
-    const uint32_t t = orr_recipe_tensor_add(l->recipe, bare_name(l, name, ""), n, out, true);
+    orr_weight_mapping_begin(l->recipe, ORR_WEIGHT_MAPPING_LINEAR, n, out, in);
+    const uint32_t t = orr_weight_mapping_add_tensor(l->recipe, bare_name(l, name, ""), n, out, true);
     for (int64_t e = 0; e < n && !l->recipe->incomplete; e++)
-        orr_recipe_portion_add(l->recipe, t, e, 0, out);
+        orr_weight_mapping_add_rows(l->recipe, t, e, 0, out);
 }
 
 /* Experts whose weights are `parts` tensors, each of all experts (GGUF) or of one. */
@@ -172,15 +172,15 @@ static void experts(const layer *l, const char *const *parts, uint32_t n_parts, 
     if (parts[0] == NULL || parts[n_parts - 1] == NULL)
         return;
     const bool together = strstr(parts[0], "%u") == NULL;
-    orr_recipe_begin(l->recipe, ORR_RECIPE_PRODUCT, n, n_parts * out, in);
+    orr_weight_mapping_begin(l->recipe, ORR_WEIGHT_MAPPING_LINEAR, n, n_parts * out, in);
     for (uint32_t e = 0; e < n && !l->recipe->incomplete; e++) {
         for (uint32_t p = 0; p < n_parts; p++) {
             if (!together || e == 0)
-                tensors[p] = orr_recipe_tensor_add(
+                tensors[p] = orr_weight_mapping_add_tensor(
                     l->recipe,
-                    orr_recipe_name(l->recipe, bare_name(l, "", ""), parts[p], e, "", ".weight"),
+                    orr_weight_mapping_name(l->recipe, bare_name(l, "", ""), parts[p], e, "", ".weight"),
                     together ? n : 0, out, false);
-            orr_recipe_portion_add(l->recipe, tensors[p], together ? e : 0, 0, out);
+            orr_weight_mapping_add_rows(l->recipe, tensors[p], together ? e : 0, 0, out);
         }
     }
 }
@@ -213,11 +213,11 @@ static void latent(const layer *l, const char *name, int64_t in, int64_t out, in
         linear(l, name, in, out);
         return;
     }
-    orr_recipe_begin(l->recipe, ORR_RECIPE_PRODUCT, 1, out, in);
-    const uint32_t t = orr_recipe_tensor_add(l->recipe, whole, 0, out, l->names->input_major);
+    orr_weight_mapping_begin(l->recipe, ORR_WEIGHT_MAPPING_LINEAR, 1, out, in);
+    const uint32_t t = orr_weight_mapping_add_tensor(l->recipe, whole, 0, out, l->names->input_major);
     for (int64_t at = 0; at < out && !l->recipe->incomplete; at += width) {
-        orr_recipe_portion_add(l->recipe, t, 0, at, width - rope);
-        orr_recipe_turned(l->recipe, t, at + width - rope, rope, l->model->rope_interleaved);
+        orr_weight_mapping_add_rows(l->recipe, t, 0, at, width - rope);
+        orr_weight_mapping_rotary(l->recipe, t, at + width - rope, rope, l->model->rope_interleaved);
     }
 }
 
@@ -308,7 +308,7 @@ static const struct {
     {"final_norm", final_norm, false},
 };
 
-bool orr_recipe_of_layer(const orr_naming *naming, const orr_weight_key *key, orr_recipe *recipe)
+bool orr_weight_mapping_of_layer(const orr_tensor_naming *naming, const orr_weight_key *key, orr_weight_mapping *recipe)
 {
     const orr_model *m = naming->model;
     const bool next = key->module == ORR_MODULE_MTP;

@@ -13,23 +13,23 @@ typedef struct place {
     const orr_weight_key *key;
     const orr_vision *vision;
     int64_t model_columns;
-    orr_recipe *recipe;
+    orr_weight_mapping *recipe;
 } place;
 
 static const char *name_of(const place *p, const char *name, const char *end)
 {
-    return orr_recipe_name(p->recipe, "", "", 0, name, end);
+    return orr_weight_mapping_name(p->recipe, "", "", 0, name, end);
 }
 
 static void norm(const place *p, const char *name)
 {
-    orr_recipe_whole(p->recipe, ORR_RECIPE_VECTOR, name_of(p, name, orr_recipe_end(p->key->nth)),
+    orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR, name_of(p, name, orr_weight_mapping_suffix(p->key->nth)),
                      p->vision->hidden, 1, false);
 }
 
 static void linear(const place *p, const char *name, uint32_t nth, int64_t in, int64_t out)
 {
-    orr_recipe_linear(p->recipe, name_of(p, name, orr_recipe_end(nth)), nth, in, out, false);
+    orr_weight_mapping_linear(p->recipe, name_of(p, name, orr_weight_mapping_suffix(nth)), nth, in, out, false);
 }
 
 static void patches(const place *p)
@@ -40,10 +40,10 @@ static void patches(const place *p)
     if (strcmp(what, "patches") == 0)
         linear(p, "vision_model.patch_embedding.linear", 0, pixels, v->hidden);
     else if (strcmp(what, "class token") == 0)
-        orr_recipe_whole(p->recipe, ORR_RECIPE_VECTOR,
+        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR,
                          name_of(p, "vision_model.class_embedding", ""), v->hidden, 1, false);
     else if (strcmp(what, "positions") == 0)
-        orr_recipe_whole(p->recipe, ORR_RECIPE_TABLE,
+        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_TABLE,
                          name_of(p, "vision_model.positional_embedding_vlm", ""),
                          side * side + v->class_token, v->hidden, false);
     else if (strcmp(what, "norm") == 0)
@@ -52,13 +52,13 @@ static void patches(const place *p)
 
 static const char *layer_name(const place *p, const char *name)
 {
-    return orr_recipe_name(p->recipe, "", "vision_model.model.layers.%u.", p->key->layer - 1, name,
-                           orr_recipe_end(p->key->nth));
+    return orr_weight_mapping_name(p->recipe, "", "vision_model.model.layers.%u.", p->key->layer - 1, name,
+                           orr_weight_mapping_suffix(p->key->nth));
 }
 
 static void layer_linear(const place *p, const char *name, int64_t in, int64_t out)
 {
-    orr_recipe_linear(p->recipe, layer_name(p, name), p->key->nth, in, out, false);
+    orr_weight_mapping_linear(p->recipe, layer_name(p, name), p->key->nth, in, out, false);
 }
 
 static void layer(const place *p)
@@ -74,13 +74,13 @@ static void layer(const place *p)
                              .hidden = v->hidden,
                              .nth = p->key->nth};
     if (strcmp(what, "attention_norm") == 0)
-        orr_recipe_whole(p->recipe, ORR_RECIPE_VECTOR, layer_name(p, "input_layernorm"), v->hidden,
+        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR, layer_name(p, "input_layernorm"), v->hidden,
                          1, false);
     else if (strcmp(what, "mlp_norm") == 0)
-        orr_recipe_whole(p->recipe, ORR_RECIPE_VECTOR, layer_name(p, "post_attention_layernorm"),
+        orr_weight_mapping_single(p->recipe, ORR_WEIGHT_MAPPING_VECTOR, layer_name(p, "post_attention_layernorm"),
                          v->hidden, 1, false);
     else if (strcmp(what, "qkv") == 0)
-        orr_recipe_qkv(p->recipe, &heads, false);
+        orr_weight_mapping_qkv(p->recipe, &heads, false);
     else if (strcmp(what, "attention_out") == 0)
         layer_linear(p, "self_attn.o_proj", v->hidden, v->hidden);
     else if (strcmp(what, "up") == 0)
@@ -103,7 +103,7 @@ static void output(const place *p)
         linear(p, "multi_modal_projector.linear_1", 0, v->output, p->model_columns);
 }
 
-bool orr_recipe_of_vision(const orr_naming *naming, const orr_weight_key *key, orr_recipe *recipe)
+bool orr_weight_mapping_of_vision(const orr_tensor_naming *naming, const orr_weight_key *key, orr_weight_mapping *recipe)
 {
     const orr_vision *v = &naming->model->vision;
     const place p = {

@@ -9,8 +9,8 @@
 
 static bool has_head(const orr_model *model, const orr_weights *weights, orr_arena *arena)
 {
-    const orr_naming *naming;
-    if (orr_naming_of(model, weights, weights->gguf, arena, &naming, NULL) != ORR_OK)
+    const orr_tensor_naming *naming;
+    if (orr_tensor_naming_of(model, weights, weights->gguf, arena, &naming, NULL) != ORR_OK)
         return true;
     const char *name = orr_arena_printf(arena, "%s.weight", naming->head);
     return name == NULL || orr_weights_find(weights, name) != NULL;

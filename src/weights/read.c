@@ -9,7 +9,7 @@
 
 /* A recipe with the tensors that it is of, all there and of the right shape. */
 typedef struct found {
-    orr_recipe recipe;
+    orr_weight_mapping recipe;
     const orr_weight **tensors; /* shape (recipe.n_tensors) */
     orr_arena *arena;
 } found;
@@ -26,14 +26,14 @@ static orr_status fail_missing(const orr_weights *weights, const char *name, orr
     return orr_fail(err, ORR_NOT_FOUND, "%s: has no tensor %s", weights->path, name);
 }
 
-static orr_status find_tensor(const orr_weights *weights, const orr_recipe_tensor *t,
+static orr_status find_tensor(const orr_weights *weights, const orr_weight_mapping_tensor *t,
                               const orr_weight **ret, orr_error *err)
 {
     const orr_weight *w = orr_weights_find(weights, t->name);
     char is[ORR_SHAPE_CHARS], shall[ORR_SHAPE_CHARS];
     if (w == NULL)
         return fail_missing(weights, t->name, err);
-    if (!orr_recipe_fits(t, w))
+    if (!orr_weight_mapping_matches(t, w))
         return orr_fail(err, ORR_INVALID, "%s: %s is %s and should be %s", weights->path, t->name,
                         orr_weight_shape(w->rank, w->dim, is),
                         orr_weight_shape(t->rank, t->dim, shall));
@@ -44,9 +44,9 @@ static orr_status find_tensor(const orr_weights *weights, const orr_recipe_tenso
 static orr_status find(const orr_weights *weights, const orr_model *model,
                        const orr_weight_key *key, found *f, orr_error *err)
 {
-    const orr_naming *naming;
-    ORR_TRY(orr_naming_of(model, weights, weights->gguf, f->arena, &naming, err));
-    ORR_TRY(orr_recipe_make(naming, key, f->arena, &f->recipe, err));
+    const orr_tensor_naming *naming;
+    ORR_TRY(orr_tensor_naming_of(model, weights, weights->gguf, f->arena, &naming, err));
+    ORR_TRY(orr_weight_mapping_make(naming, key, f->arena, &f->recipe, err));
     f->tensors = orr_arena_array(f->arena, const orr_weight *, f->recipe.n_tensors);
     if (f->tensors == NULL)
         return orr_fail_memory(err);
@@ -56,9 +56,9 @@ static orr_status find(const orr_weights *weights, const orr_model *model,
 }
 
 /* Where row `from` of a matrix begins, of a tensor that is kept by rows. */
-static const uint8_t *row_at(const found *f, const orr_portion *p, int64_t row_bytes)
+static const uint8_t *row_at(const found *f, const orr_weight_mapping_rows *p, int64_t row_bytes)
 {
-    const orr_recipe_tensor *t = &f->recipe.tensors[p->tensor];
+    const orr_weight_mapping_tensor *t = &f->recipe.tensors[p->tensor];
     return (const uint8_t *)f->tensors[p->tensor]->data +
            (p->matrix * t->rows + p->from) * row_bytes;
 }
@@ -81,7 +81,7 @@ static uint8_t format_of(const found *f)
 /* A vector is one row. */
 static void frame(const found *f, orr_weight_rows *ret)
 {
-    const bool vector = f->recipe.kind == ORR_RECIPE_VECTOR;
+    const bool vector = f->recipe.kind == ORR_WEIGHT_MAPPING_VECTOR;
     *ret =
         (orr_weight_rows){.format = format_of(f), .columns = vector ? f->recipe.rows : f->recipe.columns};
     ret->row_bytes = orr_row_format_bytes((orr_row_format)ret->format, ret->columns);
@@ -92,8 +92,8 @@ enum { LEAST_ROWS_OF_A_PIECE = 8 };
 
 static bool can_stay(const found *f, const orr_weight_rows *rows)
 {
-    const orr_recipe *r = &f->recipe;
-    if (r->kind == ORR_RECIPE_VECTOR)
+    const orr_weight_mapping *r = &f->recipe;
+    if (r->kind == ORR_WEIGHT_MAPPING_VECTOR)
         return r->n_portions == 1 && is_aligned(f->tensors[0]->data, rows->format);
     for (uint32_t i = 0; i < r->n_tensors; i++)
         if (r->tensors[i].input_major || f->tensors[i]->format != rows->format ||
@@ -105,8 +105,8 @@ static bool can_stay(const found *f, const orr_weight_rows *rows)
 /* In place: portions that lie one behind another are one piece. */
 static orr_status stay(const found *f, orr_arena *arena, orr_weight_rows *rows, orr_error *err)
 {
-    const orr_recipe *r = &f->recipe;
-    const bool vector = r->kind == ORR_RECIPE_VECTOR;
+    const orr_weight_mapping *r = &f->recipe;
+    const bool vector = r->kind == ORR_WEIGHT_MAPPING_VECTOR;
     orr_row_segment *segments = orr_arena_array(arena, orr_row_segment, r->n_portions);
     uint32_t n = 0;
     int64_t first = 0;
@@ -128,10 +128,10 @@ static orr_status stay(const found *f, orr_arena *arena, orr_weight_rows *rows, 
 }
 
 /* A portion of a matrix (K, R) as rows; elements of 2 or 4 bytes, by squares that fit the cache. */
-static void interleave_rotary(const found *f, const orr_portion *p, int64_t bytes, uint8_t *to)
+static void interleave_rotary(const found *f, const orr_weight_mapping_rows *p, int64_t bytes, uint8_t *to)
 {
     enum { SIDE = 32 };
-    const orr_recipe_tensor *t = &f->recipe.tensors[p->tensor];
+    const orr_weight_mapping_tensor *t = &f->recipe.tensors[p->tensor];
     const uint8_t *from = (const uint8_t *)f->tensors[p->tensor]->data +
                           (p->matrix * t->rows * t->columns + p->from) * bytes;
     for (int64_t k0 = 0; k0 < t->columns; k0 += SIDE)
@@ -160,9 +160,9 @@ static void read_numbers(const orr_weight *w, const uint8_t *at, int64_t n, floa
 }
 
 /* Row `i` of a portion, in fp32. */
-static void read_row(const found *f, const orr_portion *p, int64_t i, float *ret)
+static void read_row(const found *f, const orr_weight_mapping_rows *p, int64_t i, float *ret)
 {
-    const orr_recipe_tensor *t = &f->recipe.tensors[p->tensor];
+    const orr_weight_mapping_tensor *t = &f->recipe.tensors[p->tensor];
     const orr_weight *w = f->tensors[p->tensor];
     const int64_t row = orr_row_format_bytes((orr_row_format)w->format, t->columns);
     if (!t->input_major) {
@@ -179,9 +179,9 @@ static void read_row(const found *f, const orr_portion *p, int64_t i, float *ret
 /* The numbers of a vector, portion by portion. */
 static void read_vector(const found *f, float *ret)
 {
-    const orr_recipe *r = &f->recipe;
+    const orr_weight_mapping *r = &f->recipe;
     for (uint32_t i = 0; i < r->n_portions; i++) {
-        const orr_portion *p = &r->portions[i];
+        const orr_weight_mapping_rows *p = &r->portions[i];
         const orr_weight *w = f->tensors[p->tensor];
         const int64_t each = w->format == ORR_ROW_FORMAT_FP32 ? 4 : 2;
         if (w->format > ORR_ROW_FORMAT_BF16) /* in blocks: whole only */
@@ -192,10 +192,10 @@ static void read_vector(const found *f, float *ret)
     }
 }
 
-static void copy_portion(const found *f, const orr_portion *p, const orr_weight_rows *rows, uint8_t *to,
+static void copy_portion(const found *f, const orr_weight_mapping_rows *p, const orr_weight_rows *rows, uint8_t *to,
                          float *scratch)
 {
-    const orr_recipe_tensor *t = &f->recipe.tensors[p->tensor];
+    const orr_weight_mapping_tensor *t = &f->recipe.tensors[p->tensor];
     const bool same = f->tensors[p->tensor]->format == rows->format;
     if (same && !t->input_major) {
         memcpy(to, row_at(f, p, rows->row_bytes), (size_t)(p->count * rows->row_bytes));
@@ -227,7 +227,7 @@ static orr_status copy_vector(const found *f, orr_arena *arena, orr_weight_rows 
 
 static orr_status copy(const found *f, orr_arena *arena, orr_weight_rows *rows, orr_error *err)
 {
-    const orr_recipe *r = &f->recipe;
+    const orr_weight_mapping *r = &f->recipe;
     const int64_t n = r->matrices * r->rows;
     float *scratch = orr_arena_array(f->arena, float, (size_t)r->columns);
     uint8_t *to = orr_arena_alloc(arena, (size_t)n, (size_t)rows->row_bytes, 64);
@@ -250,7 +250,7 @@ static orr_status rows_of(found *f, orr_arena *arena, orr_weight_rows *ret, orr_
     frame(f, &rows);
     if (can_stay(f, &rows))
         ORR_TRY(stay(f, arena, &rows, err));
-    else if (f->recipe.kind == ORR_RECIPE_VECTOR)
+    else if (f->recipe.kind == ORR_WEIGHT_MAPPING_VECTOR)
         ORR_TRY(copy_vector(f, arena, &rows, err));
     else
         ORR_TRY(copy(f, arena, &rows, err));
@@ -274,16 +274,16 @@ orr_status orr_weights_rows(const orr_weights *weights, const orr_model *model,
 }
 
 /* The parameter's dims on the tape, where rows may be padded to equal slices. */
-static bool fits(const orr_recipe *r, const orr_weight_key *key, const orr_type *type)
+static bool fits(const orr_weight_mapping *r, const orr_weight_key *key, const orr_type *type)
 {
     const bool padded = strcmp(key->name, "embedding") == 0 || strcmp(key->name, "head") == 0;
     const uint32_t rank = r->matrices > 1 || type->rank == 3 ? 3 : 2;
     const int64_t *dim = type->dim + (rank - 2);
-    if (r->kind == ORR_RECIPE_VECTOR)
+    if (r->kind == ORR_WEIGHT_MAPPING_VECTOR)
         return orr_type_elements(type) == r->rows ||
                (padded && type->rank == 1 && type->dim[0] > r->rows);
-    const int64_t rows = dim[r->kind == ORR_RECIPE_TABLE ? 0 : 1];
-    const int64_t columns = dim[r->kind == ORR_RECIPE_TABLE ? 1 : 0];
+    const int64_t rows = dim[r->kind == ORR_WEIGHT_MAPPING_TABLE ? 0 : 1];
+    const int64_t columns = dim[r->kind == ORR_WEIGHT_MAPPING_TABLE ? 1 : 0];
     return type->rank == rank && (rank == 2 || type->dim[0] == r->matrices) &&
            columns == r->columns && (rows == r->rows || (padded && rows > r->rows));
 }
@@ -292,11 +292,11 @@ static bool fits(const orr_recipe *r, const orr_weight_key *key, const orr_type 
 static void read_product(const found *f, int64_t width, float *scratch, float *ret)
 {
     enum { TOGETHER = 16 };
-    const orr_recipe *r = &f->recipe;
+    const orr_weight_mapping *r = &f->recipe;
     const int64_t k_all = r->columns;
     int64_t row = 0; /* of all matrices */
     for (uint32_t i = 0; i < r->n_portions; i++) {
-        const orr_portion *p = &r->portions[i];
+        const orr_weight_mapping_rows *p = &r->portions[i];
         float *to = ret + row / r->rows * k_all * width + row % r->rows;
         for (int64_t at = 0; at < p->count; at += TOGETHER) {
             const int64_t n = p->count - at < TOGETHER ? p->count - at : TOGETHER;
@@ -313,11 +313,11 @@ static void read_product(const found *f, int64_t width, float *scratch, float *r
 /* Where the file has (K, R) too: row by row. */
 static void read_as_is(const found *f, int64_t width, float *ret)
 {
-    const orr_recipe *r = &f->recipe;
+    const orr_weight_mapping *r = &f->recipe;
     int64_t row = 0;
     for (uint32_t i = 0; i < r->n_portions; i++) {
-        const orr_portion *p = &r->portions[i];
-        const orr_recipe_tensor *t = &r->tensors[p->tensor];
+        const orr_weight_mapping_rows *p = &r->portions[i];
+        const orr_weight_mapping_tensor *t = &r->tensors[p->tensor];
         const orr_weight *w = f->tensors[p->tensor];
         const int64_t each = w->format == ORR_ROW_FORMAT_FP32 ? 4 : 2;
         float *to = ret + row / r->rows * r->columns * width + row % r->rows;
@@ -333,18 +333,18 @@ static void read_as_is(const found *f, int64_t width, float *ret)
 static orr_status read_all(const found *f, const orr_type *type, float *ret, orr_error *err)
 {
     enum { TOGETHER = 16 };
-    const orr_recipe *r = &f->recipe;
+    const orr_weight_mapping *r = &f->recipe;
     const int64_t width = type->dim[type->rank - 1];
     float *scratch = orr_arena_array(f->arena, float, (size_t)r->columns *TOGETHER);
     if (scratch == NULL)
         return orr_fail_memory(err);
     if (orr_type_elements(type) != r->matrices * r->rows * r->columns)
         memset(ret, 0, (size_t)orr_type_elements(type) * sizeof *ret);
-    if (r->kind == ORR_RECIPE_VECTOR) {
+    if (r->kind == ORR_WEIGHT_MAPPING_VECTOR) {
         read_vector(f, ret);
-    } else if (r->kind == ORR_RECIPE_PRODUCT && r->tensors[0].input_major) {
+    } else if (r->kind == ORR_WEIGHT_MAPPING_LINEAR && r->tensors[0].input_major) {
         read_as_is(f, width, ret);
-    } else if (r->kind == ORR_RECIPE_PRODUCT) {
+    } else if (r->kind == ORR_WEIGHT_MAPPING_LINEAR) {
         read_product(f, width, scratch, ret);
     } else {
         for (uint32_t i = 0; i < r->n_portions; i++)
@@ -355,14 +355,14 @@ static orr_status read_all(const found *f, const orr_type *type, float *ret, orr
 }
 
 /* A tied head may be the table as it is. */
-static bool is_table(const orr_recipe *r, const orr_model *model, const orr_weight_key *key,
+static bool is_table(const orr_weight_mapping *r, const orr_model *model, const orr_weight_key *key,
                      const orr_type *type)
 {
-    return r->kind == ORR_RECIPE_PRODUCT && model->tied && strcmp(key->name, "head") == 0 &&
+    return r->kind == ORR_WEIGHT_MAPPING_LINEAR && model->tied && strcmp(key->name, "head") == 0 &&
            type->rank == 2 && type->dim[0] >= r->rows && type->dim[1] == r->columns;
 }
 
-static orr_status fail_shape(const orr_recipe *r, const orr_weight_key *key, const orr_type *type,
+static orr_status fail_shape(const orr_weight_mapping *r, const orr_weight_key *key, const orr_type *type,
                              orr_error *err)
 {
     char is[ORR_SHAPE_CHARS];
@@ -381,7 +381,7 @@ orr_status orr_weights_read(const orr_weights *weights, const orr_model *model,
         return orr_fail_memory(err);
     orr_status status = find(weights, model, key, &f, err);
     if (status == ORR_OK && is_table(&f.recipe, model, key, type))
-        f.recipe.kind = ORR_RECIPE_TABLE;
+        f.recipe.kind = ORR_WEIGHT_MAPPING_TABLE;
     if (status == ORR_OK)
         status = fits(&f.recipe, key, type) ? read_all(&f, type, ret, err)
                                             : fail_shape(&f.recipe, key, type, err);

@@ -41,7 +41,7 @@ typedef struct entry {
 typedef orr_array(entry) entries;
 
 typedef struct header {
-    const orr_mapped *file;
+    const orr_mapped_file *file;
     orr_weight_store *store;
     orr_json *json;
     uint64_t data; /* where the tensors begin */
@@ -195,7 +195,7 @@ static orr_status read_metadata(header *h)
         if (value.type != ORR_JSON_STRING)
             return FAIL(h, ORR_INVALID, "byte %llu: __metadata__ has '%.100s' that is no text",
                         (unsigned long long)orr_json_byte_pos(h->json), key);
-        ORR_TRY(orr_weight_store_tell(
+        ORR_TRY(orr_weight_store_add_metadata(
             h->store, key, orr_arena_strndup(arena, value.text.at, value.text.n), h->err));
     }
     return status;
@@ -211,7 +211,7 @@ static int by_place(const void *a, const void *b)
 
 static orr_status push(header *h, const entry *e)
 {
-    const orr_weight_foreign foreign = {.name = e->weight.name, .dtype = e->dtype};
+    const orr_weight_unsupported foreign = {.name = e->weight.name, .dtype = e->dtype};
     if (e->weight.format == ORR_ROW_FORMATS && !orr_array_push(&h->store->foreign, foreign))
         return orr_fail_memory(h->err);
     return orr_array_push(&h->store->tensors, e->weight) ? ORR_OK : orr_fail_memory(h->err);
@@ -280,7 +280,7 @@ out:
     return status;
 }
 
-static orr_status header_bytes(const orr_mapped *file, uint64_t *ret, orr_error *err)
+static orr_status header_bytes(const orr_mapped_file *file, uint64_t *ret, orr_error *err)
 {
     uint8_t size[HEADER_AT];
     uint64_t n = 0;
@@ -288,7 +288,7 @@ static orr_status header_bytes(const orr_mapped *file, uint64_t *ret, orr_error 
         return orr_fail_byte(err, ORR_PARSE, file->n,
                              "byte %llu: the file ends before the size of its header",
                              (unsigned long long)file->n);
-    ORR_TRY(orr_mapped_read(file, 0, size, sizeof size, err));
+    ORR_TRY(orr_mapped_file_read(file, 0, size, sizeof size, err));
     for (int i = HEADER_AT; i-- > 0;)
         n = n << 8 | size[i];
     if (n > MOST_HEADER_BYTES)
@@ -305,14 +305,14 @@ static orr_status header_bytes(const orr_mapped *file, uint64_t *ret, orr_error 
     return ORR_OK;
 }
 
-orr_status orr_safetensors_read(const orr_mapped *file, orr_weight_store *store, orr_error *err)
+orr_status orr_safetensors_read(const orr_mapped_file *file, orr_weight_store *store, orr_error *err)
 {
     header h = {.file = file, .store = store, .err = err};
     ORR_TRY(header_bytes(file, &h.data, err));
     char *text = orr_malloc(h.data);
     if (text == NULL)
         return orr_fail_memory(err);
-    orr_status status = orr_mapped_read(file, 0, text, h.data, err);
+    orr_status status = orr_mapped_file_read(file, 0, text, h.data, err);
     if (status == ORR_OK)
         status = read_text(&h, text, h.data);
     orr_array_done(&h.list);

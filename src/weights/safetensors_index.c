@@ -116,7 +116,7 @@ static orr_status add_shards(index_map *x, orr_weight_store *store, orr_error *e
     return ORR_OK;
 }
 
-orr_status orr_shards_read(const char *path, orr_weight_store *store, orr_error *err)
+orr_status orr_safetensors_index_read(const char *path, orr_weight_store *store, orr_error *err)
 {
     size_t chars;
     index_map x = {.folder = path, .tensors = orr_strtab_new(), .files = orr_strtab_new()};

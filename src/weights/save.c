@@ -55,7 +55,7 @@ orr_status orr_weights_save(const orr_model *model, const orr_parameter_reader *
     return status;
 }
 
-static orr_status write_gguf(orr_save_plan *plan, orr_gguf_keys *keys, const orr_model *model,
+static orr_status write_gguf(orr_save_plan *plan, orr_gguf_metadata_writer *keys, const orr_model *model,
                              orr_row_format format, const orr_tokenizer *tokenizer,
                              const char *path, orr_error *err)
 {
@@ -73,7 +73,7 @@ orr_status orr_gguf_save(const orr_model *model, const orr_parameter_reader *rea
                          orr_error *err)
 {
     orr_save_plan *plan = NULL;
-    orr_gguf_keys keys = {0};
+    orr_gguf_metadata_writer keys = {0};
     orr_status status;
     ORR_TRY_OUT(status, orr_output_open_memory(&keys.out, err));
     ORR_TRY_OUT(status, orr_save_plan_make(model, reader, format, true, &plan, err));

@@ -15,7 +15,7 @@
 typedef struct parameter {
     orr_weight_key key;
     orr_type type;
-    orr_recipe recipe;
+    orr_weight_mapping recipe;
 } parameter;
 
 /* Where tensor i comes from. */
@@ -28,7 +28,7 @@ typedef struct origin {
 struct orr_save_plan {
     const orr_model *model;
     const orr_parameter_reader *reader;
-    const orr_naming *naming;
+    const orr_tensor_naming *naming;
     orr_row_format format;
     orr_arena *arena;
     orr_strtab *names;
@@ -43,10 +43,10 @@ struct orr_save_plan {
 
 /* Vectors and what chooses experts keep 32 bits in GGUF, as llama.cpp writes them; a row that is no
  * whole number of blocks has 16. */
-static orr_row_format format_of(const orr_save_plan *plan, const orr_recipe *recipe,
-                                const orr_recipe_tensor *t)
+static orr_row_format format_of(const orr_save_plan *plan, const orr_weight_mapping *recipe,
+                                const orr_weight_mapping_tensor *t)
 {
-    if (plan->naming->gguf && (recipe->kind == ORR_RECIPE_VECTOR || t->exact ||
+    if (plan->naming->gguf && (recipe->kind == ORR_WEIGHT_MAPPING_VECTOR || t->exact ||
                                strcmp(t->name, "position_embd.weight") == 0))
         return ORR_ROW_FORMAT_FP32;
     return orr_row_format_bytes(plan->format, t->dim[t->rank - 1]) < 0 ? ORR_ROW_FORMAT_FP16
@@ -65,7 +65,7 @@ static orr_status add_tensor(orr_save_plan *plan, const orr_weight *w, const ori
 static orr_status add_parameter(orr_save_plan *plan, const parameter *p, orr_error *err)
 {
     for (uint32_t i = 0; i < p->recipe.n_tensors; i++) {
-        const orr_recipe_tensor *t = &p->recipe.tensors[i];
+        const orr_weight_mapping_tensor *t = &p->recipe.tensors[i];
         const uint32_t before = orr_strtab_count(plan->names);
         const uint32_t id = orr_strtab_add(plan->names, t->name, strlen(t->name));
         if (id == UINT32_MAX)
@@ -91,7 +91,7 @@ static orr_status add_value(orr_save_plan *plan, const orr_weight_key *key, cons
     if (p == NULL)
         return orr_fail_memory(err);
     *p = (parameter){.key = *key, .type = *type};
-    ORR_TRY(orr_recipe_make(plan->naming, key, plan->arena, &p->recipe, err));
+    ORR_TRY(orr_weight_mapping_make(plan->naming, key, plan->arena, &p->recipe, err));
     return add_parameter(plan, p, err);
 }
 
@@ -168,12 +168,12 @@ static orr_status add_rope_freqs(orr_save_plan *plan, orr_error *err)
 /* Row `r` of the parameter and column `k` of it are number (k, r) on the tape. */
 static void gather_product(const parameter *p, uint32_t tensor, const float *numbers, float *ret)
 {
-    const orr_recipe *recipe = &p->recipe;
-    const orr_recipe_tensor *t = &recipe->tensors[tensor];
+    const orr_weight_mapping *recipe = &p->recipe;
+    const orr_weight_mapping_tensor *t = &recipe->tensors[tensor];
     const int64_t width = p->type.dim[p->type.rank - 1], columns = recipe->columns;
     int64_t row = 0;
     for (uint32_t i = 0; i < recipe->n_portions; row += recipe->portions[i++].count) {
-        const orr_portion *part = &recipe->portions[i];
+        const orr_weight_mapping_rows *part = &recipe->portions[i];
         if (part->tensor != tensor)
             continue;
         const float *from = numbers + row / recipe->rows * columns * width + row % recipe->rows;
@@ -188,9 +188,9 @@ static void gather_product(const parameter *p, uint32_t tensor, const float *num
 /* Rows as they are. */
 static void gather_rows(const parameter *p, uint32_t tensor, const float *numbers, float *ret)
 {
-    const orr_recipe *recipe = &p->recipe;
+    const orr_weight_mapping *recipe = &p->recipe;
     for (uint32_t i = 0; i < recipe->n_portions; i++) {
-        const orr_portion *part = &recipe->portions[i];
+        const orr_weight_mapping_rows *part = &recipe->portions[i];
         const int64_t n = part->count * recipe->columns;
         if (part->tensor == tensor)
             memcpy(ret + part->from * recipe->columns, numbers, (size_t)n * sizeof *ret);
@@ -231,7 +231,7 @@ static orr_status gather(orr_save_plan *plan, const origin *from, size_t n, orr_
         return ORR_OK;
     }
     ORR_TRY(read_parameter(plan, p, err));
-    if (p->recipe.kind == ORR_RECIPE_PRODUCT)
+    if (p->recipe.kind == ORR_WEIGHT_MAPPING_LINEAR)
         gather_product(p, from->tensor, plan->numbers, plan->room);
     else
         gather_rows(p, from->tensor, plan->numbers, plan->room);
@@ -262,7 +262,7 @@ static orr_status fill(orr_save_plan *plan, bool gguf, orr_error *err)
     plan->names = orr_strtab_new();
     if (plan->arena == NULL || plan->names == NULL)
         return orr_fail_memory(err);
-    ORR_TRY(orr_naming_of(plan->model, NULL, gguf, plan->arena, &plan->naming, err));
+    ORR_TRY(orr_tensor_naming_of(plan->model, NULL, gguf, plan->arena, &plan->naming, err));
     ORR_TRY(add_modules(plan, err));
     return add_rope_freqs(plan, err);
 }

@@ -19,15 +19,15 @@ typedef struct orr_gguf_array {
 } orr_gguf_array;
 
 /* A tensor that is there, but not of numbers that can be read: tables of ids, quantised otherwise. */
-typedef struct orr_weight_foreign {
+typedef struct orr_weight_unsupported {
     const char *name, *dtype;
-} orr_weight_foreign;
+} orr_weight_unsupported;
 
 typedef struct orr_weight_store {
     orr_weights about; /* first: what callers see */
     orr_arena  *arena;
-    orr_array(orr_weight_foreign) foreign;
-    orr_array(orr_mapped) files;
+    orr_array(orr_weight_unsupported) foreign;
+    orr_array(orr_mapped_file) files;
     orr_array(orr_weight) tensors; /* while they are read, foreign ones too: ORR_ROW_FORMATS */
     orr_array(orr_metadata) metadata;
     orr_array(orr_gguf_array) arrays;
@@ -38,17 +38,17 @@ static inline const orr_weight_store *orr_weight_store_of(const orr_weights *wei
 }
 
 /* The tensors of one file, behind those that are there. Errors have no file name in front. */
-orr_status orr_safetensors_read(const orr_mapped *file, orr_weight_store *store,
+orr_status orr_safetensors_read(const orr_mapped_file *file, orr_weight_store *store,
                                 orr_error *err) ORR_MUST_CHECK;
-orr_status orr_gguf_read(const orr_mapped *file, orr_weight_store *store,
+orr_status orr_gguf_read(const orr_mapped_file *file, orr_weight_store *store,
                          orr_error *err) ORR_MUST_CHECK;
 /* All files that an index names, which stands at `path`. Errors have the file's name in front. */
-orr_status orr_shards_read(const char *path, orr_weight_store *store,
+orr_status orr_safetensors_index_read(const char *path, orr_weight_store *store,
                            orr_error *err) ORR_MUST_CHECK;
 /* Maps a file and reads it, whichever format it has. Errors have its name in front. */
 orr_status orr_weight_store_add(orr_weight_store *store, const char *path,
                                 orr_error *err) ORR_MUST_CHECK;
-orr_status orr_weight_store_tell(orr_weight_store *store, const char *key, const char *value,
+orr_status orr_weight_store_add_metadata(orr_weight_store *store, const char *key, const char *value,
                                  orr_error *err) ORR_MUST_CHECK;
 
 /* Bytes of a tensor of these dims: -1: they do not fit, or the last is no whole number of blocks. */

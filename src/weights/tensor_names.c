@@ -18,7 +18,7 @@
     .router = "mlp.gate", .expert_gate = "mlp.experts.%u.gate_proj",                               \
     .expert_up = "mlp.experts.%u.up_proj", .expert_down = "mlp.experts.%u.down_proj"
 
-const orr_names orr_names_hugging_face[ORR_ARCHITECTURES] = {
+const orr_tensor_names orr_tensor_names_hugging_face[ORR_ARCHITECTURES] = {
     [ORR_ARCHITECTURE_LLAMA] = {DECODER, QKV, MLP},
     [ORR_ARCHITECTURE_MISTRAL] = {DECODER, QKV, MLP},
     [ORR_ARCHITECTURE_MIXTRAL] = {DECODER, QKV, .router = "block_sparse_moe.gate",
@@ -76,7 +76,7 @@ const orr_names orr_names_hugging_face[ORR_ARCHITECTURES] = {
 
 /* llama.cpp turns llama, llama4 and deepseek2 by neighbours (llama-model.cpp,
  * llama_model_rope_type). */
-const orr_names orr_names_gguf[ORR_ARCHITECTURES] = {
+const orr_tensor_names orr_tensor_names_gguf[ORR_ARCHITECTURES] = {
     [ORR_ARCHITECTURE_LLAMA] = {GGUF_DECODER, .interleaved = true},
     [ORR_ARCHITECTURE_MISTRAL] = {GGUF_DECODER, .interleaved = true},
     [ORR_ARCHITECTURE_MIXTRAL] = {GGUF_DECODER, .interleaved = true},
@@ -162,7 +162,7 @@ static bool has(const orr_weights *weights, orr_arena *arena, const char *stem, 
 }
 
 /* Where a checkpoint's names begin: as they are written now, and as they once were. */
-static void set_stem(orr_naming *n, orr_arena *arena)
+static void set_stem(orr_tensor_naming *n, orr_arena *arena)
 {
     static const struct {
         const char *stem, *head;
@@ -190,18 +190,18 @@ static void set_stem(orr_naming *n, orr_arena *arena)
     }
 }
 
-orr_status orr_naming_of(const orr_model *model, const orr_weights *weights, bool gguf,
-                         orr_arena *arena, const orr_naming **ret, orr_error *err)
+orr_status orr_tensor_naming_of(const orr_model *model, const orr_weights *weights, bool gguf,
+                         orr_arena *arena, const orr_tensor_naming **ret, orr_error *err)
 {
     orr_architecture architecture;
     ORR_TRY(orr_architecture_of(model, &architecture, err));
-    orr_naming *n = orr_arena_one(arena, orr_naming);
+    orr_tensor_naming *n = orr_arena_one(arena, orr_tensor_naming);
     if (n == NULL)
         return orr_fail_memory(err);
-    *n = (orr_naming){.model = model,
+    *n = (orr_tensor_naming){.model = model,
                       .weights = weights,
-                      .names = gguf ? &orr_names_gguf[architecture]
-                                    : &orr_names_hugging_face[architecture],
+                      .names = gguf ? &orr_tensor_names_gguf[architecture]
+                                    : &orr_tensor_names_hugging_face[architecture],
                       .architecture = (uint8_t)architecture,
                       .gguf = gguf};
     set_stem(n, arena);
@@ -210,44 +210,44 @@ orr_status orr_naming_of(const orr_model *model, const orr_weights *weights, boo
 }
 
 /* Tables and what stands at the ends; the rest is a layer's, or the encoder's. */
-static bool make(const orr_naming *n, const orr_weight_key *key, orr_recipe *r)
+static bool make(const orr_tensor_naming *n, const orr_weight_key *key, orr_weight_mapping *r)
 {
     const orr_model *m = n->model;
-    const orr_names *names = n->names;
-    const char *embedding = orr_recipe_name(r, n->stem, "", 0, names->embedding, ".weight");
-    const char *what = key->name, *end = orr_recipe_end(key->nth);
+    const orr_tensor_names *names = n->names;
+    const char *embedding = orr_weight_mapping_name(r, n->stem, "", 0, names->embedding, ".weight");
+    const char *what = key->name, *end = orr_weight_mapping_suffix(key->nth);
     switch (key->module) {
     case ORR_MODULE_EMBEDDING:
         if (strcmp(what, "positions") == 0 && names->positions != NULL)
-            orr_recipe_whole(r, ORR_RECIPE_TABLE,
-                             orr_recipe_name(r, n->stem, "", 0, names->positions, ".weight"),
+            orr_weight_mapping_single(r, ORR_WEIGHT_MAPPING_TABLE,
+                             orr_weight_mapping_name(r, n->stem, "", 0, names->positions, ".weight"),
                              m->positions, m->hidden, false);
         else if (strcmp(what, "embedding") == 0)
-            orr_recipe_whole(r, ORR_RECIPE_TABLE, embedding, (int64_t)m->vocab + m->extra_tokens,
+            orr_weight_mapping_single(r, ORR_WEIGHT_MAPPING_TABLE, embedding, (int64_t)m->vocab + m->extra_tokens,
                              m->hidden, false);
         return r->n_tensors > 0;
     case ORR_MODULE_HEAD:
         if (strcmp(what, "final_norm") == 0)
-            orr_recipe_whole(r, ORR_RECIPE_VECTOR,
-                             orr_recipe_name(r, n->stem, "", 0, names->final_norm, end), m->hidden,
+            orr_weight_mapping_single(r, ORR_WEIGHT_MAPPING_VECTOR,
+                             orr_weight_mapping_name(r, n->stem, "", 0, names->final_norm, end), m->hidden,
                              1, false);
         else if (strcmp(what, "head") == 0 && m->tied && key->nth == 0)
-            orr_recipe_linear(r, embedding, 0, m->hidden, m->vocab, false);
+            orr_weight_mapping_linear(r, embedding, 0, m->hidden, m->vocab, false);
         else if (strcmp(what, "head") == 0)
-            orr_recipe_linear(r, orr_recipe_name(r, n->head, "", 0, "", end), key->nth, m->hidden,
+            orr_weight_mapping_linear(r, orr_weight_mapping_name(r, n->head, "", 0, "", end), key->nth, m->hidden,
                               m->vocab, false);
         return r->n_tensors > 0;
     case ORR_MODULE_VISION:
-        return orr_recipe_of_vision(n, key, r);
+        return orr_weight_mapping_of_vision(n, key, r);
     default:
-        return orr_recipe_of_layer(n, key, r);
+        return orr_weight_mapping_of_layer(n, key, r);
     }
 }
 
-orr_status orr_recipe_make(const orr_naming *naming, const orr_weight_key *key, orr_arena *arena,
-                           orr_recipe *ret, orr_error *err)
+orr_status orr_weight_mapping_make(const orr_tensor_naming *naming, const orr_weight_key *key, orr_arena *arena,
+                           orr_weight_mapping *ret, orr_error *err)
 {
-    orr_recipe r = {.arena = arena, .weights = naming->weights};
+    orr_weight_mapping r = {.arena = arena, .weights = naming->weights};
     const bool known = make(naming, key, &r);
     if (r.failed)
         return orr_fail_memory(err);

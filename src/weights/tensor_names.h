@@ -25,7 +25,7 @@ const char *orr_architecture_gguf(orr_architecture architecture);
 
 /* Names of tensors, without ".weight" and ".bias". NULL: there is none. Those of a layer stand
  * behind `layer`, %u in which is the layer's number. */
-typedef struct orr_names {
+typedef struct orr_tensor_names {
     const char *embedding, *positions, *final_norm, *layer;
     const char *attention_norm, *mlp_norm;
     const char *q, *k, *v, *qkv; /* qkv: all queries, all keys, all values in one             */
@@ -39,14 +39,14 @@ typedef struct orr_names {
     const char *next_embedding_norm, *next_hidden_norm, *next_mix, *next_norm; /* MTP          */
     bool input_major;                  /* weights of products are (K, N)                       */
     bool interleaved;                  /* rotary pairs are columns 2i and 2i + 1               */
-} orr_names;
-extern const orr_names orr_names_hugging_face[ORR_ARCHITECTURES];
-extern const orr_names orr_names_gguf[ORR_ARCHITECTURES];
+} orr_tensor_names;
+extern const orr_tensor_names orr_tensor_names_hugging_face[ORR_ARCHITECTURES];
+extern const orr_tensor_names orr_tensor_names_gguf[ORR_ARCHITECTURES];
 
-struct orr_naming {
+struct orr_tensor_naming {
     const orr_model   *model;
     const orr_weights *weights; /* NULL: to be written */
-    const orr_names   *names;
+    const orr_tensor_names   *names;
     uint8_t     architecture; /* orr_architecture */
     bool        gguf;
     const char *stem;   /* before the names: "model." */
@@ -54,22 +54,22 @@ struct orr_naming {
 };
 
 /* The recipe of a parameter of a module; false: it has none of this name. */
-bool orr_recipe_of_layer(const orr_naming *naming, const orr_weight_key *key, orr_recipe *recipe);
-bool orr_recipe_of_vision(const orr_naming *naming, const orr_weight_key *key, orr_recipe *recipe);
+bool orr_weight_mapping_of_layer(const orr_tensor_naming *naming, const orr_weight_key *key, orr_weight_mapping *recipe);
+bool orr_weight_mapping_of_vision(const orr_tensor_naming *naming, const orr_weight_key *key, orr_weight_mapping *recipe);
 
 /* Parts that both have. "<stem><layer with its number><name><end>", in the recipe's arena; NULL: of no
  * name. */
-const char *orr_recipe_name(orr_recipe *recipe, const char *stem, const char *layer, uint32_t number,
+const char *orr_weight_mapping_name(orr_weight_mapping *recipe, const char *stem, const char *layer, uint32_t number,
                             const char *name, const char *end);
-static inline const char *orr_recipe_end(uint32_t nth)
+static inline const char *orr_weight_mapping_suffix(uint32_t nth)
 {
     return nth > 0 ? ".bias" : ".weight";
 }
 /* One tensor that is the parameter: a vector, a table, or the weights (in, out) of a product. */
-void orr_recipe_whole(orr_recipe *recipe, orr_recipe_kind kind, const char *name, int64_t rows,
+void orr_weight_mapping_single(orr_weight_mapping *recipe, orr_weight_mapping_kind kind, const char *name, int64_t rows,
                       int64_t columns, bool input_major);
 /* Weights (in, out) of a linear layer; nth > 0: its bias. */
-void orr_recipe_linear(orr_recipe *recipe, const char *name, uint32_t nth, int64_t in, int64_t out,
+void orr_weight_mapping_linear(orr_weight_mapping *recipe, const char *name, uint32_t nth, int64_t in, int64_t out,
                        bool input_major);
 /* Groups of heads: queries, then the key and the value that they share; nth > 0: their biases. */
 typedef struct orr_qkv_heads {
@@ -78,10 +78,10 @@ typedef struct orr_qkv_heads {
     uint32_t nth;
     bool input_major, turned;    /* turned: see below                                           */
 } orr_qkv_heads;
-void orr_recipe_qkv(orr_recipe *recipe, const orr_qkv_heads *heads, bool to_interleaved);
+void orr_weight_mapping_qkv(orr_weight_mapping *recipe, const orr_qkv_heads *heads, bool to_interleaved);
 /* `count` rows, a head's columns, whose rotary pairs the file has as halves and the parameter side
  * by side, or (`to_interleaved` false) the other way round. */
-void orr_recipe_turned(orr_recipe *recipe, uint32_t tensor, int64_t from, int64_t count,
+void orr_weight_mapping_rotary(orr_weight_mapping *recipe, uint32_t tensor, int64_t from, int64_t count,
                        bool to_interleaved);
 
 #endif /* ORR_WEIGHTS_NAMES_H */

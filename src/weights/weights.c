@@ -33,7 +33,7 @@ const char *orr_weight_shape(uint32_t rank, const int64_t *dim, char ret[ORR_SHA
     return ret;
 }
 
-orr_status orr_weight_store_tell(orr_weight_store *store, const char *key, const char *value,
+orr_status orr_weight_store_add_metadata(orr_weight_store *store, const char *key, const char *value,
                                  orr_error *err)
 {
     const orr_metadata one = {.key = key, .value = value};
@@ -55,12 +55,12 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static orr_status read_file(orr_weight_store *store, const orr_mapped *file, const char *path,
+static orr_status read_file(orr_weight_store *store, const orr_mapped_file *file, const char *path,
                             orr_error *err)
 {
     char magic[4] = "";
     if (file->n >= sizeof magic)
-        ORR_TRY(orr_mapped_read(file, 0, magic, sizeof magic, err));
+        ORR_TRY(orr_mapped_file_read(file, 0, magic, sizeof magic, err));
     if (memcmp(magic, "GGUF", 4) == 0)
         return orr_gguf_read(file, store, err);
     if (ends_with(path, ".gguf"))
@@ -70,15 +70,15 @@ static orr_status read_file(orr_weight_store *store, const orr_mapped *file, con
 
 orr_status orr_weight_store_add(orr_weight_store *store, const char *path, orr_error *err)
 {
-    orr_mapped file;
+    orr_mapped_file file;
     if (!orr_array_reserve(&store->files, 1))
         return orr_fail_memory(err);
-    orr_status status = orr_mapped_open(path, &file, err);
+    orr_status status = orr_mapped_file_open(path, &file, err);
     if (status != ORR_OK)
         return prefixed(status, path, err);
     store->files.at[store->files.n++] = file;
     status = read_file(store, &file, path, err);
-    orr_mapped_done_reading(&store->files.at[store->files.n - 1]);
+    orr_mapped_file_close_descriptor(&store->files.at[store->files.n - 1]);
     return prefixed(status, path, err);
 }
 
@@ -169,7 +169,7 @@ static orr_status read_all(orr_weight_store *store, const char *path, orr_error 
     store->about.path = orr_arena_strndup(store->arena, path, strlen(path));
     if (store->about.path == NULL)
         return orr_fail_memory(err);
-    ORR_TRY(ends_with(path, ".json") ? orr_shards_read(path, store, err)
+    ORR_TRY(ends_with(path, ".json") ? orr_safetensors_index_read(path, store, err)
                                      : orr_weight_store_add(store, path, err));
     return prefixed(sort(store, err), path, err);
 }
@@ -195,7 +195,7 @@ void orr_weights_close(orr_weights *weights)
     if (store == NULL)
         return;
     for (size_t i = 0; i < store->files.n; i++)
-        orr_mapped_close(&store->files.at[i]);
+        orr_mapped_file_close(&store->files.at[i]);
     orr_array_done(&store->files);
     orr_array_done(&store->tensors);
     orr_array_done(&store->foreign);

@@ -53,7 +53,7 @@ orr_status orr_weight_source_check(const orr_weight_source *source, bool gguf, o
     return status;
 }
 
-void orr_write_zeros(orr_output *out, uint64_t n)
+void orr_weight_write_padding(orr_output *out, uint64_t n)
 {
     static const char zeros[256];
     for (; n > 0; n -= n < sizeof zeros ? n : sizeof zeros)

@@ -13,7 +13,7 @@
 enum { NUMBERS = 13, VALUES = 26, STRIDE = 64, FIELD_CHARS = 32 };
 
 typedef struct criteo {
-    orr_mapped file;
+    orr_mapped_file file;
     orr_array(uint64_t) lines; /* where lines 0, STRIDE, 2 STRIDE, ... begin */
 } criteo;
 
@@ -120,7 +120,7 @@ static void close_file(void *ctx)
 {
     criteo *c = ctx;
     orr_array_done(&c->lines);
-    orr_mapped_close(&c->file);
+    orr_mapped_file_close(&c->file);
 }
 
 static orr_status check_shape(const orr_dlrm *d, orr_error *err)
@@ -142,13 +142,13 @@ orr_status orr_clicks_criteo(const char *path, const orr_dlrm *dlrm, orr_clicks 
     orr_status status = c != NULL ? ORR_OK : orr_fail_memory(err);
     if (status == ORR_OK) {
         c->file.fd = -1;
-        status = orr_mapped_open(path, &c->file, err);
+        status = orr_mapped_file_open(path, &c->file, err);
     }
     if (status == ORR_OK) {
         clicks->ctx = c;
         clicks->close = close_file;
         clicks->fill = fill;
-        orr_mapped_done_reading(&c->file);
+        orr_mapped_file_close_descriptor(&c->file);
         status = find_lines(c, &clicks->n, err);
     }
     if (status == ORR_OK)

@@ -254,7 +254,7 @@ static void what_is_written_is_read(void **state)
         {.name = "y", .rank = 1, .dim = {2}, .data = numbers + 1, .bytes = 8},
     };
     const orr_weight_source source = {.tensors = tensors, .n = 2};
-    orr_gguf_keys keys = {0};
+    orr_gguf_metadata_writer keys = {0};
     orr_weights *w;
     assert_int_equal(orr_output_open_memory(&keys.out, NULL), ORR_OK);
     orr_gguf_put_text(&keys, "t", "text", 4);

@@ -10,7 +10,7 @@ static const float zeros[4096];
 
 /* A file of metadata, with the table that says the vocabulary, and more. */
 typedef struct made {
-    orr_gguf_keys keys;
+    orr_gguf_metadata_writer keys;
     orr_weight tensors[4];
     uint32_t n;
 } made;

@@ -98,7 +98,7 @@ static orr_tokenizer *of_scores(void)
 /* Through a GGUF file. */
 static orr_tokenizer *kept(const orr_tokenizer *t, orr_weights **ret)
 {
-    orr_gguf_keys keys = {0};
+    orr_gguf_metadata_writer keys = {0};
     orr_tokenizer *again;
     orr_error err = {.text = ""};
     assert_int_equal(orr_output_open_memory(&keys.out, NULL), ORR_OK);
@@ -157,7 +157,7 @@ static void scores_stay_scores(void **state)
 static void a_file_without_one_says_so(void **state)
 {
     (void)state;
-    orr_gguf_keys keys = {0};
+    orr_gguf_metadata_writer keys = {0};
     orr_weights *w;
     orr_tokenizer *t;
     orr_error err = {.text = ""};
