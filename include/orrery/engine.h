@@ -16,12 +16,12 @@ extern "C" {
 /* Running models: training and generation, on this machine. */
 
 /* Training. */
-#define ORR_RATE_SCHEDULE_MAP(X) X(COSINE, "cosine") X(LINEAR, "linear") X(CONSTANT, "constant")
-typedef enum orr_rate_schedule {
-#define ORR_RATE_SCHEDULE_ENUM_(name, text) ORR_RATE_##name,
-    ORR_RATE_SCHEDULE_MAP(ORR_RATE_SCHEDULE_ENUM_)
-#undef ORR_RATE_SCHEDULE_ENUM_
-} orr_rate_schedule;
+#define ORR_LEARNING_RATE_SCHEDULE_MAP(X) X(COSINE, "cosine") X(LINEAR, "linear") X(CONSTANT, "constant")
+typedef enum orr_learning_rate_schedule {
+#define ORR_LEARNING_RATE_SCHEDULE_ENUM_(name, text) ORR_LEARNING_RATE_##name,
+    ORR_LEARNING_RATE_SCHEDULE_MAP(ORR_LEARNING_RATE_SCHEDULE_ENUM_)
+#undef ORR_LEARNING_RATE_SCHEDULE_ENUM_
+} orr_learning_rate_schedule;
 
 typedef struct orr_train_step { /* what a step has come to: the same on all ranks */
     int64_t step;              /* from 1 */
@@ -67,7 +67,7 @@ typedef struct orr_train_options {
     const char *export_to; /* Hugging Face folder that is written at the end; NULL: none */
     int64_t  steps, warmup, save_every;   /* save_every 0: at the end only */
     double   rate, least_rate;            /* least: at the end of the schedule */
-    uint8_t  rate_schedule;               /* orr_rate_schedule */
+    uint8_t  rate_schedule;               /* orr_learning_rate_schedule */
     double   beta1, beta2, epsilon, decay, clip; /* 0: 0.9, 0.95, 1e-8, 0.1, 1.0; negative: none */
     bool     sgd;                         /* instead of AdamW; tables of recommendation: Adagrad always */
     double   dpo_beta, ppo_clip, kl;      /* 0: 0.1, 0.2, 0.01 */

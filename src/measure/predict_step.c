@@ -56,7 +56,7 @@ static orr_status draft_rank(prediction *e, uint32_t rank)
                                     .transport = transport,
                                     .backend = backend,
                                     .seed = e->job->seed};
-    return orr_engine_step_draft(&source, &e->steps[rank], e->err);
+    return orr_engine_step_make_unallocated(&source, &e->steps[rank], e->err);
 }
 
 /* Bytes that went by since a value was last touched, in this step or the one before: what is

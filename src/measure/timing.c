@@ -107,7 +107,7 @@ static orr_status make(timed_tape *t, const orr_timing *timing, const orr_timed_
                                        .backend = timing->backend,
                                        .workers = timing->workers};
     ORR_TRY(orr_program_make(&source, &t->program, err));
-    orr_program_update(t->program, &update);
+    orr_program_set_update(t->program, &update);
     return ORR_OK;
 }
 

@@ -213,7 +213,7 @@ orr_status orr_replay_program_open(const orr_graph *graph, const orr_replay_opti
                                       .epsilon = 1e-8,
                                       .step = 1,
                                       .gradient_scale = 1};
-    orr_program_update(ret->program, &update);
+    orr_program_set_update(ret->program, &update);
     const orr_program_memory memory = orr_program_memory_of(ret->program);
     ret->memory_bytes = (int64_t)ret->storage_bytes + memory.planned_bytes + memory.kept_bytes +
                         memory.workspace_bytes;

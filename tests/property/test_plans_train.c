@@ -43,7 +43,7 @@ static void train(const char *model, const char *plan, const char *change, curve
                                        .rate = 1e-3,
                                        .seed = 1,
                                        .threads = 1,
-                                       .rate_schedule = ORR_RATE_CONSTANT};
+                                       .rate_schedule = ORR_LEARNING_RATE_CONSTANT};
     if (orr_train(&options, arena, &result, &err) != ORR_OK)
         fail_msg("%s, %s: %s", model, text, err.text);
     assert_int_equal(result.steps, STEPS);

@@ -58,9 +58,9 @@ static orr_status look_at_inputs(void *ctx, uint32_t index, orr_error *err)
 {
     const subject *s = ctx;
     const orr_tape_call *call = &s->b->tape.calls[index];
-    if (s->program->actions[index].kind == ORR_DEED_NOTHING)
+    if (s->program->actions[index].kind == ORR_ACTION_NONE)
         return ORR_OK; /* a view, which perhaps nobody reads */
-    if (s->program->actions[index].kind == ORR_DEED_COPY)
+    if (s->program->actions[index].kind == ORR_ACTION_COPY)
         return copies_right(s, index) ? ORR_OK
                                       : orr_fail(err, ORR_IO, "what call %u copies", index);
     for (uint32_t k = 0; k < call->n_in; k++)

@@ -24,7 +24,7 @@ typedef struct golden {
     const orr_yaml *about;
     orr_train_options options;
     orr_train_job training;
-    orr_batches batches;
+    orr_dataset batches;
 } golden;
 
 static double number_of(const orr_yaml *value)
@@ -39,7 +39,7 @@ static const orr_yaml *row_of(const golden *g, const char *what, uint64_t row)
     return orr_yaml_find(g->about, what)->values[row];
 }
 
-static void fill(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
+static void fill(const orr_dataset *self, uint64_t index, const orr_dataset_sample *ret)
 {
     const golden *g = self->ctx;
     for (uint64_t i = 0; i < 2 * TOKENS; i++) {
@@ -50,7 +50,7 @@ static void fill(const orr_batches *self, uint64_t index, const orr_dataset_samp
     }
 }
 
-static int64_t counted(const orr_batches *self, uint64_t index)
+static int64_t counted(const orr_dataset *self, uint64_t index)
 {
     (void)self;
     (void)index;
@@ -80,11 +80,11 @@ static void open_golden(golden *g, const char *plan)
     g->training.plan = orr_plan_with_defaults(&asked);
     g->training.workload = (orr_workload){.task = ORR_TASK_DPO, .seq = TOKENS};
     g->training.options = &g->options;
-    g->training.task = &orr_train_preference;
+    g->training.task = &orr_train_task_dpo;
     g->training.batches = &g->batches;
     g->options.dpo_beta = number_of(orr_yaml_find(g->about, "beta"));
     g->options.dpo_nll = number_of(orr_yaml_find(g->about, "nll"));
-    g->batches = (orr_batches){.name = "golden",
+    g->batches = (orr_dataset){.name = "golden",
                                .tokens = 2 * TOKENS,
                                .n = PAIRS,
                                .ctx = g,
@@ -140,7 +140,7 @@ static orr_status run_rank(void *ctx, orr_transport *transport, orr_error *err)
     if (status == ORR_OK)
         status = orr_train_read_weights(&t, g->folder, err);
     if (status == ORR_OK)
-        status = orr_engine_step_changed(t.step, err);
+        status = orr_engine_step_weights_changed(t.step, err);
     if (status == ORR_OK)
         status = g->training.task->open(&t, err);
     if (status == ORR_OK)

@@ -108,7 +108,7 @@ static const orr_weight *tensor(const golden *g, const char *prefix, const char 
     return orr_weights_find(g->numbers, whole);
 }
 
-static orr_status fill(const orr_clicks *self, uint64_t index, orr_click *ret, orr_error *err)
+static orr_status fill(const orr_click_data *self, uint64_t index, orr_click *ret, orr_error *err)
 {
     const golden *g = self->ctx;
     const uint32_t features = self->dlrm->dense_features;
@@ -218,7 +218,7 @@ static orr_status table_gradient(const golden *g, orr_engine_step *step,
 
 static orr_status run_steps(const golden *g, orr_engine_step *step, uint32_t rank, orr_error *err)
 {
-    const orr_clicks clicks = {
+    const orr_click_data clicks = {
         .dlrm = &g->model.dlrm, .ctx = (void *)g, .n = SAMPLES, .fill = fill};
     const orr_table_shard share =
         orr_table_shard_of(clicks.dlrm, g->plan.dp, orr_plan_member(&g->plan, ORR_AXIS_DP, rank));
@@ -230,11 +230,11 @@ static orr_status run_steps(const golden *g, orr_engine_step *step, uint32_t ran
         inputs[i] = (orr_step_inputs){.weights = weights};
     }
     ORR_TRY(all(g, step, &share, "", true, err));
-    ORR_TRY(orr_engine_step_changed(step, err));
+    ORR_TRY(orr_engine_step_weights_changed(step, err));
     for (int i = 0; i < STEPS; i++) {
         orr_step_result r;
         update.step = i + 1;
-        ORR_TRY(orr_clicks_feed(&clicks, step, &g->plan, rank, 0, labels, err));
+        ORR_TRY(orr_click_data_feed(&clicks, step, &g->plan, rank, 0, labels, err));
         ORR_TRY(orr_engine_step_run(step, inputs, &update, 0, NULL, &r, err));
         if (!(fabs(r.loss - g->loss[i]) < TOLERANCE))
             return orr_fail(err, ORR_INVALID, "step %d: loss %.8f, should be %.8f", i + 1, r.loss,

@@ -204,7 +204,7 @@ static orr_status compare_one(golden *g, const orr_parameter *p, comparison c, c
     if (c.relative == 0)
         ORR_TRY(read_whole(g, "gradient.1", p, arena, &c.first, err));
     c.begin = p->shard_begin;
-    orr_owned_runs(&p->own, &p->type, p->shard_begin, p->shard_n, compare_run, &c);
+    orr_shard_runs(&p->own, &p->type, p->shard_begin, p->shard_n, compare_run, &c);
     g->compared += c.n;
     if (c.worst > 1 || isnan(c.worst))
         return orr_fail(err, ORR_INVALID, "%s: %s of place %u is off by %.1f tolerances", prefix,
@@ -279,7 +279,7 @@ static orr_status run_rank(void *ctx, orr_transport *transport, orr_error *err)
     ORR_TRY(orr_engine_step_make(&source, &trainer.step, err));
     orr_status status = orr_train_read_weights(&trainer, g->folder, err);
     if (status == ORR_OK)
-        status = orr_engine_step_changed(trainer.step, err);
+        status = orr_engine_step_weights_changed(trainer.step, err);
     if (status == ORR_OK)
         status = run_steps(g, trainer.step, &inputs, err);
     orr_engine_step_free(trainer.step);

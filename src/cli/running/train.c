@@ -65,7 +65,7 @@ static orr_status read_numbers(orr_training *t)
 {
     static const char *const schedules[] = {
 #define NAME_(name, text) text,
-        ORR_RATE_SCHEDULE_MAP(NAME_)
+        ORR_LEARNING_RATE_SCHEDULE_MAP(NAME_)
 #undef NAME_
     };
     static const char *const transports[] = {"auto", "shm", "tcp", "mpi"};

@@ -19,15 +19,15 @@
  *
  * Files are written beside and renamed; `latest` is replaced last, when all ranks have written
  * theirs. Whatever is killed at whatever moment, `latest` names one that is whole. */
-typedef struct orr_checkpoint_facts {
+typedef struct orr_checkpoint_metadata {
     const char *model, *plan; /* its name; text of the completed plan */
     uint64_t seed;
     uint32_t rank, ranks;
-} orr_checkpoint_facts;
+} orr_checkpoint_metadata;
 
 /* Writes in a thread of its own from a copy of the numbers, while training goes on. */
 typedef struct orr_checkpointer orr_checkpointer;
-orr_status orr_checkpointer_new(const char *folder, const orr_checkpoint_facts *facts,
+orr_status orr_checkpointer_new(const char *folder, const orr_checkpoint_metadata *facts,
                                 const orr_parameter *parameters, uint32_t n, orr_checkpointer **ret,
                                 orr_error *err) ORR_MUST_CHECK;
 /* Copies all numbers and begins to write them; waits for the one before first. Errors: of that one.
@@ -60,17 +60,17 @@ void orr_checkpoint_close(orr_checkpoint *checkpoint); /* NULL is allowed */
 /* Masters and moments of a rank: as the same rank wrote them, or, of another plan, put together
  * from all that have a part. INVALID: a parameter that is not there, or of other dims. */
 orr_status orr_checkpoint_restore(const orr_checkpoint *checkpoint,
-                                  const orr_checkpoint_facts *facts,
+                                  const orr_checkpoint_metadata *facts,
                                   const orr_parameter *parameters, uint32_t n,
                                   orr_error *err) ORR_MUST_CHECK;
 /* A whole parameter's "master", "mean" or "square", of `elements` numbers. */
-orr_status orr_checkpoint_whole(const orr_checkpoint *checkpoint, const char *parameter,
+orr_status orr_checkpoint_read_tensor(const orr_checkpoint *checkpoint, const char *parameter,
                                 const char *part, float *ret, int64_t elements,
                                 orr_error *err) ORR_MUST_CHECK;
 
 /* "3.qkv.0" */
-enum { ORR_PARAMETER_TEXT = 96 };
-const char *orr_parameter_text(uint32_t place, const char *name, uint32_t nth,
-                               char ret[ORR_PARAMETER_TEXT]);
+enum { ORR_PARAMETER_KEY_CHARS = 96 };
+const char *orr_parameter_key(uint32_t place, const char *name, uint32_t nth,
+                               char ret[ORR_PARAMETER_KEY_CHARS]);
 
 #endif /* ORR_ENGINE_CHECKPOINT_H */

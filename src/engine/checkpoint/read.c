@@ -27,7 +27,7 @@ static orr_status read_latest(const char *folder, char ret[64], orr_error *err)
     if (arena == NULL)
         return orr_fail_memory(err);
     snprintf(path, sizeof path, "%s/latest", folder);
-    orr_status status = orr_data_read(path, arena, &text, &len, err);
+    orr_status status = orr_dataset_read_file(path, arena, &text, &len, err);
     if (status == ORR_IO)
         status = orr_fail(err, ORR_NOT_FOUND, "%s: there is no checkpoint to go on from", folder);
     if (status == ORR_OK) {
@@ -208,7 +208,7 @@ static void put_run(void *ctx, int64_t own, int64_t whole, int64_t n)
 static orr_status add_part(const orr_weights *file, const char *parameter, const char *part,
                            float *ret, int64_t elements, bool *ret_any, orr_error *err)
 {
-    char key[ORR_PARAMETER_TEXT + 16];
+    char key[ORR_PARAMETER_KEY_CHARS + 16];
     part_text p;
     snprintf(key, sizeof key, "own.%s", parameter);
     const char *text = fact(file, key);
@@ -229,11 +229,11 @@ static orr_status add_part(const orr_weights *file, const char *parameter, const
         return orr_fail(err, ORR_INVALID, "%s: %s has %lld bytes and should have %lld", file->path,
                         key, (long long)tensor->bytes, (long long)p.n * 4);
     filling f = {tensor->data, ret, p.begin};
-    orr_owned_runs(&p.own, &p.type, p.begin, p.n, put_run, &f);
+    orr_shard_runs(&p.own, &p.type, p.begin, p.n, put_run, &f);
     return ORR_OK;
 }
 
-orr_status orr_checkpoint_whole(const orr_checkpoint *c, const char *parameter, const char *part,
+orr_status orr_checkpoint_read_tensor(const orr_checkpoint *c, const char *parameter, const char *part,
                                 float *ret, int64_t elements, orr_error *err)
 {
     bool any = false;
@@ -258,10 +258,10 @@ static orr_status restore_cut(const orr_checkpoint *c, const orr_parameter *p, c
     float *whole = orr_malloc((size_t)elements * sizeof *whole);
     if (whole == NULL)
         return orr_fail_memory(err);
-    const orr_status status = orr_checkpoint_whole(c, name, part, whole, elements, err);
+    const orr_status status = orr_checkpoint_read_tensor(c, name, part, whole, elements, err);
     filling f = {whole, to, p->shard_begin};
     if (status == ORR_OK)
-        orr_owned_runs(&p->own, &p->type, p->shard_begin, p->shard_n, get_run, &f);
+        orr_shard_runs(&p->own, &p->type, p->shard_begin, p->shard_n, get_run, &f);
     orr_free(whole);
     return status;
 }
@@ -269,7 +269,7 @@ static orr_status restore_cut(const orr_checkpoint *c, const orr_parameter *p, c
 static orr_status restore_same(const orr_weights *file, const orr_parameter *p, const char *name,
                                const char *part, float *to, orr_error *err)
 {
-    char key[ORR_PARAMETER_TEXT + 16];
+    char key[ORR_PARAMETER_KEY_CHARS + 16];
     snprintf(key, sizeof key, "%s/%s", name, part);
     const orr_weight *tensor = orr_weights_find(file, key);
     if (tensor == NULL || tensor->bytes != p->shard_n * (int64_t)sizeof(float))
@@ -279,7 +279,7 @@ static orr_status restore_same(const orr_weights *file, const orr_parameter *p, 
     return ORR_OK;
 }
 
-orr_status orr_checkpoint_restore(const orr_checkpoint *c, const orr_checkpoint_facts *facts,
+orr_status orr_checkpoint_restore(const orr_checkpoint *c, const orr_checkpoint_metadata *facts,
                                   const orr_parameter *parameters, uint32_t n, orr_error *err)
 {
     static const char *const parts[] = {"master", "mean", "square"};
@@ -287,8 +287,8 @@ orr_status orr_checkpoint_restore(const orr_checkpoint *c, const orr_checkpoint_
     for (uint32_t i = 0; i < n; i++) {
         const orr_parameter *p = &parameters[i];
         float *const to[] = {p->master, p->m, p->v};
-        char name[ORR_PARAMETER_TEXT];
-        orr_parameter_text(p->place, p->name, p->nth, name);
+        char name[ORR_PARAMETER_KEY_CHARS];
+        orr_parameter_key(p->place, p->name, p->nth, name);
         for (int part = 0; part < 3; part++) {
             if (p->shard_n == 0 || to[part] == NULL)
                 continue;

@@ -21,7 +21,7 @@ enum { N_PARTS = 3, FACTS = 10, OWN_TEXT = 2048, NUMBER_TEXT = 24 };
 
 struct orr_checkpointer {
     char *folder;
-    orr_checkpoint_facts facts;
+    orr_checkpoint_metadata facts;
     const orr_parameter *parameters;
     uint32_t n;
     orr_arena *arena;    /* of names and metadata */
@@ -42,10 +42,10 @@ struct orr_checkpointer {
     _Atomic int64_t written;
 };
 
-const char *orr_parameter_text(uint32_t place, const char *name, uint32_t nth,
-                               char ret[ORR_PARAMETER_TEXT])
+const char *orr_parameter_key(uint32_t place, const char *name, uint32_t nth,
+                               char ret[ORR_PARAMETER_KEY_CHARS])
 {
-    snprintf(ret, ORR_PARAMETER_TEXT, "%u.%s.%u", place, name, nth);
+    snprintf(ret, ORR_PARAMETER_KEY_CHARS, "%u.%s.%u", place, name, nth);
     return ret;
 }
 
@@ -98,9 +98,9 @@ static bool describe(orr_checkpointer *c)
         add_metadata(c, "rank", orr_arena_printf(a, "%u", c->facts.rank)) &&
         add_metadata(c, "ranks", orr_arena_printf(a, "%u", c->facts.ranks));
     for (uint32_t i = 0; i < c->n && there; i++) {
-        char name[ORR_PARAMETER_TEXT], own[OWN_TEXT];
+        char name[ORR_PARAMETER_KEY_CHARS], own[OWN_TEXT];
         const orr_parameter *p = &c->parameters[i];
-        orr_parameter_text(p->place, p->name, p->nth, name);
+        orr_parameter_key(p->place, p->name, p->nth, name);
         own_text(p, own);
         there =
             add_metadata(c, orr_arena_printf(a, "own.%s", name), orr_arena_printf(a, "%s", own));
@@ -113,8 +113,8 @@ static bool list_tensors(orr_checkpointer *c, int64_t *ret_numbers)
     int64_t numbers = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         const orr_parameter *p = &c->parameters[i];
-        char name[ORR_PARAMETER_TEXT];
-        orr_parameter_text(p->place, p->name, p->nth, name);
+        char name[ORR_PARAMETER_KEY_CHARS];
+        orr_parameter_key(p->place, p->name, p->nth, name);
         for (int part = 0; part < N_PARTS; part++) {
             if (p->shard_n == 0 || part_of(p, part) == NULL)
                 continue;
@@ -148,7 +148,7 @@ static bool prepare(orr_checkpointer *c)
     return c->copy != NULL;
 }
 
-orr_status orr_checkpointer_new(const char *folder, const orr_checkpoint_facts *facts,
+orr_status orr_checkpointer_new(const char *folder, const orr_checkpoint_metadata *facts,
                                 const orr_parameter *parameters, uint32_t n, orr_checkpointer **ret,
                                 orr_error *err)
 {

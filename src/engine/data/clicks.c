@@ -8,21 +8,21 @@
 #include "base/alloc.h"
 #include "model/arch/dlrm.h"
 
-orr_status orr_clicks_new(const char *name, const orr_dlrm *dlrm, uint64_t seed, orr_clicks **ret,
+orr_status orr_click_data_new(const char *name, const orr_dlrm *dlrm, uint64_t seed, orr_click_data **ret,
                           orr_error *err)
 {
     orr_arena *arena = orr_arena_new(0, 0);
-    orr_clicks *c = arena != NULL ? orr_arena_one(arena, orr_clicks) : NULL;
+    orr_click_data *c = arena != NULL ? orr_arena_one(arena, orr_click_data) : NULL;
     if (c == NULL) {
         orr_arena_free(arena);
         return orr_fail_memory(err);
     }
-    *c = (orr_clicks){.name = name, .dlrm = dlrm, .seed = seed, .arena = arena};
+    *c = (orr_click_data){.name = name, .dlrm = dlrm, .seed = seed, .arena = arena};
     *ret = c;
     return ORR_OK;
 }
 
-void orr_clicks_free(orr_clicks *c)
+void orr_click_data_free(orr_click_data *c)
 {
     if (c == NULL)
         return;
@@ -33,7 +33,7 @@ void orr_clicks_free(orr_clicks *c)
 
 /* Where a micro-batch's inputs lie on a rank. */
 typedef struct feeder {
-    const orr_clicks *clicks;
+    const orr_click_data *clicks;
     const orr_dlrm *dlrm;
     orr_table_shard share;
     float *dense, *targets;
@@ -102,7 +102,7 @@ static orr_status find_inputs(feeder *f, orr_engine_step *step, uint32_t micro_b
     return ORR_OK;
 }
 
-orr_status orr_clicks_feed(const orr_clicks *clicks, orr_engine_step *step, const orr_plan *plan,
+orr_status orr_click_data_feed(const orr_click_data *clicks, orr_engine_step *step, const orr_plan *plan,
                            uint32_t rank, uint64_t first, float *labels, orr_error *err)
 {
     const orr_dlrm *d = clicks->dlrm;

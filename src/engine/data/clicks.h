@@ -12,8 +12,8 @@ typedef struct orr_click { /* shapes (dense features), (lookups, one table's aft
     float    label;
 } orr_click;
 
-typedef struct orr_clicks orr_clicks;
-struct orr_clicks {
+typedef struct orr_click_data orr_click_data;
+struct orr_click_data {
     const char *name;     /* "criteo", "synthetic" */
     const orr_dlrm *dlrm;
     uint64_t n;           /* 0: endless            */
@@ -21,29 +21,29 @@ struct orr_clicks {
     orr_arena *arena;
     void *ctx;
     /* Sample `index` of the data. Errors: PARSE, with the line. */
-    orr_status (*fill)(const orr_clicks *self, uint64_t index, orr_click *ret, orr_error *err);
+    orr_status (*fill)(const orr_click_data *self, uint64_t index, orr_click *ret, orr_error *err);
     void (*close)(void *ctx); /* or NULL */
 };
-void orr_clicks_free(orr_clicks *clicks); /* NULL is allowed */
+void orr_click_data_free(orr_click_data *clicks); /* NULL is allowed */
 
 /* A file of Criteo's: a line a sample, with tabs between: label, 13 integers, 26 values in hex; a
  * missing one is empty. Integers become log(1 + x), negative ones 0; a value's row is its number
  * modulo the rows of its table, 0 where it is missing (facebookresearch/dlrm, data_utils.py). Where
  * a table has several lookups, a value stands for as many rows, always the same (as the multi-hot
  * data of MLPerf are made). The file is mapped. Errors: IO; PARSE; INVALID: another number of tables. */
-orr_status orr_clicks_criteo(const char *path, const orr_dlrm *dlrm, orr_clicks **ret,
+orr_status orr_click_data_criteo(const char *path, const orr_dlrm *dlrm, orr_click_data **ret,
                              orr_error *err) ORR_MUST_CHECK;
 /* Rows are asked for as often as published batches do (see the file's head), and labels follow a
  * rule with chance in it, so that there is something to learn. */
-orr_status orr_clicks_synthetic(const orr_dlrm *dlrm, uint64_t seed, orr_clicks **ret,
+orr_status orr_click_data_synthetic(const orr_dlrm *dlrm, uint64_t seed, orr_click_data **ret,
                                 orr_error *err) ORR_MUST_CHECK;
-orr_status orr_clicks_new(const char *name, const orr_dlrm *dlrm, uint64_t seed, orr_clicks **ret,
+orr_status orr_click_data_new(const char *name, const orr_dlrm *dlrm, uint64_t seed, orr_click_data **ret,
                           orr_error *err) ORR_MUST_CHECK;
 
 /* Inputs of a step from samples `first` on: on each rank the dense features and labels of its own
  * samples, and of its tables what all samples of a micro-batch ask for. `labels`: shape
  * (micro-batches, samples of the rank). */
-orr_status orr_clicks_feed(const orr_clicks *clicks, orr_engine_step *step, const orr_plan *plan,
+orr_status orr_click_data_feed(const orr_click_data *clicks, orr_engine_step *step, const orr_plan *plan,
                            uint32_t rank, uint64_t first, float *labels,
                            orr_error *err) ORR_MUST_CHECK;
 

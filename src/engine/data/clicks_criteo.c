@@ -88,7 +88,7 @@ static void read_line(fields *f, const orr_dlrm *d, orr_click *ret)
     f->failed |= f->at != f->end + 1;
 }
 
-static orr_status fill(const orr_clicks *self, uint64_t index, orr_click *ret, orr_error *err)
+static orr_status fill(const orr_click_data *self, uint64_t index, orr_click *ret, orr_error *err)
 {
     const criteo *c = self->ctx;
     uint64_t at = c->lines.at[index / STRIDE];
@@ -132,12 +132,12 @@ static orr_status check_shape(const orr_dlrm *d, orr_error *err)
                     d->dense_features, d->n_tables, NUMBERS, VALUES);
 }
 
-orr_status orr_clicks_criteo(const char *path, const orr_dlrm *dlrm, orr_clicks **ret,
+orr_status orr_click_data_criteo(const char *path, const orr_dlrm *dlrm, orr_click_data **ret,
                              orr_error *err)
 {
-    orr_clicks *clicks;
+    orr_click_data *clicks;
     ORR_TRY(check_shape(dlrm, err));
-    ORR_TRY(orr_clicks_new("criteo", dlrm, 0, &clicks, err));
+    ORR_TRY(orr_click_data_new("criteo", dlrm, 0, &clicks, err));
     criteo *c = orr_arena_one(clicks->arena, criteo);
     orr_status status = c != NULL ? ORR_OK : orr_fail_memory(err);
     if (status == ORR_OK) {
@@ -155,7 +155,7 @@ orr_status orr_clicks_criteo(const char *path, const orr_dlrm *dlrm, orr_clicks 
         *ret = clicks;
     else {
         orr_error_prefix(err, path);
-        orr_clicks_free(clicks);
+        orr_click_data_free(clicks);
     }
     return status;
 }

@@ -30,7 +30,7 @@ static int64_t wanted_row(orr_random *random, int64_t rows)
 }
 
 /* Uniform in (-1, 1) times the root of 3: of variance 1. The same for each row of a table. */
-static double hidden(const orr_clicks *c, uint32_t kind, uint64_t index)
+static double hidden(const orr_click_data *c, uint32_t kind, uint64_t index)
 {
     const uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), kind, 0x68696464};
     const uint32_t key[2] = {(uint32_t)c->seed, (uint32_t)(c->seed >> 32)};
@@ -39,7 +39,7 @@ static double hidden(const orr_clicks *c, uint32_t kind, uint64_t index)
     return sqrt(3) * (2 * (bits[0] + 0.5) * 0x1p-32 - 1);
 }
 
-static orr_status fill(const orr_clicks *self, uint64_t index, orr_click *ret, orr_error *err)
+static orr_status fill(const orr_click_data *self, uint64_t index, orr_click *ret, orr_error *err)
 {
     const orr_dlrm *d = self->dlrm;
     orr_random random = orr_random_of(self->seed, index);
@@ -63,10 +63,10 @@ static orr_status fill(const orr_clicks *self, uint64_t index, orr_click *ret, o
     return ORR_OK;
 }
 
-orr_status orr_clicks_synthetic(const orr_dlrm *dlrm, uint64_t seed, orr_clicks **ret,
+orr_status orr_click_data_synthetic(const orr_dlrm *dlrm, uint64_t seed, orr_click_data **ret,
                                 orr_error *err)
 {
-    ORR_TRY(orr_clicks_new("synthetic", dlrm, seed, ret, err));
+    ORR_TRY(orr_click_data_new("synthetic", dlrm, seed, ret, err));
     (*ret)->fill = fill;
     return ORR_OK;
 }

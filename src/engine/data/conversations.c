@@ -7,12 +7,12 @@
 
 /* Token i is followed by i + 1, which counts where it is the assistant's. What is behind the end is
  * padding. */
-static bool counts(const orr_talk *t, int64_t i)
+static bool counts(const orr_conversation *t, int64_t i)
 {
     return i + 1 < t->n && t->targets[i + 1];
 }
 
-static void write_talk(const orr_talk *t, int64_t tokens, const orr_dataset_sample *ret)
+static void write_talk(const orr_conversation *t, int64_t tokens, const orr_dataset_sample *ret)
 {
     for (int64_t i = 0; i < tokens; i++) {
         ret->tokens[i] = i < t->n ? t->tokens[i] : 0;
@@ -21,7 +21,7 @@ static void write_talk(const orr_talk *t, int64_t tokens, const orr_dataset_samp
     }
 }
 
-static int64_t count_talk(const orr_talk *t, int64_t tokens)
+static int64_t count_talk(const orr_conversation *t, int64_t tokens)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < tokens; i++)
@@ -29,34 +29,34 @@ static int64_t count_talk(const orr_talk *t, int64_t tokens)
     return n;
 }
 
-static void fill(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
+static void fill(const orr_dataset *self, uint64_t index, const orr_dataset_sample *ret)
 {
-    write_talk((const orr_talk *)self->ctx + index, self->tokens, ret);
+    write_talk((const orr_conversation *)self->ctx + index, self->tokens, ret);
 }
 
-static int64_t counted(const orr_batches *self, uint64_t index)
+static int64_t counted(const orr_dataset *self, uint64_t index)
 {
-    return count_talk((const orr_talk *)self->ctx + index, self->tokens);
+    return count_talk((const orr_conversation *)self->ctx + index, self->tokens);
 }
 
-static void fill_pair(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
+static void fill_pair(const orr_dataset *self, uint64_t index, const orr_dataset_sample *ret)
 {
-    const orr_talk *pair = (const orr_talk *)self->ctx + 2 * index;
+    const orr_conversation *pair = (const orr_conversation *)self->ctx + 2 * index;
     const int64_t n = self->tokens / 2;
     const orr_dataset_sample other = {ret->tokens + n, ret->targets + n, ret->weights + n};
     write_talk(&pair[0], n, ret);
     write_talk(&pair[1], n, &other);
 }
 
-static int64_t count_pair(const orr_batches *self, uint64_t index)
+static int64_t count_pair(const orr_dataset *self, uint64_t index)
 {
-    const orr_talk *pair = (const orr_talk *)self->ctx + 2 * index;
+    const orr_conversation *pair = (const orr_conversation *)self->ctx + 2 * index;
     return count_talk(&pair[0], self->tokens / 2) + count_talk(&pair[1], self->tokens / 2);
 }
 
-static void fill_prompt(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
+static void fill_prompt(const orr_dataset *self, uint64_t index, const orr_dataset_sample *ret)
 {
-    const orr_talk *t = (const orr_talk *)self->ctx + index;
+    const orr_conversation *t = (const orr_conversation *)self->ctx + index;
     for (int64_t i = 0; i < self->tokens; i++) {
         ret->tokens[i] = i < t->n ? t->tokens[i] : 0;
         ret->targets[i] = 0;
@@ -64,15 +64,15 @@ static void fill_prompt(const orr_batches *self, uint64_t index, const orr_datas
     }
 }
 
-static int64_t count_prompt(const orr_batches *self, uint64_t index)
+static int64_t count_prompt(const orr_dataset *self, uint64_t index)
 {
-    return ((const orr_talk *)self->ctx + index)->n;
+    return ((const orr_conversation *)self->ctx + index)->n;
 }
 
-static orr_status finish_prompts(const orr_talks *from, orr_batches *b, const char *path,
+static orr_status finish_prompts(const orr_conversations *from, orr_dataset *b, const char *path,
                                  orr_error *err)
 {
-    orr_talk *talks = orr_arena_array(b->arena, orr_talk, from->n);
+    orr_conversation *talks = orr_arena_array(b->arena, orr_conversation, from->n);
     if (talks == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < from->n; i++)
@@ -88,11 +88,11 @@ static orr_status finish_prompts(const orr_talks *from, orr_batches *b, const ch
 }
 
 /* Pairs of which both answers are there at all. */
-static orr_status finish_pairs(const orr_talks *from, orr_batches *b, const char *path,
+static orr_status finish_pairs(const orr_conversations *from, orr_dataset *b, const char *path,
                                orr_error *err)
 {
     const int64_t tokens = b->tokens;
-    orr_talk *talks = orr_arena_array(b->arena, orr_talk, from->n);
+    orr_conversation *talks = orr_arena_array(b->arena, orr_conversation, from->n);
     if (talks == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i + 1 < from->n; i += 2)
@@ -109,10 +109,10 @@ static orr_status finish_pairs(const orr_talks *from, orr_batches *b, const char
     return ORR_OK;
 }
 
-static orr_status finish(const orr_talks *from, orr_batches *b, const char *path, orr_error *err)
+static orr_status finish(const orr_conversations *from, orr_dataset *b, const char *path, orr_error *err)
 {
     uint64_t learned = 0;
-    orr_talk *talks = orr_arena_array(b->arena, orr_talk, from->n);
+    orr_conversation *talks = orr_arena_array(b->arena, orr_conversation, from->n);
     if (talks == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < from->n; i++) { /* what is cut before any answer teaches nothing */
@@ -130,48 +130,48 @@ static orr_status finish(const orr_talks *from, orr_batches *b, const char *path
     return ORR_OK;
 }
 
-static orr_status finish_all(const orr_talks *from, orr_lines_of lines, orr_batches *b,
+static orr_status finish_all(const orr_conversations *from, orr_jsonl_kind lines, orr_dataset *b,
                              const char *path, orr_error *err)
 {
     switch (lines) {
-    case ORR_LINES_PAIRS:
+    case ORR_JSONL_PREFERENCES:
         return finish_pairs(from, b, path, err);
-    case ORR_LINES_PROMPTS:
+    case ORR_JSONL_PROMPTS:
         return finish_prompts(from, b, path, err);
     default:
         return finish(from, b, path, err);
     }
 }
 
-static orr_status read_batches(const orr_data_options *options, orr_lines_of lines,
-                               orr_batches **ret, orr_error *err)
+static orr_status read_batches(const orr_dataset_options *options, orr_jsonl_kind lines,
+                               orr_dataset **ret, orr_error *err)
 {
     static const char *const names[] = {"talk", "pairs", "prompts"};
-    orr_batches *b;
-    orr_talks talks = {0};
-    ORR_TRY(orr_batches_new(names[lines], options, &b, err));
-    orr_status status = orr_lines_read(options, lines, b->arena, &talks, err);
+    orr_dataset *b;
+    orr_conversations talks = {0};
+    ORR_TRY(orr_dataset_new(names[lines], options, &b, err));
+    orr_status status = orr_jsonl_read(options, lines, b->arena, &talks, err);
     if (status == ORR_OK)
         status = finish_all(&talks, lines, b, options->path, err);
     orr_array_done(&talks);
     if (status == ORR_OK)
         *ret = b;
     else
-        orr_batches_free(b);
+        orr_dataset_free(b);
     return status;
 }
 
-orr_status orr_batches_talk(const orr_data_options *options, orr_batches **ret, orr_error *err)
+orr_status orr_dataset_conversations(const orr_dataset_options *options, orr_dataset **ret, orr_error *err)
 {
-    return read_batches(options, ORR_LINES_TALKS, ret, err);
+    return read_batches(options, ORR_JSONL_CONVERSATIONS, ret, err);
 }
 
-orr_status orr_batches_pairs(const orr_data_options *options, orr_batches **ret, orr_error *err)
+orr_status orr_dataset_preferences(const orr_dataset_options *options, orr_dataset **ret, orr_error *err)
 {
-    return read_batches(options, ORR_LINES_PAIRS, ret, err);
+    return read_batches(options, ORR_JSONL_PREFERENCES, ret, err);
 }
 
-orr_status orr_batches_prompts(const orr_data_options *options, orr_batches **ret, orr_error *err)
+orr_status orr_dataset_prompts(const orr_dataset_options *options, orr_dataset **ret, orr_error *err)
 {
-    return read_batches(options, ORR_LINES_PROMPTS, ret, err);
+    return read_batches(options, ORR_JSONL_PROMPTS, ret, err);
 }

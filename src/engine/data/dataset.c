@@ -9,16 +9,16 @@
 
 enum { BYTES_END = 256 };
 
-orr_status orr_batches_new(const char *name, const orr_data_options *options, orr_batches **ret,
+orr_status orr_dataset_new(const char *name, const orr_dataset_options *options, orr_dataset **ret,
                            orr_error *err)
 {
     orr_arena *arena = orr_arena_new(0, 0);
-    orr_batches *b = arena != NULL ? orr_arena_one(arena, orr_batches) : NULL;
+    orr_dataset *b = arena != NULL ? orr_arena_one(arena, orr_dataset) : NULL;
     if (b == NULL) {
         orr_arena_free(arena);
         return orr_fail_memory(err);
     }
-    *b = (orr_batches){.name = name,
+    *b = (orr_dataset){.name = name,
                        .tokens = options->tokens,
                        .seed = options->seed,
                        .arena = arena,
@@ -27,7 +27,7 @@ orr_status orr_batches_new(const char *name, const orr_data_options *options, or
     return ORR_OK;
 }
 
-void orr_batches_free(orr_batches *b)
+void orr_dataset_free(orr_dataset *b)
 {
     if (b == NULL)
         return;
@@ -37,7 +37,7 @@ void orr_batches_free(orr_batches *b)
 
 /* Fisher and Yates' shuffle, of a stream of random numbers for each epoch. Without memory for it
  * samples stand in the order of the data. */
-static void shuffle(orr_batches *b, uint64_t epoch)
+static void shuffle(orr_dataset *b, uint64_t epoch)
 {
     orr_random random = orr_random_of(b->seed, epoch + 1);
     if (b->order == NULL)
@@ -53,7 +53,7 @@ static void shuffle(orr_batches *b, uint64_t epoch)
     }
 }
 
-uint64_t orr_batches_index(orr_batches *b, uint64_t number)
+uint64_t orr_dataset_index(orr_dataset *b, uint64_t number)
 {
     if (b->n == 0)
         return number;
@@ -62,17 +62,17 @@ uint64_t orr_batches_index(orr_batches *b, uint64_t number)
     return b->order != NULL ? b->order[number % b->n] : number % b->n;
 }
 
-void orr_batches_fill(orr_batches *b, uint64_t number, const orr_dataset_sample *ret)
+void orr_dataset_fill(orr_dataset *b, uint64_t number, const orr_dataset_sample *ret)
 {
-    b->fill(b, orr_batches_index(b, number), ret);
+    b->fill(b, orr_dataset_index(b, number), ret);
 }
 
-int64_t orr_batches_counted(orr_batches *b, uint64_t number)
+int64_t orr_dataset_loss_tokens(orr_dataset *b, uint64_t number)
 {
-    return b->counted(b, orr_batches_index(b, number));
+    return b->counted(b, orr_dataset_index(b, number));
 }
 
-int32_t orr_data_end(const orr_data_options *options)
+int32_t orr_dataset_end_token(const orr_dataset_options *options)
 {
     return options->tokenizer != NULL ? orr_tokenizer_info_of(options->tokenizer)->eos : BYTES_END;
 }
@@ -90,10 +90,10 @@ static orr_status byte_tokens(const char *text, size_t len, orr_arena *arena, in
     return ORR_OK;
 }
 
-static orr_status check_tokens(const orr_data_options *options, const int32_t *tokens, size_t n,
+static orr_status check_tokens(const orr_dataset_options *options, const int32_t *tokens, size_t n,
                                orr_error *err)
 {
-    const int32_t end = orr_data_end(options);
+    const int32_t end = orr_dataset_end_token(options);
     int32_t most = end;
     for (size_t i = 0; i < n; i++)
         most = tokens[i] > most ? tokens[i] : most;
@@ -104,7 +104,7 @@ static orr_status check_tokens(const orr_data_options *options, const int32_t *t
                     options->vocab);
 }
 
-orr_status orr_data_tokens(const orr_data_options *options, const char *text, size_t len,
+orr_status orr_dataset_tokenize(const orr_dataset_options *options, const char *text, size_t len,
                            orr_arena *arena, int32_t **ret, size_t *ret_n, orr_error *err)
 {
     int32_t *tokens = NULL;
@@ -136,7 +136,7 @@ static orr_status copy_window(orr_stream *stream, orr_arena *arena, const char *
     return ORR_OK;
 }
 
-orr_status orr_data_read(const char *path, orr_arena *arena, const char **ret, size_t *ret_len,
+orr_status orr_dataset_read_file(const char *path, orr_arena *arena, const char **ret, size_t *ret_len,
                          orr_error *err)
 {
     orr_stream *stream;

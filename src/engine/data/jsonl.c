@@ -9,10 +9,10 @@
 /* Conversations, pairs of answers and prompts, out of lines. */
 
 typedef struct reader {
-    const orr_data_options *options;
+    const orr_dataset_options *options;
     orr_arena *arena;
-    orr_lines_of lines;
-    orr_talks talks;
+    orr_jsonl_kind lines;
+    orr_conversations talks;
     /* of a line: */
     orr_array(orr_chat_message) turns;
     const char *prompt, *completion, *chosen, *rejected;
@@ -27,7 +27,7 @@ static orr_status add_tokens(reader *r, pieces *p, const char *text, bool target
 {
     int32_t *tokens;
     size_t n;
-    ORR_TRY(orr_data_tokens(r->options, text, strlen(text), r->arena, &tokens, &n, err));
+    ORR_TRY(orr_dataset_tokenize(r->options, text, strlen(text), r->arena, &tokens, &n, err));
     for (size_t i = 0; i < n; i++)
         if (!orr_array_push(&p->tokens, tokens[i]) || !orr_array_push(&p->targets, target))
             return orr_fail_memory(err);
@@ -36,7 +36,7 @@ static orr_status add_tokens(reader *r, pieces *p, const char *text, bool target
 
 static orr_status add_end(reader *r, pieces *p, orr_error *err)
 {
-    const int32_t end = orr_data_end(r->options);
+    const int32_t end = orr_dataset_end_token(r->options);
     if (end >= 0 && (!orr_array_push(&p->tokens, end) || !orr_array_push(&p->targets, true)))
         return orr_fail_memory(err);
     return ORR_OK;
@@ -65,7 +65,7 @@ static orr_status write_pair(reader *r, pieces *p, orr_error *err)
     return add_end(r, p, err);
 }
 
-static bool has_style(const orr_data_options *options)
+static bool has_style(const orr_dataset_options *options)
 {
     return options->tokenizer != NULL &&
            orr_tokenizer_info_of(options->tokenizer)->style[0] != '\0';
@@ -74,7 +74,7 @@ static bool has_style(const orr_data_options *options)
 static orr_status keep(reader *r, const int32_t *tokens, const bool *targets, size_t n,
                        orr_error *err)
 {
-    orr_talk t = {orr_arena_array(r->arena, int32_t, n), orr_arena_array(r->arena, bool, n),
+    orr_conversation t = {orr_arena_array(r->arena, int32_t, n), orr_arena_array(r->arena, bool, n),
                   (int64_t)n};
     if (t.tokens == NULL || t.targets == NULL)
         return orr_fail_memory(err);
@@ -136,7 +136,7 @@ static orr_status keep_prompt(reader *r, orr_error *err)
                                 err));
     else
         ORR_TRY(
-            orr_data_tokens(r->options, r->prompt, strlen(r->prompt), r->arena, &tokens, &n, err));
+            orr_dataset_tokenize(r->options, r->prompt, strlen(r->prompt), r->arena, &tokens, &n, err));
     bool *targets = orr_arena_array(r->arena, bool, n);
     return targets != NULL ? keep(r, tokens, targets, n, err) : orr_fail_memory(err);
 }
@@ -195,17 +195,17 @@ static orr_status read_object(reader *r, orr_json *json, orr_error *err)
             ORR_TRY(text_of(r, json, &r->prompt, err));
         else if (orr_text_is(key, "completion"))
             ORR_TRY(text_of(r, json, &r->completion, err));
-        else if (orr_text_is(key, "chosen") && r->lines == ORR_LINES_PAIRS)
+        else if (orr_text_is(key, "chosen") && r->lines == ORR_JSONL_PREFERENCES)
             ORR_TRY(text_of(r, json, &r->chosen, err));
-        else if (orr_text_is(key, "rejected") && r->lines == ORR_LINES_PAIRS)
+        else if (orr_text_is(key, "rejected") && r->lines == ORR_JSONL_PREFERENCES)
             ORR_TRY(text_of(r, json, &r->rejected, err));
         else
             ORR_TRY(orr_json_skip(json, err));
     }
     ORR_TRY(status);
-    if (r->lines == ORR_LINES_PAIRS)
+    if (r->lines == ORR_JSONL_PREFERENCES)
         return keep_pair(r, err);
-    if (r->lines == ORR_LINES_PROMPTS)
+    if (r->lines == ORR_JSONL_PROMPTS)
         return keep_prompt(r, err);
     if (r->turns.n == 0 && (r->prompt == NULL || r->completion == NULL))
         return orr_fail(err, ORR_INVALID,
@@ -256,13 +256,13 @@ static orr_status read_lines(reader *r, const char *text, size_t len, orr_error 
     return ORR_OK;
 }
 
-orr_status orr_lines_read(const orr_data_options *options, orr_lines_of lines, orr_arena *arena,
-                          orr_talks *ret, orr_error *err)
+orr_status orr_jsonl_read(const orr_dataset_options *options, orr_jsonl_kind lines, orr_arena *arena,
+                          orr_conversations *ret, orr_error *err)
 {
     const char *text;
     size_t len;
     reader r = {.options = options, .arena = arena, .lines = lines};
-    ORR_TRY(orr_data_read(options->path, arena, &text, &len, err));
+    ORR_TRY(orr_dataset_read_file(options->path, arena, &text, &len, err));
     const orr_status status = read_lines(&r, text, len, err);
     orr_array_done(&r.turns);
     if (status == ORR_OK) {

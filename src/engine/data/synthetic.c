@@ -8,7 +8,7 @@
 /* A token is followed by 3 t + 1 (modulo the vocabulary) nine times of ten, else by any. */
 #define FOLLOWS 0.9
 
-static void fill(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
+static void fill(const orr_dataset *self, uint64_t index, const orr_dataset_sample *ret)
 {
     const uint64_t vocab = *(const uint32_t *)self->ctx;
     orr_random random = orr_random_of(self->seed, index);
@@ -22,19 +22,19 @@ static void fill(const orr_batches *self, uint64_t index, const orr_dataset_samp
     }
 }
 
-static int64_t counted(const orr_batches *self, uint64_t index)
+static int64_t counted(const orr_dataset *self, uint64_t index)
 {
     (void)index;
     return self->tokens;
 }
 
-orr_status orr_batches_synthetic(const orr_data_options *options, orr_batches **ret, orr_error *err)
+orr_status orr_dataset_synthetic(const orr_dataset_options *options, orr_dataset **ret, orr_error *err)
 {
-    orr_batches *b;
-    ORR_TRY(orr_batches_new("synthetic", options, &b, err));
+    orr_dataset *b;
+    ORR_TRY(orr_dataset_new("synthetic", options, &b, err));
     uint32_t *vocab = orr_arena_one(b->arena, uint32_t);
     if (vocab == NULL) {
-        orr_batches_free(b);
+        orr_dataset_free(b);
         return orr_fail_memory(err);
     }
     *vocab = options->vocab;
@@ -47,7 +47,7 @@ orr_status orr_batches_synthetic(const orr_data_options *options, orr_batches **
 
 /* The entropy of what follows: of one token that has FOLLOWS and its share of the rest, and of all
  * others. */
-double orr_synthetic_floor(uint32_t vocab)
+double orr_dataset_synthetic_entropy(uint32_t vocab)
 {
     const double rest = (1 - FOLLOWS) / vocab, first = FOLLOWS + rest;
     return -first * log(first) - (vocab - 1) * rest * log(rest);

@@ -62,10 +62,10 @@ static bool is_text(const char *text, size_t len)
     return memchr(text, '\0', len) == NULL;
 }
 
-static orr_status add_document(const orr_data_options *options, const char *path, packed *ret,
+static orr_status add_document(const orr_dataset_options *options, const char *path, packed *ret,
                                orr_error *err)
 {
-    const int32_t end = orr_data_end(options);
+    const int32_t end = orr_dataset_end_token(options);
     orr_arena *scratch = orr_arena_new(0, 0);
     orr_status status = ORR_OK;
     const char *text;
@@ -73,10 +73,10 @@ static orr_status add_document(const orr_data_options *options, const char *path
     int32_t *tokens;
     if (scratch == NULL)
         return orr_fail_memory(err);
-    ORR_TRY_OUT(status, orr_data_read(path, scratch, &text, &len, err));
+    ORR_TRY_OUT(status, orr_dataset_read_file(path, scratch, &text, &len, err));
     if (!is_text(text, len))
         goto out;
-    ORR_TRY_OUT(status, orr_data_tokens(options, text, len, scratch, &tokens, &n, err));
+    ORR_TRY_OUT(status, orr_dataset_tokenize(options, text, len, scratch, &tokens, &n, err));
     if (!orr_array_reserve(&ret->tokens, n + 1)) {
         status = orr_fail_memory(err);
         goto out;
@@ -91,7 +91,7 @@ out:
     return status;
 }
 
-static void fill(const orr_batches *self, uint64_t index, const orr_dataset_sample *ret)
+static void fill(const orr_dataset *self, uint64_t index, const orr_dataset_sample *ret)
 {
     const int32_t *tokens = (const int32_t *)self->ctx + index * (uint64_t)self->tokens;
     for (int64_t i = 0; i < self->tokens; i++) {
@@ -101,24 +101,24 @@ static void fill(const orr_batches *self, uint64_t index, const orr_dataset_samp
     }
 }
 
-static int64_t counted(const orr_batches *self, uint64_t index)
+static int64_t counted(const orr_dataset *self, uint64_t index)
 {
     (void)index;
     return self->tokens;
 }
 
-static orr_status cut(const orr_data_options *options, const packed *p, orr_batches **ret,
+static orr_status cut(const orr_dataset_options *options, const packed *p, orr_dataset **ret,
                       orr_error *err)
 {
     const size_t window = (size_t)options->tokens;
-    orr_batches *b;
+    orr_dataset *b;
     if (p->tokens.n < window + 1)
         return orr_fail(err, ORR_INVALID, "%s: %zu tokens, and a sample takes %zu", options->path,
                         p->tokens.n, window + 1);
-    ORR_TRY(orr_batches_new("text", options, &b, err));
+    ORR_TRY(orr_dataset_new("text", options, &b, err));
     int32_t *tokens = orr_arena_array(b->arena, int32_t, p->tokens.n);
     if (tokens == NULL) {
-        orr_batches_free(b);
+        orr_dataset_free(b);
         return orr_fail_memory(err);
     }
     memcpy(tokens, p->tokens.at, p->tokens.n * sizeof *tokens);
@@ -130,7 +130,7 @@ static orr_status cut(const orr_data_options *options, const packed *p, orr_batc
     return ORR_OK;
 }
 
-orr_status orr_batches_text(const orr_data_options *options, orr_batches **ret, orr_error *err)
+orr_status orr_dataset_text(const orr_dataset_options *options, orr_dataset **ret, orr_error *err)
 {
     orr_arena *scratch = orr_arena_new(0, 0);
     orr_status status = ORR_OK;

@@ -14,27 +14,27 @@ static orr_status execute(orr_generator *g, orr_program *program, orr_error *err
     return orr_program_execute(program, &run, err);
 }
 
-static void bind_caches(orr_generator *g, const orr_body *body, uint32_t slot)
+static void bind_caches(orr_generator *g, const orr_backbone *body, uint32_t slot)
 {
     for (size_t i = 0; i < body->caches.n; i++) {
-        const orr_served_cache *c = &body->caches.at[i];
+        const orr_kv_cache_value *c = &body->caches.at[i];
         char *base = c->values ? g->values[c->place] : g->keys[c->place];
         orr_program_bind(body->served.program, c->value, base + slot * g->cache_bytes[c->place]);
     }
 }
 
 /* Learned positions stop where their table ends: the caller has checked. */
-static void set_positions(orr_generator *g, const orr_feed *feed)
+static void set_positions(orr_generator *g, const orr_forward_input *feed)
 {
     for (int64_t b = 0; b < feed->samples; b++)
         for (int64_t t = 0; t < feed->tokens; t++)
             g->positions[b * feed->tokens + t] = feed->first[b] + t;
 }
 
-orr_status orr_serve_feed(orr_generator *g, const orr_feed *feed, orr_error *err)
+orr_status orr_generator_forward(orr_generator *g, const orr_forward_input *feed, orr_error *err)
 {
-    orr_body *body;
-    ORR_TRY(orr_serve_body(g, feed->samples, feed->tokens, feed->tiles, &body, err));
+    orr_backbone *body;
+    ORR_TRY(orr_generator_backbone(g, feed->samples, feed->tokens, feed->tiles, &body, err));
     orr_program *program = body->served.program;
     bind_caches(g, body, feed->slot);
     if (body->ids != ORR_NONE)
@@ -45,9 +45,9 @@ orr_status orr_serve_feed(orr_generator *g, const orr_feed *feed, orr_error *err
     }
     if (body->pixels != ORR_NONE)
         orr_program_bind(program, body->pixels, (void *)feed->pixels);
-    orr_program_first(program, feed->first);
+    orr_program_set_positions(program, feed->first);
     ORR_TRY(execute(g, program, err));
-    return g->options.record_experts ? orr_serve_note_experts(g, body, feed, err) : ORR_OK;
+    return g->options.record_experts ? orr_generator_log_experts(g, body, feed, err) : ORR_OK;
 }
 
 /* Rows of the head's input lie one behind another: rows apart are copied together. */
@@ -60,11 +60,11 @@ static void gather_rows(orr_generator *g, int64_t row, int64_t step, int64_t row
         memmove(hidden + (size_t)i * bytes, hidden + (size_t)(row + i * step) * bytes, bytes);
 }
 
-orr_status orr_serve_logits(orr_generator *g, int64_t row, int64_t step, int64_t rows,
+orr_status orr_generator_logits(orr_generator *g, int64_t row, int64_t step, int64_t rows,
                             orr_error *err)
 {
-    orr_head *head;
-    ORR_TRY(orr_serve_head(g, rows, &head, err));
+    orr_lm_head *head;
+    ORR_TRY(orr_generator_lm_head(g, rows, &head, err));
     const orr_tape *tape = &head->served.tape;
     const orr_type *type = &tape->values[head->in].type, *out = &tape->values[head->out].type;
     const size_t bytes = (size_t)(orr_type_bytes(type) / rows);
@@ -98,19 +98,19 @@ static orr_status check_tokens(const orr_generator *g, const orr_prompt *p, orr_
 }
 
 /* A prompt with pictures goes in at once: all of them are put into its one run. */
-orr_status orr_serve_prompt(orr_generator *g, uint32_t slot, const orr_prompt *prompt,
-                            orr_chunk_visit *each, void *ctx, orr_error *err)
+orr_status orr_generator_prefill(orr_generator *g, uint32_t slot, const orr_prompt *prompt,
+                            orr_prefill_visit *each, void *ctx, orr_error *err)
 {
     const int64_t n = (int64_t)prompt->n, tiles = prompt->pixels != NULL ? prompt->tiles : 0;
     ORR_TRY(check_tokens(g, prompt, err));
-    if (tiles > 0 && n > ORR_CHUNK_TOKENS)
+    if (tiles > 0 && n > ORR_PREFILL_CHUNK_TOKENS)
         return orr_fail(err, ORR_LIMIT, "a prompt with pictures of %lld tokens: at most %d",
-                        (long long)n, ORR_CHUNK_TOKENS);
-    for (int64_t at = 0; at < n; at += ORR_CHUNK_TOKENS) {
-        const int64_t some = n - at < ORR_CHUNK_TOKENS ? n - at : ORR_CHUNK_TOKENS;
+                        (long long)n, ORR_PREFILL_CHUNK_TOKENS);
+    for (int64_t at = 0; at < n; at += ORR_PREFILL_CHUNK_TOKENS) {
+        const int64_t some = n - at < ORR_PREFILL_CHUNK_TOKENS ? n - at : ORR_PREFILL_CHUNK_TOKENS;
         for (int64_t i = 0; i < some; i++)
             g->ids[i] = prompt->tokens[at + i];
-        const orr_feed feed = {.slot = slot,
+        const orr_forward_input feed = {.slot = slot,
                                .samples = 1,
                                .tokens = some,
                                .ids = g->ids,
@@ -118,14 +118,14 @@ orr_status orr_serve_prompt(orr_generator *g, uint32_t slot, const orr_prompt *p
                                .pixels = prompt->pixels,
                                .tiles = tiles,
                                .phase = 'p'};
-        ORR_TRY(orr_serve_feed(g, &feed, err));
+        ORR_TRY(orr_generator_forward(g, &feed, err));
         if (each != NULL)
             ORR_TRY(each(ctx, g, at, some, err));
     }
     return ORR_OK;
 }
 
-static int64_t chosen(const orr_tape *tape, const orr_served_choice *c, int64_t i)
+static int64_t chosen(const orr_tape *tape, const orr_expert_choice *c, int64_t i)
 {
     return tape->values[c->indices].type.dtype == ORR_DTYPE_INT64 ? ((const int64_t *)c->data)[i]
                                                                   : ((const int32_t *)c->data)[i];
@@ -140,7 +140,7 @@ static orr_status put(orr_generator *g, const char *text, int n, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_serve_note_experts(orr_generator *g, const orr_body *body, const orr_feed *feed,
+orr_status orr_generator_log_experts(orr_generator *g, const orr_backbone *body, const orr_forward_input *feed,
                                   orr_error *err)
 {
     const int64_t k = g->model.moe.top_k;

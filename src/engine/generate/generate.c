@@ -32,24 +32,24 @@ static orr_status check_model(const orr_generator_options *o, orr_error *err)
 /* Caches of the layers that have one, and room for what goes in and out. */
 static orr_status make_room(orr_generator *g, orr_error *err)
 {
-    const size_t rows = g->options.batch > ORR_CHUNK_TOKENS ? g->options.batch : ORR_CHUNK_TOKENS;
-    orr_body *body;
-    g->ids = orr_serve_hold(g, rows, sizeof *g->ids);
-    g->first = orr_serve_hold(g, rows, sizeof *g->first);
-    g->positions = orr_serve_hold(g, rows, sizeof *g->positions);
-    g->logits = orr_serve_hold(g, (size_t)ORR_HEAD_ROWS * g->model.vocab, sizeof *g->logits);
-    g->hidden = orr_serve_hold(g, rows * g->model.hidden, sizeof(float));
-    g->keys = orr_serve_hold(g, g->n_places, sizeof *g->keys);
-    g->values = orr_serve_hold(g, g->n_places, sizeof *g->values);
-    g->cache_bytes = orr_serve_hold(g, g->n_places, sizeof *g->cache_bytes);
+    const size_t rows = g->options.batch > ORR_PREFILL_CHUNK_TOKENS ? g->options.batch : ORR_PREFILL_CHUNK_TOKENS;
+    orr_backbone *body;
+    g->ids = orr_generator_allocate(g, rows, sizeof *g->ids);
+    g->first = orr_generator_allocate(g, rows, sizeof *g->first);
+    g->positions = orr_generator_allocate(g, rows, sizeof *g->positions);
+    g->logits = orr_generator_allocate(g, (size_t)ORR_LM_HEAD_ROWS * g->model.vocab, sizeof *g->logits);
+    g->hidden = orr_generator_allocate(g, rows * g->model.hidden, sizeof(float));
+    g->keys = orr_generator_allocate(g, g->n_places, sizeof *g->keys);
+    g->values = orr_generator_allocate(g, g->n_places, sizeof *g->values);
+    g->cache_bytes = orr_generator_allocate(g, g->n_places, sizeof *g->cache_bytes);
     if (g->ids == NULL || g->first == NULL || g->positions == NULL || g->logits == NULL ||
         g->hidden == NULL || g->keys == NULL || g->values == NULL || g->cache_bytes == NULL)
         return orr_fail_memory(err);
-    ORR_TRY(orr_serve_body(g, 1, 1, 0, &body, err));
+    ORR_TRY(orr_generator_backbone(g, 1, 1, 0, &body, err));
     for (size_t i = 0; i < body->caches.n; i++) {
-        const orr_served_cache *c = &body->caches.at[i];
+        const orr_kv_cache_value *c = &body->caches.at[i];
         const size_t bytes = (size_t)orr_type_bytes(&body->served.tape.values[c->value].type);
-        char *data = orr_serve_hold(g, g->options.batch, bytes);
+        char *data = orr_generator_allocate(g, g->options.batch, bytes);
         if (data == NULL)
             return orr_fail_memory(err);
         g->cache_bytes[c->place] = bytes;
@@ -90,7 +90,7 @@ static orr_status open_all(orr_generator *g, orr_error *err)
     ORR_TRY(orr_workers_new(g->options.threads, &g->workers, err));
     if (g->options.record != NULL)
         ORR_TRY(orr_recorder_new(RECORDED_RUNS, RECORDED_CALLS, &g->recorder, err));
-    ORR_TRY(orr_serve_bind_weights(g, err));
+    ORR_TRY(orr_generator_bind_weights(g, err));
     return make_room(g, err);
 }
 
@@ -116,10 +116,10 @@ void orr_generator_close(orr_generator *g)
 {
     if (g == NULL)
         return;
-    for (int i = 0; i < ORR_BODIES; i++)
-        orr_body_free(&g->bodies[i]);
-    for (int i = 0; i < ORR_HEADS; i++)
-        orr_head_free(&g->heads[i]);
+    for (int i = 0; i < ORR_BACKBONES; i++)
+        orr_backbone_free(&g->bodies[i]);
+    for (int i = 0; i < ORR_LM_HEADS; i++)
+        orr_lm_head_free(&g->heads[i]);
     orr_recorder_free(g->recorder);
     orr_workers_free(g->workers);
     for (size_t i = 0; i < g->held.n; i++)
@@ -209,8 +209,8 @@ static orr_status admit(answering *a)
         return orr_fail_memory(a->err);
     if (prompt->n == 0)
         return orr_fail(a->err, ORR_INVALID, "prompt %u has no tokens", p + 1);
-    ORR_TRY(orr_serve_prompt(g, a->n, prompt, NULL, NULL, a->err));
-    ORR_TRY(orr_serve_logits(g, (int64_t)(prompt->n - 1) % ORR_CHUNK_TOKENS, 1, 1, a->err));
+    ORR_TRY(orr_generator_prefill(g, a->n, prompt, NULL, NULL, a->err));
+    ORR_TRY(orr_generator_logits(g, (int64_t)(prompt->n - 1) % ORR_PREFILL_CHUNK_TOKENS, 1, 1, a->err));
     a->times.prompt_tokens += (int64_t)prompt->n;
     a->times.prompt_ns += now() - began;
     a->n += advance(a, s, g->logits);
@@ -244,12 +244,12 @@ static orr_status decode(answering *a)
         g->ids[i] = a->slots[i].next;
         g->first[i] = a->slots[i].cached++;
     }
-    const orr_feed feed = {
+    const orr_forward_input feed = {
         .samples = n, .tokens = 1, .ids = g->ids, .first = g->first, .phase = 'd'};
-    ORR_TRY(orr_serve_feed(g, &feed, a->err));
-    for (uint32_t at = 0; at < n; at += ORR_HEAD_ROWS) {
-        const uint32_t some = n - at < ORR_HEAD_ROWS ? n - at : ORR_HEAD_ROWS;
-        ORR_TRY(orr_serve_logits(g, at, 1, some, a->err));
+    ORR_TRY(orr_generator_forward(g, &feed, a->err));
+    for (uint32_t at = 0; at < n; at += ORR_LM_HEAD_ROWS) {
+        const uint32_t some = n - at < ORR_LM_HEAD_ROWS ? n - at : ORR_LM_HEAD_ROWS;
+        ORR_TRY(orr_generator_logits(g, at, 1, some, a->err));
         for (uint32_t i = 0; i < some; i++)
             a->ended[at + i] =
                 !advance(a, &a->slots[at + i], g->logits + (size_t)i * g->model.vocab);
@@ -297,7 +297,7 @@ orr_status orr_generate(orr_generator *g, const orr_prompt *prompts, uint32_t n,
     g->requests += n;
     if (ret_times != NULL)
         *ret_times = a.times;
-    return g->recorder != NULL ? orr_serve_write_record(g, err) : ORR_OK;
+    return g->recorder != NULL ? orr_generator_write_trace(g, err) : ORR_OK;
 }
 
 /* Rows of a chunk, a few at a time. */
@@ -311,9 +311,9 @@ static orr_status score_chunk(void *ctx, orr_generator *g, int64_t from, int64_t
 {
     const scoring *s = ctx;
     const int64_t vocab = g->model.vocab, last = (int64_t)s->prompt->n - 1;
-    for (int64_t at = 0; at < n; at += ORR_HEAD_ROWS) {
-        const int64_t some = n - at < ORR_HEAD_ROWS ? n - at : ORR_HEAD_ROWS;
-        ORR_TRY(orr_serve_logits(g, at, 1, some, err));
+    for (int64_t at = 0; at < n; at += ORR_LM_HEAD_ROWS) {
+        const int64_t some = n - at < ORR_LM_HEAD_ROWS ? n - at : ORR_LM_HEAD_ROWS;
+        ORR_TRY(orr_generator_logits(g, at, 1, some, err));
         if (s->logits)
             memcpy(s->ret + (from + at) * vocab, g->logits,
                    (size_t)(some * vocab) * sizeof *s->ret);
@@ -327,11 +327,11 @@ static orr_status score_chunk(void *ctx, orr_generator *g, int64_t from, int64_t
 orr_status orr_score(orr_generator *g, const orr_prompt *prompt, float *ret, orr_error *err)
 {
     scoring s = {.prompt = prompt, .ret = ret};
-    return orr_serve_prompt(g, 0, prompt, score_chunk, &s, err);
+    return orr_generator_prefill(g, 0, prompt, score_chunk, &s, err);
 }
 
 orr_status orr_logits(orr_generator *g, const orr_prompt *prompt, float *ret, orr_error *err)
 {
     scoring s = {.prompt = prompt, .ret = ret, .logits = true};
-    return orr_serve_prompt(g, 0, prompt, score_chunk, &s, err);
+    return orr_generator_prefill(g, 0, prompt, score_chunk, &s, err);
 }

@@ -6,7 +6,7 @@
 
 #include "op/tape/tape.h"
 
-orr_status orr_serve_modules(const orr_generator *g, int64_t samples, int64_t tokens, int64_t tiles,
+orr_status orr_generator_modules(const orr_generator *g, int64_t samples, int64_t tokens, int64_t tiles,
                              orr_arena *arena, orr_module_sequence *ret, orr_error *err)
 {
     orr_model *model = orr_arena_one(arena, orr_model);
@@ -29,8 +29,8 @@ orr_status orr_serve_modules(const orr_generator *g, int64_t samples, int64_t to
 /* A tape in the making, out of those of modules. */
 typedef struct writer {
     orr_generator *g;
-    orr_served *to;
-    orr_body *body;     /* NULL: a head */
+    orr_cached_program *to;
+    orr_backbone *body;     /* NULL: a head */
     orr_value *map;     /* of the module's values */
     orr_value last;     /* what came out of the place before */
     orr_value pictures; /* out of the vision encoder; ORR_NONE */
@@ -53,7 +53,7 @@ static bool named(const orr_tape_value *value, const char *name)
 /* An input that is fed, or that another module gives. */
 static orr_status place_input(writer *w, const orr_tape_value *value, orr_value *here)
 {
-    orr_body *body = w->body;
+    orr_backbone *body = w->body;
     if (body == NULL)
         return orr_fail(w->err, ORR_UNSUPPORTED, "serving: nobody gives '%s' to the head",
                         value->name);
@@ -66,7 +66,7 @@ static orr_status place_input(writer *w, const orr_tape_value *value, orr_value 
     else if (named(value, "pictures") && w->pictures != ORR_NONE)
         *here = w->pictures;
     else if (named(value, "key cache") || named(value, "value cache")) {
-        const orr_served_cache cache = {
+        const orr_kv_cache_value cache = {
             .place = w->place, .value = *here, .values = named(value, "value cache")};
         return orr_array_push(&body->caches, cache) ? ORR_OK : orr_fail_memory(w->err);
     } else
@@ -86,7 +86,7 @@ static uint32_t nth_of_name(const orr_tape *tape, orr_value value)
 static orr_status place_parameter(writer *w, const orr_tape *from, orr_value value, orr_value here)
 {
     const char *name = from->values[value].name;
-    const orr_binding *weight = orr_serve_weight(w->g, w->place, name, nth_of_name(from, value));
+    const orr_binding *weight = orr_generator_weight(w->g, w->place, name, nth_of_name(from, value));
     if (weight == NULL)
         return orr_fail(w->err, ORR_INVALID, "serving: no weights for %s", name);
     w->to->bindings.at[here] = *weight;
@@ -116,7 +116,7 @@ static orr_status copy_values(writer *w, const orr_module *module)
 static orr_status note_choice(writer *w, orr_value indices)
 {
     const size_t bytes = (size_t)orr_type_bytes(&w->to->tape.values[indices].type);
-    const orr_served_choice choice = {
+    const orr_expert_choice choice = {
         .place = w->place, .indices = indices, .data = orr_arena_alloc(w->to->arena, bytes, 1, 64)};
     if (choice.data == NULL || !orr_array_push(&w->body->choices, choice))
         return orr_fail_memory(w->err);
@@ -168,16 +168,16 @@ static orr_status copy_module(writer *w, const orr_module *module)
     return ORR_OK;
 }
 
-static orr_status begin(orr_served *served, orr_error *err)
+static orr_status begin(orr_cached_program *served, orr_error *err)
 {
-    *served = (orr_served){.arena = orr_arena_new(0, 0)};
+    *served = (orr_cached_program){.arena = orr_arena_new(0, 0)};
     if (served->arena == NULL)
         return orr_fail_memory(err);
     orr_tape_init(&served->tape, served->arena);
     return ORR_OK;
 }
 
-static orr_status finish(orr_generator *g, orr_served *served, orr_error *err)
+static orr_status finish(orr_generator *g, orr_cached_program *served, orr_error *err)
 {
     const orr_program_source source = {.tape = &served->tape,
                                        .bindings = served->bindings.at,
@@ -186,29 +186,29 @@ static orr_status finish(orr_generator *g, orr_served *served, orr_error *err)
     return orr_program_make(&source, &served->program, err);
 }
 
-static void release(orr_served *served)
+static void release(orr_cached_program *served)
 {
     orr_program_free(served->program);
     orr_array_done(&served->bindings);
     orr_arena_free(served->arena);
-    *served = (orr_served){0};
+    *served = (orr_cached_program){0};
 }
 
-void orr_body_free(orr_body *body)
+void orr_backbone_free(orr_backbone *body)
 {
     orr_array_done(&body->caches);
     orr_array_done(&body->choices);
     release(&body->served);
 }
 
-void orr_head_free(orr_head *head)
+void orr_lm_head_free(orr_lm_head *head)
 {
     release(&head->served);
 }
 
 /* Modules before the head, in a row. What leads out of the vision encoder waits for the embedding.
  */
-static orr_status write_body(orr_generator *g, orr_body *body, orr_error *err)
+static orr_status write_body(orr_generator *g, orr_backbone *body, orr_error *err)
 {
     writer w = {.g = g,
                 .to = &body->served,
@@ -217,7 +217,7 @@ static orr_status write_body(orr_generator *g, orr_body *body, orr_error *err)
                 .pictures = ORR_NONE,
                 .err = err};
     orr_module_sequence row;
-    ORR_TRY(orr_serve_modules(g, body->samples, body->tokens, body->tiles, body->served.arena, &row,
+    ORR_TRY(orr_generator_modules(g, body->samples, body->tokens, body->tiles, body->served.arena, &row,
                               err));
     const uint32_t skipped =
         g->n_places - row.n; /* the vision encoder's, where there are no pictures */
@@ -239,11 +239,11 @@ static orr_status write_body(orr_generator *g, orr_body *body, orr_error *err)
 
 /* Rows of the head are samples of one token each. Logits come out in fp32, which products can give.
  */
-static orr_status write_head(orr_generator *g, orr_head *head, orr_error *err)
+static orr_status write_head(orr_generator *g, orr_lm_head *head, orr_error *err)
 {
     writer w = {.g = g, .to = &head->served, .last = ORR_NONE, .pictures = ORR_NONE, .err = err};
     orr_module_sequence row;
-    ORR_TRY(orr_serve_modules(g, head->rows, 1, 0, head->served.arena, &row, err));
+    ORR_TRY(orr_generator_modules(g, head->rows, 1, 0, head->served.arena, &row, err));
     const orr_module *module = &row.modules[row.module_of[row.n - 1]];
     w.place = g->n_places - 1;
     if (module->kind != ORR_MODULE_HEAD)
@@ -258,12 +258,12 @@ static orr_status write_head(orr_generator *g, orr_head *head, orr_error *err)
     return finish(g, &head->served, err);
 }
 
-orr_status orr_serve_body(orr_generator *g, int64_t samples, int64_t tokens, int64_t tiles,
-                          orr_body **ret, orr_error *err)
+orr_status orr_generator_backbone(orr_generator *g, int64_t samples, int64_t tokens, int64_t tiles,
+                          orr_backbone **ret, orr_error *err)
 {
-    orr_body *oldest = &g->bodies[0];
-    for (int i = 0; i < ORR_BODIES; i++) {
-        orr_body *b = &g->bodies[i];
+    orr_backbone *oldest = &g->bodies[0];
+    for (int i = 0; i < ORR_BACKBONES; i++) {
+        orr_backbone *b = &g->bodies[i];
         if (b->served.program != NULL && b->samples == samples && b->tokens == tokens &&
             b->tiles == tiles) {
             b->served.used = ++g->clock;
@@ -273,8 +273,8 @@ orr_status orr_serve_body(orr_generator *g, int64_t samples, int64_t tokens, int
         if (b->served.used < oldest->served.used)
             oldest = b;
     }
-    orr_body_free(oldest);
-    *oldest = (orr_body){.samples = samples,
+    orr_backbone_free(oldest);
+    *oldest = (orr_backbone){.samples = samples,
                          .tokens = tokens,
                          .tiles = tiles,
                          .ids = ORR_NONE,
@@ -284,7 +284,7 @@ orr_status orr_serve_body(orr_generator *g, int64_t samples, int64_t tokens, int
     if (status == ORR_OK)
         status = write_body(g, oldest, err);
     if (status != ORR_OK) {
-        orr_body_free(oldest);
+        orr_backbone_free(oldest);
         return status;
     }
     oldest->served.used = ++g->clock;
@@ -292,11 +292,11 @@ orr_status orr_serve_body(orr_generator *g, int64_t samples, int64_t tokens, int
     return ORR_OK;
 }
 
-orr_status orr_serve_head(orr_generator *g, int64_t rows, orr_head **ret, orr_error *err)
+orr_status orr_generator_lm_head(orr_generator *g, int64_t rows, orr_lm_head **ret, orr_error *err)
 {
-    orr_head *oldest = &g->heads[0];
-    for (int i = 0; i < ORR_HEADS; i++) {
-        orr_head *h = &g->heads[i];
+    orr_lm_head *oldest = &g->heads[0];
+    for (int i = 0; i < ORR_LM_HEADS; i++) {
+        orr_lm_head *h = &g->heads[i];
         if (h->served.program != NULL && h->rows == rows) {
             h->served.used = ++g->clock;
             *ret = h;
@@ -305,13 +305,13 @@ orr_status orr_serve_head(orr_generator *g, int64_t rows, orr_head **ret, orr_er
         if (h->served.used < oldest->served.used)
             oldest = h;
     }
-    orr_head_free(oldest);
+    orr_lm_head_free(oldest);
     oldest->rows = rows;
     orr_status status = begin(&oldest->served, err);
     if (status == ORR_OK)
         status = write_head(g, oldest, err);
     if (status != ORR_OK) {
-        orr_head_free(oldest);
+        orr_lm_head_free(oldest);
         return status;
     }
     oldest->served.used = ++g->clock;

@@ -5,7 +5,7 @@
 
 #include <orrery/trace.h>
 
-orr_status orr_serve_write_record(orr_generator *g, orr_error *err)
+orr_status orr_generator_write_trace(orr_generator *g, orr_error *err)
 {
     const char *path = g->options.record;
     const orr_graph *graph;

@@ -53,7 +53,7 @@ static void ask_for_large_pages(char *data, size_t bytes)
         (void)madvise(data + before, (bytes - before) / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
 }
 
-void *orr_serve_hold(orr_generator *g, size_t n, size_t bytes)
+void *orr_generator_allocate(orr_generator *g, size_t n, size_t bytes)
 {
     size_t all;
     if (!orr_mul_size(n, bytes, &all) || !orr_add_size(all, LINE, &all) ||
@@ -70,7 +70,7 @@ void *orr_serve_hold(orr_generator *g, size_t n, size_t bytes)
 static orr_status allocate(orr_generator *g, size_t bytes, void *ret, orr_error *err)
 {
     void **data = ret;
-    *data = orr_serve_hold(g, 1, bytes);
+    *data = orr_generator_allocate(g, 1, bytes);
     return *data != NULL ? ORR_OK : orr_fail_memory(err);
 }
 
@@ -124,7 +124,7 @@ static orr_status random_weights(orr_generator *g, shape s, orr_weight_rows *row
 }
 
 static orr_status bind_rows(orr_generator *g, const orr_weight_key *key, const orr_type *type,
-                            weight_use use, orr_served_weight *w, orr_error *err)
+                            weight_use use, orr_bound_weight *w, orr_error *err)
 {
     const shape s = shape_of(type, use);
     const orr_row_format format = g->options.format;
@@ -144,7 +144,7 @@ static orr_status bind_rows(orr_generator *g, const orr_weight_key *key, const o
 }
 
 static orr_status bind_whole(orr_generator *g, const orr_weight_key *key, const orr_type *type,
-                             orr_served_weight *w, orr_error *err)
+                             orr_bound_weight *w, orr_error *err)
 {
     const int64_t n = orr_type_elements(type);
     float *numbers = NULL;
@@ -190,7 +190,7 @@ static orr_status bind_place(orr_generator *g, const orr_module_sequence *row, u
                    strcmp(tape->values[u].name, value->name) == 0;
         const orr_weight_key key = {
             .module = module->kind, .layer = layer_of(row, place), .name = value->name, .nth = nth};
-        orr_served_weight w = {.place = place, .nth = nth, .name = value->name};
+        orr_bound_weight w = {.place = place, .nth = nth, .name = value->name};
         const weight_use use = use_of(tape, v);
         ORR_TRY(use == USE_WHOLE ? bind_whole(g, &key, &value->type, &w, err)
                                  : bind_rows(g, &key, &value->type, use, &w, err));
@@ -200,11 +200,11 @@ static orr_status bind_place(orr_generator *g, const orr_module_sequence *row, u
     return ORR_OK;
 }
 
-orr_status orr_serve_bind_weights(orr_generator *g, orr_error *err)
+orr_status orr_generator_bind_weights(orr_generator *g, orr_error *err)
 {
     const int64_t tiles = g->model.vision.layers > 0 ? g->model.vision.tiles : 0;
     orr_module_sequence row;
-    ORR_TRY(orr_serve_modules(g, 1, 1, tiles, g->arena, &row, err));
+    ORR_TRY(orr_generator_modules(g, 1, 1, tiles, g->arena, &row, err));
     g->n_places = row.n;
     for (uint32_t place = 0; place < row.n; place++)
         ORR_TRY(bind_place(g, &row, place, err));
@@ -214,11 +214,11 @@ orr_status orr_serve_bind_weights(orr_generator *g, orr_error *err)
     return ORR_OK;
 }
 
-const orr_binding *orr_serve_weight(const orr_generator *g, uint32_t place, const char *name,
+const orr_binding *orr_generator_weight(const orr_generator *g, uint32_t place, const char *name,
                                     uint32_t nth)
 {
     for (size_t i = 0; i < g->weights.n; i++) {
-        const orr_served_weight *w = &g->weights.at[i];
+        const orr_bound_weight *w = &g->weights.at[i];
         if (w->place == place && w->nth == nth && strcmp(w->name, name) == 0)
             return &w->binding;
     }

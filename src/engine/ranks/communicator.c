@@ -101,7 +101,7 @@ static orr_status bytes_of(int64_t n, orr_dtype dtype, size_t members, size_t *r
 static orr_status sums_begin(const orr_communicator *c, int64_t n, orr_dtype dtype,
                              size_t *ret_bytes, orr_error *err)
 {
-    if (!orr_sums_can(dtype))
+    if (!orr_reduction_supports(dtype))
         return orr_fail(err, ORR_UNSUPPORTED, "sums of %s over ranks", orr_dtype_name(dtype));
     return bytes_of(n, dtype, c->n, ret_bytes, err);
 }
@@ -142,7 +142,7 @@ static void sum_slots(orr_communicator *c, const void *mine, int64_t n, size_t s
 {
     for (uint32_t i = 0; i < c->n; i++)
         c->parts[i] = i == c->me ? mine : slot_of(c, i, slot_bytes);
-    orr_sums_make(dtype, c->parts, c->n, n, out);
+    orr_reduction_sum(dtype, c->parts, c->n, n, out);
 }
 
 /* Everyone has everything and makes all sums. */

@@ -112,12 +112,12 @@ WIDER static void sum_wider(orr_dtype dtype, const void *const *parts, uint32_t 
 }
 #endif
 
-bool orr_sums_can(orr_dtype dtype)
+bool orr_reduction_supports(orr_dtype dtype)
 {
     return dtype != ORR_DTYPE_FP8 && dtype != ORR_DTYPE_FP4 && dtype < ORR_DTYPES;
 }
 
-void orr_sums_make(orr_dtype dtype, const void *const *parts, uint32_t n_parts, int64_t n,
+void orr_reduction_sum(orr_dtype dtype, const void *const *parts, uint32_t n_parts, int64_t n,
                    void *out)
 {
     if (n_parts == 1) {

@@ -9,8 +9,8 @@
 /* Sums of numbers that lie in several places, first to last: ((a + b) + c) + ... Integers wrap. Of
  * bf16 and fp16 the sums are made in fp32 and rounded once, ties to even. `out` may be one of
  * `parts`. */
-bool orr_sums_can(orr_dtype dtype); /* fp64, fp32, tf32, fp16, bf16 and whole numbers */
-void orr_sums_make(orr_dtype dtype, const void *const *parts, uint32_t n_parts, int64_t n,
+bool orr_reduction_supports(orr_dtype dtype); /* fp64, fp32, tf32, fp16, bf16 and whole numbers */
+void orr_reduction_sum(orr_dtype dtype, const void *const *parts, uint32_t n_parts, int64_t n,
                    void *out);
 
 #endif /* ORR_ENGINE_SUMS_H */

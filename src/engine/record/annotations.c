@@ -16,7 +16,7 @@ static orr_status text_of(orr_graph_builder *b, const char *words, orr_str *ret,
     return orr_builder_str(b, words, strlen(words), ret, err);
 }
 
-static orr_status add_attrs(orr_graph_builder *b, orr_node_id node, const orr_note *note,
+static orr_status add_attrs(orr_graph_builder *b, orr_node_id node, const orr_recorded_annotation *note,
                             orr_error *err)
 {
     note_attrs a = {.attrs = {{.kind = ORR_ATTR_UINT64, .count = 1, .values = &note->epoch},
@@ -30,7 +30,7 @@ static orr_status add_attrs(orr_graph_builder *b, orr_node_id node, const orr_no
     return orr_builder_attrs(b, node, a.attrs, 3, err);
 }
 
-static orr_status lane_of(orr_graph_builder *b, const orr_note *note, uint32_t rank,
+static orr_status lane_of(orr_graph_builder *b, const orr_recorded_annotation *note, uint32_t rank,
                           orr_lane_id *ret, orr_error *err)
 {
     orr_lane lane = {
@@ -40,13 +40,13 @@ static orr_status lane_of(orr_graph_builder *b, const orr_note *note, uint32_t r
     return orr_builder_lane(b, &lane, ret, err);
 }
 
-orr_status orr_recorder_draw_notes(const orr_recorder *r, orr_graph_builder *b, uint32_t rank,
+orr_status orr_recorder_add_annotations(const orr_recorder *r, orr_graph_builder *b, uint32_t rank,
                                    orr_error *err)
 {
-    orr_node_id last[ORR_NOTE_LANES];
+    orr_node_id last[ORR_ANNOTATION_LANES];
     memset(last, 0xff, sizeof last);
     for (size_t i = 0; i < r->notes.n; i++) {
-        const orr_note *note = &r->notes.at[i];
+        const orr_recorded_annotation *note = &r->notes.at[i];
         orr_node node = {.kind = ORR_NODE_ANNOTATION,
                          .start_ns = note->start_ns,
                          .duration_ns = note->end_ns - note->start_ns,

@@ -116,7 +116,7 @@ static bool communicates(const orr_program *p, uint32_t call)
     const uint8_t kind = p->actions[call].kind;
     return collective_of(p->tape->calls[call].op) != ORR_COLL_UNKNOWN &&
            p->actions[call].communicator != NULL && p->actions[call].communicator->n > 1 &&
-           kind != ORR_DEED_COPY;
+           kind != ORR_ACTION_COPY;
 }
 
 static orr_status group_of(graph_writer *d, const orr_communicator *c, uint8_t axis)
@@ -292,7 +292,7 @@ static orr_status write_graph(graph_writer *d, const orr_graph **ret)
     for (uint32_t i = 0; i < d->r->n_steps; i++)
         if (d->r->steps[i].end_ns >= d->r->steps[i].start_ns)
             ORR_TRY(add_step(d, &d->r->steps[i]));
-    ORR_TRY(orr_recorder_draw_notes(d->r, d->b, d->rank, d->err));
+    ORR_TRY(orr_recorder_add_annotations(d->r, d->b, d->rank, d->err));
     return orr_graph_build(d->b, ret, d->err);
 }
 

@@ -79,9 +79,9 @@ void orr_recorder_end(orr_recorder *r)
     r->open = false;
 }
 
-void orr_recorder_note(orr_recorder *r, const orr_note *note)
+void orr_recorder_annotate(orr_recorder *r, const orr_recorded_annotation *note)
 {
-    orr_note kept = *note;
+    orr_recorded_annotation kept = *note;
     pthread_mutex_lock(&r->noting);
     if (kept.start_ns < r->notes_from_ns)
         kept.start_ns = r->notes_from_ns;
@@ -90,7 +90,7 @@ void orr_recorder_note(orr_recorder *r, const orr_note *note)
     pthread_mutex_unlock(&r->noting);
 }
 
-void orr_recorder_forget(orr_recorder *r)
+void orr_recorder_drop_annotations(orr_recorder *r)
 {
     pthread_mutex_lock(&r->noting);
     r->notes.n = 0;

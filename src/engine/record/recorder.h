@@ -20,19 +20,19 @@ void       orr_recorder_run(orr_recorder *recorder, const orr_program *program, 
                             int64_t **ret_end_ns);
 void       orr_recorder_end(orr_recorder *recorder); /* of the step */
 /* What happened beside the calls, from any thread: an annotation in a lane of its own, number `lane` of
- * at most ORR_NOTE_LANES, with epoch, step and text as attributes. Notes of a lane do not overlap. One
+ * at most ORR_ANNOTATION_LANES, with epoch, step and text as attributes. Notes of a lane do not overlap. One
  * that there is no memory for is lost. */
-enum { ORR_NOTE_LANES = 32, ORR_NOTE_TEXT = 112 };
-typedef struct orr_note {
+enum { ORR_ANNOTATION_LANES = 32, ORR_ANNOTATION_TEXT = 112 };
+typedef struct orr_recorded_annotation {
     uint8_t     lane;
     const char *name;      /* of the lane, and of what is noted; not copied */
     int64_t     start_ns, end_ns;
     uint64_t    epoch, step;
-    char        text[ORR_NOTE_TEXT];
-} orr_note;
-void       orr_recorder_note(orr_recorder *recorder, const orr_note *note);
+    char        text[ORR_ANNOTATION_TEXT];
+} orr_recorded_annotation;
+void       orr_recorder_annotate(orr_recorder *recorder, const orr_recorded_annotation *note);
 /* All of it up to now belongs to steps that are not recorded. */
-void       orr_recorder_forget(orr_recorder *recorder);
+void       orr_recorder_drop_annotations(orr_recorder *recorder);
 orr_status orr_recorder_graph(const orr_recorder *recorder, uint32_t rank, uint32_t ranks,
                               const orr_graph **ret, orr_error *err) ORR_MUST_CHECK;
 

@@ -27,7 +27,7 @@ struct orr_recorder {
     size_t    room_calls, n_calls;
     bool      open; /* a step that is recorded is going on */
     pthread_mutex_t noting;
-    orr_array(orr_note) notes;
+    orr_array(orr_recorded_annotation) notes;
     int64_t   notes_from_ns; /* nothing that was noted began earlier; 0: or it may have */
 };
 
@@ -35,7 +35,7 @@ struct orr_recorder {
 orr_status orr_recorder_attrs(orr_graph_builder *b, orr_node_id node, const orr_program *p,
                               uint32_t call, orr_error *err) ORR_MUST_CHECK;
 /* recorder_notes.c */
-orr_status orr_recorder_draw_notes(const orr_recorder *r, orr_graph_builder *b, uint32_t rank,
+orr_status orr_recorder_add_annotations(const orr_recorder *r, orr_graph_builder *b, uint32_t rank,
                                    orr_error *err) ORR_MUST_CHECK;
 /* "float" of fp32: PyTorch's words; and "[2, 3]" of a shape. */
 const char *orr_recorded_dtype(uint8_t dtype);

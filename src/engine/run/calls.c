@@ -56,32 +56,32 @@ static bool has_copies(const orr_program *p, const orr_tape_call *call)
     return false;
 }
 
-static orr_status choose_action(const orr_program *p, uint32_t index, orr_deed *ret, orr_error *err)
+static orr_status choose_action(const orr_program *p, uint32_t index, orr_action_kind *ret, orr_error *err)
 {
     const orr_tape_call *call = &p->tape->calls[index];
     const orr_program_call *how = &p->calls[index];
     const orr_op_row *row = orr_op_of((orr_op)call->op);
-    *ret = ORR_DEED_NOTHING;
+    *ret = ORR_ACTION_NONE;
     if (how->skip)
         return ORR_OK;
     if (how->emulate_ns > 0) {
-        *ret = ORR_DEED_EMULATE;
+        *ret = ORR_ACTION_EMULATE;
         return ORR_OK;
     }
     if (orr_op_is_collective(call->op))
         ORR_TRY(check_collective(p, index, err));
     const bool meets = has_peers(communicator_of(p, call));
     if (meets && call->op != ORR_OP_REPLICATE && call->op != ORR_OP_SHARD)
-        *ret = p->device && p->backend->entries[call->op].run != NULL ? ORR_DEED_KERNEL
-                                                                    : ORR_DEED_COLLECTIVE;
+        *ret = p->device && p->backend->entries[call->op].run != NULL ? ORR_ACTION_KERNEL
+                                                                    : ORR_ACTION_COLLECTIVE;
     else if (call->op == ORR_OP_CACHE || !(row->shares || orr_op_is_collective(call->op)))
-        *ret = ORR_DEED_KERNEL;
+        *ret = ORR_ACTION_KERNEL;
     else if (call->n_in > 0 && has_copies(p, call))
-        *ret = ORR_DEED_COPY;
-    if (*ret == ORR_DEED_COLLECTIVE && p->device)
+        *ret = ORR_ACTION_COPY;
+    if (*ret == ORR_ACTION_COLLECTIVE && p->device)
         return orr_fail(err, ORR_UNSUPPORTED, "%s: the backend %s has no %s",
                         orr_program_label(p, index), p->backend->name, row->name);
-    if (*ret == ORR_DEED_KERNEL && p->backend != NULL && p->backend->entries[call->op].run == NULL)
+    if (*ret == ORR_ACTION_KERNEL && p->backend != NULL && p->backend->entries[call->op].run == NULL)
         return orr_fail(err, ORR_UNSUPPORTED, "%s: the backend %s has no kernel for %s",
                         orr_program_label(p, index), p->backend->name, row->name);
     return ORR_OK;
@@ -158,14 +158,14 @@ static void put_operands(orr_program *p, uint32_t index)
     const orr_tape_call *call = &p->tape->calls[index];
     orr_action *action = &p->actions[index];
     action->operands = p->n_operands;
-    if (action->kind == ORR_DEED_NOTHING && p->calls[index].before == NULL)
+    if (action->kind == ORR_ACTION_NONE && p->calls[index].before == NULL)
         return;
-    if (action->kind == ORR_DEED_COPY) {
+    if (action->kind == ORR_ACTION_COPY) {
         put_copies(p, call, action);
         return;
     }
     /* Where only a hook runs, it may be what makes the outputs. */
-    action->n_in = action->kind == ORR_DEED_NOTHING ? 0 : call->n_in;
+    action->n_in = action->kind == ORR_ACTION_NONE ? 0 : call->n_in;
     action->n_out = call->n_out;
     for (uint32_t k = 0; k < action->n_in; k++)
         put_value(p, call->in[k]);
@@ -176,11 +176,11 @@ static void put_operands(orr_program *p, uint32_t index)
 static orr_status choose_accumulation(orr_program *p, uint32_t index, orr_error *err)
 {
     orr_action *action = &p->actions[index];
-    if (!p->calls[index].accumulate || action->n_out == 0 || action->kind == ORR_DEED_EMULATE)
+    if (!p->calls[index].accumulate || action->n_out == 0 || action->kind == ORR_ACTION_EMULATE)
         return ORR_OK;
     const orr_kernel_entry *entries = p->backend != NULL ? p->backend->entries : NULL;
     const uint8_t op = p->tape->calls[index].op;
-    if (action->kind == ORR_DEED_KERNEL && (entries == NULL || entries[op].accumulates)) {
+    if (action->kind == ORR_ACTION_KERNEL && (entries == NULL || entries[op].accumulates)) {
         action->accumulate = true;
         return ORR_OK;
     }
@@ -216,7 +216,7 @@ static void size_workspace(orr_program *p, uint32_t index)
     orr_workers *workers = action->lane == 0 ? p->workers : NULL;
     const orr_kernel_entry *entry = p->backend != NULL ? &p->backend->entries[call->op] : NULL;
     size_t bytes = 0;
-    if (action->kind == ORR_DEED_KERNEL && entry != NULL && entry->workspace != NULL)
+    if (action->kind == ORR_ACTION_KERNEL && entry != NULL && entry->workspace != NULL)
         bytes = entry->workspace(&(orr_kernel_call){.op = call->op,
                                                    .args = &call->args,
                                                    .n_in = action->n_in,
@@ -225,7 +225,7 @@ static void size_workspace(orr_program *p, uint32_t index)
                                                    .out = out,
                                                    .accumulate = action->accumulate,
                                                    .workers = workers});
-    else if (action->kind == ORR_DEED_COLLECTIVE)
+    else if (action->kind == ORR_ACTION_COLLECTIVE)
         bytes = orr_collective_workspace(call, in, out);
     action->workspace_bytes = aligned(bytes);
     if (action->staged)
@@ -271,18 +271,18 @@ static void mark_waited(orr_program *p)
         p->actions[p->deps[d].on].runs = p->actions[p->deps[d].call].runs = true;
 }
 
-orr_status orr_program_plan_calls(orr_program *p, orr_error *err)
+orr_status orr_program_prepare_calls(orr_program *p, orr_error *err)
 {
     const orr_tape *tape = p->tape;
     for (uint32_t c = 0; c < tape->n_calls; c++) {
         orr_action *action = &p->actions[c];
-        orr_deed kind;
+        orr_action_kind kind;
         ORR_TRY(choose_action(p, c, &kind, err));
         *action = (orr_action){.kind = (uint8_t)kind,
                                .lane = p->calls[c].lane,
                                .seed = spread(drawn_by(tape, c)),
                                .communicator = communicator_of(p, &tape->calls[c])};
-        action->runs = kind != ORR_DEED_NOTHING || p->calls[c].before != NULL;
+        action->runs = kind != ORR_ACTION_NONE || p->calls[c].before != NULL;
         put_operands(p, c);
         ORR_TRY(choose_accumulation(p, c, err));
         size_workspace(p, c);
@@ -291,7 +291,7 @@ orr_status orr_program_plan_calls(orr_program *p, orr_error *err)
     return ORR_OK;
 }
 
-void orr_program_point(orr_program *p)
+void orr_program_resolve_addresses(orr_program *p)
 {
     for (uint32_t k = 0; k < p->n_operands; k++) {
         const orr_value root = p->operand_of[k];

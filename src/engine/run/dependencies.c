@@ -165,7 +165,7 @@ static void touch_all(finder *f, uint32_t call)
         touch(f, &in[k], call, writes_input(&f->p->tape->calls[call], k));
     for (uint32_t k = 0; k < action->n_out; k++)
         touch(f, &in[action->n_in + k], call, true);
-    if (action->kind == ORR_DEED_COLLECTIVE)
+    if (action->kind == ORR_ACTION_COLLECTIVE)
         touch_channel(f, call);
 }
 

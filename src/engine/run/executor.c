@@ -137,7 +137,7 @@ static orr_status run_call(orr_program *p, orr_lane_state *lane, uint32_t call, 
         ORR_TRY(await_events(p, lane, action, err));
     if (how->before != NULL)
         ORR_TRY(how->before(how->hook_ctx, call, err));
-    if (action->kind == ORR_DEED_NOTHING) {
+    if (action->kind == ORR_ACTION_NONE) {
         lane->end_ns = 0;
         return p->device ? finish_on_device(p, lane, action, err) : ORR_OK;
     }
@@ -146,7 +146,7 @@ static orr_status run_call(orr_program *p, orr_lane_state *lane, uint32_t call, 
     const int64_t start = p->run->start_ns == NULL ? 0
                           : follows                ? lane->end_ns
                                                    : orr_program_now_ns();
-    ORR_TRY(orr_program_do(p, lane, call, err));
+    ORR_TRY(orr_program_run_call(p, lane, call, err));
     if (p->device)
         ORR_TRY(finish_on_device(p, lane, action, err));
     if (p->run->start_ns != NULL) {
@@ -156,7 +156,7 @@ static orr_status run_call(orr_program *p, orr_lane_state *lane, uint32_t call, 
     if (!p->run->check)
         return ORR_OK;
     lane->end_ns = 0;
-    return orr_program_check(p, call, err);
+    return orr_program_check_finite(p, call, err);
 }
 
 /* The first of a lane's calls that is not before `call`. */

@@ -49,7 +49,7 @@ static orr_status copy_one(const orr_program *p, const orr_lane_state *lane, con
 {
     static const orr_op_args none;
     if (!p->device) {
-        orr_program_move(to, from, lane->number == 0 ? p->workers : NULL);
+        orr_strided_copy(to, from, lane->number == 0 ? p->workers : NULL);
         return ORR_OK;
     }
     if (orr_operand_is_contiguous(from))
@@ -99,13 +99,13 @@ static orr_status do_to(const orr_program *p, const orr_lane_state *lane, uint32
     const orr_operand *in = &p->operands[action->operands];
     const orr_tape_call *call = &p->tape->calls[index];
     switch (action->kind) {
-    case ORR_DEED_KERNEL:
+    case ORR_ACTION_KERNEL:
         return run_kernel(p, lane, index, out, err);
-    case ORR_DEED_COPY:
+    case ORR_ACTION_COPY:
         for (uint32_t k = 0; k < action->n_out; k++)
             ORR_TRY(copy_one(p, lane, &out[k], &in[k], err));
         return ORR_OK;
-    case ORR_DEED_COLLECTIVE:
+    case ORR_ACTION_COLLECTIVE:
         return orr_collective_run(action->communicator, call, p->calls[index].parts, in, out,
                                   lane->workspace, lane->number == 0 ? p->workers : NULL, err);
     default:
@@ -113,11 +113,11 @@ static orr_status do_to(const orr_program *p, const orr_lane_state *lane, uint32
     }
 }
 
-orr_status orr_program_do(orr_program *p, orr_lane_state *lane, uint32_t index, orr_error *err)
+orr_status orr_program_run_call(orr_program *p, orr_lane_state *lane, uint32_t index, orr_error *err)
 {
     const orr_action *action = &p->actions[index];
     const orr_operand *out = &p->operands[action->operands + action->n_in];
-    if (action->kind == ORR_DEED_EMULATE) {
+    if (action->kind == ORR_ACTION_EMULATE) {
         spend(p->calls[index].emulate_ns);
         return ORR_OK;
     }
@@ -126,7 +126,7 @@ orr_status orr_program_do(orr_program *p, orr_lane_state *lane, uint32_t index, 
     orr_operand staged[ORR_CALL_OUT];
     for (uint32_t k = 0; k < action->n_out; k++)
         staged[k] = out[k];
-    staged[0] = orr_plain_operand(&out[0].type, (char *)lane->workspace + action->workspace_bytes);
+    staged[0] = orr_operand_dense(&out[0].type, (char *)lane->workspace + action->workspace_bytes);
     ORR_TRY(do_to(p, lane, index, staged, err));
     return add_staged(p, lane, &out[0], &staged[0], err);
 }

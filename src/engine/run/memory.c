@@ -112,7 +112,7 @@ static orr_status assign_kept_offsets(orr_program *p, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_program_lay(orr_program *p, orr_error *err)
+orr_status orr_program_assign_offsets(orr_program *p, orr_error *err)
 {
     const uint32_t n = p->tape->n_values;
     orr_status status = ORR_OK;
@@ -125,7 +125,7 @@ orr_status orr_program_lay(orr_program *p, orr_error *err)
         goto out;
     }
     ORR_TRY_OUT(status, pretend(p, err));
-    orr_program_point(p);
+    orr_program_resolve_addresses(p);
     ORR_TRY_OUT(status, orr_program_find_waits(p, join, err));
     find_lives(p, join, lives);
     for (orr_value v = 0; v < n; v++)
@@ -196,7 +196,7 @@ static orr_status allocate_workspaces(orr_program *p, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_program_take(orr_program *p, orr_error *err)
+orr_status orr_program_allocate(orr_program *p, orr_error *err)
 {
     const orr_program_memory *m = &p->memory;
     int64_t need = 0;

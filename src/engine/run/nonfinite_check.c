@@ -81,14 +81,14 @@ static orr_status report(const orr_program *p, uint32_t call, bool nan, orr_erro
                     what);
 }
 
-orr_status orr_program_check(const orr_program *p, uint32_t call, orr_error *err)
+orr_status orr_program_check_finite(const orr_program *p, uint32_t call, orr_error *err)
 {
     const orr_action *action = &p->actions[call];
     const orr_tape_call *of = &p->tape->calls[call];
     const orr_operand *in = &p->operands[action->operands], *out = in + action->n_in;
     const bool updates = orr_op_of((orr_op)of->op)->family == ORR_OP_FAMILY_OPTIMIZER;
     bool nan = false;
-    if (p->device || action->kind == ORR_DEED_NOTHING || action->kind == ORR_DEED_EMULATE)
+    if (p->device || action->kind == ORR_ACTION_NONE || action->kind == ORR_ACTION_EMULATE)
         return ORR_OK;
     if (updates && action->n_in > 0 && find_odd(&in[0], false, &nan))
         return report(p, call, nan, err);

@@ -114,9 +114,9 @@ static orr_status plan(const orr_program_source *source, orr_program **ret, orr_
     p->arena = arena;
     ORR_TRY_OUT(status, copy_source(p, source, err));
     ORR_TRY_OUT(status, make_room(p, err));
-    ORR_TRY_OUT(status, orr_program_place(p, err));
-    ORR_TRY_OUT(status, orr_program_plan_calls(p, err));
-    ORR_TRY_OUT(status, orr_program_lay(p, err));
+    ORR_TRY_OUT(status, orr_program_resolve_views(p, err));
+    ORR_TRY_OUT(status, orr_program_prepare_calls(p, err));
+    ORR_TRY_OUT(status, orr_program_assign_offsets(p, err));
     *ret = p;
 out:
     if (status != ORR_OK)
@@ -149,7 +149,7 @@ static orr_status prepare_call(orr_program *p, uint32_t index, orr_error *err)
     const orr_tape_call *call = &p->tape->calls[index];
     const orr_kernel_entry *entry = &p->backend->entries[call->op];
     const orr_operand *in = &p->operands[action->operands];
-    if (action->kind != ORR_DEED_KERNEL || entry->prepare == NULL)
+    if (action->kind != ORR_ACTION_KERNEL || entry->prepare == NULL)
         return ORR_OK;
     return entry->prepare(&(orr_kernel_call){.op = call->op,
                                             .args = &call->args,
@@ -170,8 +170,8 @@ orr_status orr_program_make(const orr_program_source *source, orr_program **ret,
     ORR_TRY(plan(source, &p, err));
     for (uint32_t l = 0; l < p->n_lanes && p->device; l++)
         ORR_TRY_OUT(status, p->backend->stream_new(p->backend, &p->lanes[l]->stream, err));
-    ORR_TRY_OUT(status, orr_program_take(p, err));
-    orr_program_point(p);
+    ORR_TRY_OUT(status, orr_program_allocate(p, err));
+    orr_program_resolve_addresses(p);
     ORR_TRY_OUT(status, list_bound(p, err));
     for (uint32_t c = 0; c < p->tape->n_calls; c++)
         ORR_TRY_OUT(status, prepare_call(p, c, err));
@@ -238,12 +238,12 @@ void *orr_program_data(const orr_program *p, orr_value value)
     return p->base[place->root] != NULL ? p->base[place->root] + place->offset_bytes : NULL;
 }
 
-void orr_program_first(orr_program *program, const int64_t *first)
+void orr_program_set_positions(orr_program *program, const int64_t *first)
 {
     program->first = first;
 }
 
-void orr_program_update(orr_program *program, const orr_update *update)
+void orr_program_set_update(orr_program *program, const orr_update *update)
 {
     program->update = update;
 }

@@ -96,8 +96,8 @@ orr_status orr_program_measure(const orr_program_source *source, orr_program_mem
 void  orr_program_bind(orr_program *program, orr_value value, void *data);
 void *orr_program_data(const orr_program *program, orr_value value);
 /* Told to kernels from now on; the caller's, until told anew. NULL: none. */
-void  orr_program_first(orr_program *program, const int64_t *first);
-void  orr_program_update(orr_program *program, const orr_update *update);
+void  orr_program_set_positions(orr_program *program, const int64_t *first);
+void  orr_program_set_update(orr_program *program, const orr_update *update);
 
 typedef struct orr_program_run {
     int64_t *start_ns, *end_ns; /* shape (n_calls), CLOCK_MONOTONIC; NULL: not timed. Calls of the

@@ -19,14 +19,14 @@ typedef struct orr_value_location {
 } orr_value_location;
 
 /* What a call comes to. */
-typedef enum orr_deed {
-    ORR_DEED_NOTHING,    /* a view, or left out: its hook is called at most                    */
-    ORR_DEED_KERNEL,
-    ORR_DEED_COPY,       /* in[k] to out[k], of the same dims: views that strides cannot express,
+typedef enum orr_action_kind {
+    ORR_ACTION_NONE,    /* a view, or left out: its hook is called at most                    */
+    ORR_ACTION_KERNEL,
+    ORR_ACTION_COPY,       /* in[k] to out[k], of the same dims: views that strides cannot express,
                           * what is bound elsewhere, a member's own part                       */
-    ORR_DEED_COLLECTIVE,
-    ORR_DEED_EMULATE
-} orr_deed;
+    ORR_ACTION_COLLECTIVE,
+    ORR_ACTION_EMULATE
+} orr_action_kind;
 
 typedef struct orr_lane_wait {
     uint32_t lane, call;
@@ -110,27 +110,27 @@ struct orr_program {
 };
 
 /* program_place.c: strides, and who shares whose bytes. */
-orr_status orr_program_place(orr_program *p, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_program_resolve_views(orr_program *p, orr_error *err) ORR_MUST_CHECK;
 /* program_calls.c: deeds, operands without addresses, scratch. */
-orr_status orr_program_plan_calls(orr_program *p, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_program_prepare_calls(orr_program *p, orr_error *err) ORR_MUST_CHECK;
 /* Addresses of all operands, from `base`. */
-void orr_program_point(orr_program *p);
+void orr_program_resolve_addresses(orr_program *p);
 /* program_waits.c: which call waits for which of other lanes, from the addresses of operands.
  * `ret_join`, shape (n_calls) or NULL: the first call of lane 0 that runs after the call is done;
  * n_calls: none. */
 orr_status orr_program_find_waits(orr_program *p, uint32_t *ret_join, orr_error *err) ORR_MUST_CHECK;
 /* program_bytes.c: offsets of the program's own values, relative to 0, into `base`; memory. */
-orr_status orr_program_lay(orr_program *p, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_program_assign_offsets(orr_program *p, orr_error *err) ORR_MUST_CHECK;
 /* Takes the memory, and makes addresses of the offsets. */
-orr_status orr_program_take(orr_program *p, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_program_allocate(orr_program *p, orr_error *err) ORR_MUST_CHECK;
 
 /* program_move.c */
 /* From one operand to another of the same dims. On the host. */
-void orr_program_move(const orr_operand *to, const orr_operand *from, orr_workers *workers);
+void orr_strided_copy(const orr_operand *to, const orr_operand *from, orr_workers *workers);
 /* The part of `count` along `dim` from `begin` on. */
-orr_operand orr_part_operand(const orr_operand *whole, int32_t dim, int64_t begin, int64_t count);
+orr_operand orr_operand_slice(const orr_operand *whole, int32_t dim, int64_t begin, int64_t count);
 /* The numbers of a type without gaps. */
-orr_operand orr_plain_operand(const orr_type *type, void *data);
+orr_operand orr_operand_dense(const orr_type *type, void *data);
 /* program_collective.c */
 bool   orr_op_is_collective(uint8_t op);
 /* Members that a SEND or RECV gives to and gets from, as engine/run/program.h has it; ORR_NONE: nobody. */
@@ -144,10 +144,10 @@ orr_status orr_collective_run(orr_communicator *c, const orr_tape_call *call, co
                               orr_workers *workers, orr_error *err) ORR_MUST_CHECK;
 
 /* executor_call.c: does what a call comes to. */
-orr_status orr_program_do(orr_program *p, orr_lane_state *lane, uint32_t call,
+orr_status orr_program_run_call(orr_program *p, orr_lane_state *lane, uint32_t call,
                           orr_error *err) ORR_MUST_CHECK;
 /* executor_check.c: INVALID, with the call's name, if an output is not finite. */
-orr_status orr_program_check(const orr_program *p, uint32_t call, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_program_check_finite(const orr_program *p, uint32_t call, orr_error *err) ORR_MUST_CHECK;
 /* executor.c */
 orr_status orr_program_start_lanes(orr_program *p, orr_error *err) ORR_MUST_CHECK;
 void       orr_program_stop_lanes(orr_program *p);

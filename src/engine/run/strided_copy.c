@@ -64,7 +64,7 @@ static void copy_rows(void *ctx, size_t piece, int thread)
     }
 }
 
-void orr_program_move(const orr_operand *to, const orr_operand *from, orr_workers *workers)
+void orr_strided_copy(const orr_operand *to, const orr_operand *from, orr_workers *workers)
 {
     const int64_t bytes = orr_element_bits(to->type.dtype) / 8;
     move m = {.element_bytes = bytes, .rows = 1, .run = 1, .into = to->data, .of = from->data};
@@ -89,7 +89,7 @@ void orr_program_move(const orr_operand *to, const orr_operand *from, orr_worker
     orr_workers_run(workers, (size_t)((m.rows + each - 1) / each), copy_rows, &m);
 }
 
-orr_operand orr_part_operand(const orr_operand *whole, int32_t dim, int64_t begin, int64_t count)
+orr_operand orr_operand_slice(const orr_operand *whole, int32_t dim, int64_t begin, int64_t count)
 {
     orr_operand part = *whole;
     part.type.dim[dim] = count;
@@ -98,7 +98,7 @@ orr_operand orr_part_operand(const orr_operand *whole, int32_t dim, int64_t begi
     return part;
 }
 
-orr_operand orr_plain_operand(const orr_type *type, void *data)
+orr_operand orr_operand_dense(const orr_type *type, void *data)
 {
     orr_operand operand = {.type = *type, .data = data};
     orr_operand_contiguous(type, operand.stride);

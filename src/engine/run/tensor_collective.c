@@ -72,10 +72,10 @@ static void pack(const site *s, const orr_operand *whole, int32_t dim, char *pac
 {
     const int64_t count = whole->type.dim[dim] / s->c->n;
     for (uint32_t q = 0; q < s->c->n; q++) {
-        const orr_operand part = orr_part_operand(whole, dim, q * count, count);
+        const orr_operand part = orr_operand_slice(whole, dim, q * count, count);
         const int64_t bytes = orr_type_bytes(&part.type);
-        const orr_operand other = orr_plain_operand(&part.type, packed + q * bytes);
-        orr_program_move(unpack ? &part : &other, unpack ? &other : &part, s->workers);
+        const orr_operand other = orr_operand_dense(&part.type, packed + q * bytes);
+        orr_strided_copy(unpack ? &part : &other, unpack ? &other : &part, s->workers);
     }
 }
 
@@ -93,8 +93,8 @@ static const void *plain_input(site *s)
 {
     if (orr_operand_is_contiguous(s->in))
         return s->in->data;
-    const orr_operand plain = orr_plain_operand(&s->in->type, take(s, s->in));
-    orr_program_move(&plain, s->in, s->workers);
+    const orr_operand plain = orr_operand_dense(&s->in->type, take(s, s->in));
+    orr_strided_copy(&plain, s->in, s->workers);
     return plain.data;
 }
 
@@ -103,7 +103,7 @@ static orr_status all_reduce(site *s, orr_error *err)
     const void *in = s->in->data;
     const int64_t n = orr_type_elements(&s->out->type);
     if (!orr_operand_is_contiguous(s->in)) {
-        orr_program_move(s->out, s->in, s->workers);
+        orr_strided_copy(s->out, s->in, s->workers);
         in = s->out->data;
     }
     return orr_all_reduce(s->c, in, s->out->data, n, (orr_dtype)s->out->type.dtype, err);
@@ -149,7 +149,7 @@ static orr_status all_to_all(site *s, orr_error *err)
 static orr_status broadcast(site *s, orr_error *err)
 {
     if (s->c->me == 0)
-        orr_program_move(s->out, s->in, s->workers);
+        orr_strided_copy(s->out, s->in, s->workers);
     return orr_broadcast(s->c, s->out->data, (size_t)orr_type_bytes(&s->out->type), 0, err);
 }
 

@@ -156,7 +156,7 @@ static orr_status find_apart(const orr_program *p, orr_arena *scratch, bool **re
     return ORR_OK;
 }
 
-orr_status orr_program_place(orr_program *p, orr_error *err)
+orr_status orr_program_resolve_views(orr_program *p, orr_error *err)
 {
     const orr_tape *tape = p->tape;
     bool *apart = NULL;

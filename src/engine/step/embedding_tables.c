@@ -18,7 +18,7 @@ static uint32_t find_table(const orr_engine_step *step)
     return ORR_NONE;
 }
 
-static const orr_step_slot *find_ids(const orr_engine_step *step)
+static const orr_step_input_buffer *find_ids(const orr_engine_step *step)
 {
     for (uint32_t i = 0; i < step->n_slots; i++)
         if (strcmp(step->slots[i].name, "ids") == 0)
@@ -40,10 +40,10 @@ static orr_parameter state_of(const orr_engine_step *step, const orr_parameter *
     return p;
 }
 
-orr_status orr_step_hold_table(orr_engine_step *step, orr_error *err)
+orr_status orr_step_allocate_tables(orr_engine_step *step, orr_error *err)
 {
     const uint32_t parameter = find_table(step);
-    const orr_step_slot *ids = find_ids(step);
+    const orr_step_input_buffer *ids = find_ids(step);
     orr_step_table *t = &step->table;
     if (parameter == ORR_NONE)
         return ORR_OK;
@@ -55,9 +55,9 @@ orr_status orr_step_hold_table(orr_engine_step *step, orr_error *err)
                           .lookups = ids->type.dim[0] * step->plan.micro_batches,
                           .ids = (int64_t *)(void *)ids->data};
     const size_t gradient = (size_t)(t->lookups * t->columns) * sizeof(float);
-    ORR_TRY(orr_step_hold(step, (size_t)t->rows * sizeof(float), &step->memory.optimizer, &t->state,
+    ORR_TRY(orr_step_allocate(step, (size_t)t->rows * sizeof(float), &step->memory.optimizer, &t->state,
                           err));
-    ORR_TRY(orr_step_hold(step, gradient, &step->memory.gradients, &t->gradient, err));
+    ORR_TRY(orr_step_allocate(step, gradient, &step->memory.gradients, &t->gradient, err));
     const orr_parameter *shown = &step->shown[step->parameters[parameter].shown];
     t->table = shown->master;
     step->shown[step->n_shown++] = state_of(step, shown);
@@ -75,7 +75,7 @@ static orr_table_shard share_of(const orr_engine_step *step)
                               orr_plan_member(&step->plan, ORR_AXIS_DP, step->rank));
 }
 
-void orr_step_table_settle(orr_engine_step *step)
+void orr_step_table_clear_padding(orr_engine_step *step)
 {
     const orr_step_table *t = &step->table;
     if (t->rows == 0 || !share_of(step).padded)
@@ -86,7 +86,7 @@ void orr_step_table_settle(orr_engine_step *step)
 
 /* Uniform within 1 / sqrt(rows), as facebookresearch/dlrm begins (dlrm_s_pytorch.py, create_emb);
  * each number from its table, row and column. */
-void orr_step_begin_table(orr_engine_step *step)
+void orr_step_initialize_tables(orr_engine_step *step)
 {
     const orr_dlrm *d = &step->source.model->dlrm;
     const orr_table_shard share = share_of(step);
@@ -97,7 +97,7 @@ void orr_step_begin_table(orr_engine_step *step)
         for (int64_t k = 0; k < d->rows[i] * d->dim; k++)
             *to++ = (float)((2 * (orr_random_u32(&random) + 0.5) * 0x1p-32 - 1) * bound);
     }
-    orr_step_table_settle(step);
+    orr_step_table_clear_padding(step);
 }
 
 void orr_step_table_gradient(orr_step_writer *w, uint32_t call, uint32_t o)

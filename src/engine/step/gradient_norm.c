@@ -63,7 +63,7 @@ double orr_step_gradient_squares(const orr_engine_step *step)
         const orr_step_range64 c = counted(b, b->same, b->same_index);
         const int64_t end = p->at + step->shown[p->shown].n;
         const int64_t from = c.from > p->at ? c.from : p->at, to = c.to < end ? c.to : end;
-        const float *first = orr_step_reduced(step, b) - b->shard_begin;
+        const float *first = orr_step_reduced_gradient(step, b) - b->shard_begin;
         if (to > from)
             sum += squares_of(step->source.workers, first + from, to - from);
     }

@@ -72,7 +72,7 @@ static void add_to_buffer(orr_step_writer *w, uint32_t owner, uint32_t call, uin
     orr_step_parameter *p = &step->parameters[owner];
     orr_bucket *b = &step->buckets[p->bucket];
     float *buffer = b->gradient + p->at;
-    if (!orr_step_writes(w))
+    if (!orr_step_writer_ok(w))
         return;
     if (writes_in_place(w, call, o, value, p->written)) {
         w->to->bindings.at[value].data = buffer;
@@ -91,7 +91,7 @@ static void add_to_buffer(orr_step_writer *w, uint32_t owner, uint32_t call, uin
                                                           .out = &p->type,
                                                           .data = buffer,
                                                           .name = "gradient"});
-        if (orr_step_writes(w))
+        if (orr_step_writer_ok(w))
             w->to->tape.values[w->sums[owner]].type.dtype = ORR_DTYPE_FP32;
         b->last_write = orr_step_last(w);
     }
@@ -100,7 +100,7 @@ static void add_to_buffer(orr_step_writer *w, uint32_t owner, uint32_t call, uin
 
 void orr_step_gradient(orr_step_writer *w, uint32_t parameter, uint32_t call, uint32_t o)
 {
-    if (!orr_step_writes(w))
+    if (!orr_step_writer_ok(w))
         return;
     const orr_step_parameter *p = &w->step->parameters[parameter];
     const orr_value value = w->to->tape.calls[call].out[o];
@@ -131,7 +131,7 @@ static orr_value reduce(orr_step_writer *w, uint32_t axis, orr_op op, orr_value 
                                          .out = &type,
                                          .data = data,
                                          .name = "gradients"});
-    if (orr_step_writes(w))
+    if (orr_step_writer_ok(w))
         orr_step_wait(w, orr_step_last(w), after);
     return out;
 }
@@ -172,7 +172,7 @@ static void reduce_bucket(orr_step_writer *w, orr_bucket *b)
 /* Pieces one behind another, as many as a call takes at once. */
 static orr_value join(orr_step_writer *w, orr_value *pieces, uint32_t n)
 {
-    while (n > 1 && orr_step_writes(w)) {
+    while (n > 1 && orr_step_writer_ok(w)) {
         uint32_t made = 0;
         for (uint32_t first = 0; first < n; first += ORR_CALL_IN) {
             const uint32_t count = n - first < ORR_CALL_IN ? n - first : ORR_CALL_IN;
@@ -186,7 +186,7 @@ static orr_value join(orr_step_writer *w, orr_value *pieces, uint32_t n)
             const orr_type type = orr_step_flat(ORR_DTYPE_FP32, numbers);
             op.out = &type;
             pieces[made++] = count > 1 ? orr_step_apply(w, &op) : pieces[first];
-            if (!orr_step_writes(w))
+            if (!orr_step_writer_ok(w))
                 return ORR_NONE;
         }
         n = made;
@@ -202,8 +202,8 @@ typedef struct pieces {
 static void add_piece(orr_step_writer *w, pieces *p, orr_value value, int64_t n)
 {
     p->at += n;
-    if (orr_step_writes(w) && !orr_array_push(&p->all, value))
-        orr_step_note(w, orr_fail_memory(w->err));
+    if (orr_step_writer_ok(w) && !orr_array_push(&p->all, value))
+        orr_step_writer_fail(w, orr_fail_memory(w->err));
 }
 
 /* Zeros up to `to`; no parameter has more than this between it and the next, but one that nothing
@@ -223,7 +223,7 @@ static void add_zeros(orr_step_writer *w, pieces *p, int64_t to)
     }
     orr_type *shape = orr_arena_one(w->step->arena, orr_type);
     if (shape == NULL) {
-        orr_step_note(w, orr_fail_memory(w->err));
+        orr_step_writer_fail(w, orr_fail_memory(w->err));
         return;
     }
     *shape = type;
@@ -254,7 +254,7 @@ static orr_value flatten(orr_step_writer *w, uint32_t place, uint32_t bucket)
 {
     orr_engine_step *step = w->step;
     pieces p = {.at = 0};
-    for (uint32_t i = next_in(step, place, bucket, 0); i != ORR_NONE && orr_step_writes(w);
+    for (uint32_t i = next_in(step, place, bucket, 0); i != ORR_NONE && orr_step_writer_ok(w);
          i = next_in(step, place, bucket, step->parameters[i].at + 1)) {
         const int64_t n = orr_type_elements(&step->parameters[i].type);
         const orr_type flat = orr_step_flat(ORR_DTYPE_FP32, n);
@@ -267,7 +267,7 @@ static orr_value flatten(orr_step_writer *w, uint32_t place, uint32_t bucket)
         *pending = ORR_NONE;
     }
     add_zeros(w, &p, step->buckets[bucket].n);
-    const orr_value all = orr_step_writes(w) ? join(w, p.all.at, (uint32_t)p.all.n) : ORR_NONE;
+    const orr_value all = orr_step_writer_ok(w) ? join(w, p.all.at, (uint32_t)p.all.n) : ORR_NONE;
     orr_array_done(&p.all);
     return all;
 }
@@ -300,7 +300,7 @@ static bool has(const orr_engine_step *step, uint32_t place, uint32_t bucket)
 void orr_step_gradients_end(orr_step_writer *w, uint32_t place, bool last)
 {
     orr_engine_step *step = w->step;
-    for (uint32_t i = 0; i < step->n_buckets && orr_step_writes(w); i++) {
+    for (uint32_t i = 0; i < step->n_buckets && orr_step_writer_ok(w); i++) {
         orr_bucket *b = &step->buckets[i];
         if (b->frozen || !has(step, place, i))
             continue;
@@ -313,6 +313,6 @@ void orr_step_gradients_end(orr_step_writer *w, uint32_t place, bool last)
             reduce_replicas(w, b, b->gradient, ORR_NONE);
         else
             reduce_bucket(w, b);
-        orr_step_share_early(w, b);
+        orr_step_submit_early(w, b);
     }
 }

@@ -22,44 +22,44 @@ static bool is_one_of(const char *name, const char *const *names, size_t n)
 }
 
 /* By the first call that reads it, and as which input. */
-static orr_begin by_use(const orr_tape_call *call, uint32_t input)
+static orr_initializer by_use(const orr_tape_call *call, uint32_t input)
 {
     switch (call->op) {
     case ORR_OP_RMS_NORM:
     case ORR_OP_LAYER_NORM:
     case ORR_OP_BATCH_NORM:
-        return input == 1 ? ORR_BEGIN_ONES : ORR_BEGIN_ZEROS;
+        return input == 1 ? ORR_INITIALIZER_ONES : ORR_INITIALIZER_ZEROS;
     case ORR_OP_BIAS:
     case ORR_OP_MUL:
-        return ORR_BEGIN_ZEROS;
+        return ORR_INITIALIZER_ZEROS;
     default:
-        return ORR_BEGIN_NORMAL;
+        return ORR_INITIALIZER_NORMAL;
     }
 }
 
-orr_begin orr_begin_of(const orr_tape *tape, orr_value parameter)
+orr_initializer orr_initializer_of(const orr_tape *tape, orr_value parameter)
 {
     static const char *const zeros[] = {"lora_b", "router_bias"};
     static const char *const residual[] = {"attention_out", "down", "expert_down"};
     const char *name = tape->values[parameter].name;
-    orr_begin begin = ORR_BEGIN_NORMAL;
+    orr_initializer begin = ORR_INITIALIZER_NORMAL;
     bool found = false;
     if (is_one_of(name, zeros, sizeof zeros / sizeof *zeros))
-        return ORR_BEGIN_ZEROS;
+        return ORR_INITIALIZER_ZEROS;
     for (uint32_t c = 0; c < tape->n_calls && !found; c++)
         for (uint32_t i = 0; i < tape->calls[c].n_in && !found; i++) {
             found = tape->calls[c].in[i] == parameter;
             begin = found ? by_use(&tape->calls[c], i) : begin;
         }
-    return begin == ORR_BEGIN_NORMAL &&
+    return begin == ORR_INITIALIZER_NORMAL &&
                    is_one_of(name, residual, sizeof residual / sizeof *residual)
-               ? ORR_BEGIN_RESIDUAL
+               ? ORR_INITIALIZER_RESIDUAL
                : begin;
 }
 
 /* Box and Muller, Annals of Mathematical Statistics 29 (1958), of two pairs of uniform numbers in
  * (0, 1). */
-void orr_begin_normal4(uint64_t seed, uint32_t stream, uint64_t row, uint32_t column, float ret[4])
+void orr_initializer_normal4(uint64_t seed, uint32_t stream, uint64_t row, uint32_t column, float ret[4])
 {
     const uint32_t counter[4] = {column / 4, (uint32_t)row, (uint32_t)(row >> 32), stream};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
@@ -78,7 +78,7 @@ typedef struct beginning {
     int64_t columns; /* of the whole tensor */
     uint32_t stream;
     uint64_t seed;
-    orr_begin kind;
+    orr_initializer kind;
     float deviation;
 } beginning;
 
@@ -91,12 +91,12 @@ static void begin_run(void *ctx, int64_t own, int64_t whole, int64_t n)
     int64_t held = -1;
     for (int64_t i = 0; i < n; i++) {
         const int64_t row = (whole + i) / b->columns, column = (whole + i) % b->columns;
-        if (b->kind == ORR_BEGIN_ONES || b->kind == ORR_BEGIN_ZEROS) {
-            to[i] = b->kind == ORR_BEGIN_ONES;
+        if (b->kind == ORR_INITIALIZER_ONES || b->kind == ORR_INITIALIZER_ZEROS) {
+            to[i] = b->kind == ORR_INITIALIZER_ONES;
             continue;
         }
         if (held < 0 || column % 4 == 0)
-            orr_begin_normal4(b->seed, b->stream, (uint64_t)row, (uint32_t)column, four);
+            orr_initializer_normal4(b->seed, b->stream, (uint64_t)row, (uint32_t)column, four);
         held = column;
         to[i] = four[column % 4] * b->deviation;
     }
@@ -107,7 +107,7 @@ static void begin_piece(void *ctx, size_t piece, int thread)
     beginning *b = ctx;
     const int64_t first = (int64_t)piece * PIECE, left = b->p->shard_n - first;
     (void)thread;
-    orr_owned_runs(&b->p->own, &b->p->type, b->p->shard_begin + first, left < PIECE ? left : PIECE,
+    orr_shard_runs(&b->p->own, &b->p->type, b->p->shard_begin + first, left < PIECE ? left : PIECE,
                    begin_run, b);
 }
 
@@ -122,16 +122,16 @@ static void begin_one(orr_engine_step *step, const orr_step_parameter *p)
     const orr_parameter *shown = &step->shown[p->shown];
     const orr_type *whole = &shown->own.whole;
     if (shown->tag == ORR_WEIGHT_TABLE) {
-        orr_step_begin_table(step);
+        orr_step_initialize_tables(step);
         return;
     }
     beginning b = {.p = shown,
                    .columns = whole->rank > 0 ? whole->dim[whole->rank - 1] : 1,
                    .stream = stream_of(shown),
                    .seed = step->source.seed,
-                   .kind = orr_begin_of(step->at_place[p->place]->tape, p->value),
+                   .kind = orr_initializer_of(step->at_place[p->place]->tape, p->value),
                    .deviation = 0.02F};
-    if (b.kind == ORR_BEGIN_RESIDUAL)
+    if (b.kind == ORR_INITIALIZER_RESIDUAL)
         b.deviation /= sqrtf(2.0F * (float)step->source.model->layers);
     if (step->source.model->kind == ORR_MODEL_DLRM && whole->rank == 2) /* facebookresearch/dlrm */
         b.deviation = sqrtf(2.0F / (float)(whole->dim[0] + whole->dim[1]));
@@ -139,7 +139,7 @@ static void begin_one(orr_engine_step *step, const orr_step_parameter *p)
                     begin_piece, &b);
 }
 
-void orr_step_begin_parameters(orr_engine_step *step)
+void orr_step_initialize_parameters(orr_engine_step *step)
 {
     for (uint32_t i = 0; i < step->n_parameters; i++)
         if (!step->parameters[i].twin && step->shown[step->parameters[i].shown].shard_n > 0)

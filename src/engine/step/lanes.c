@@ -62,7 +62,7 @@ static orr_status join_axis(orr_engine_step *step, uint32_t axis, orr_error *err
                                  SCRATCH_BYTES, step->arena, &step->communicators[axis], err);
 }
 
-orr_status orr_step_connect(orr_engine_step *step, orr_error *err)
+orr_status orr_step_make_communicators(orr_engine_step *step, orr_error *err)
 {
     const uint32_t ranks = (uint32_t)orr_plan_ranks(&step->plan);
     if (ranks == 1)

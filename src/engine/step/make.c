@@ -8,7 +8,7 @@
 
 enum { MADE_UP_ADDRESS = 64 };
 
-orr_status orr_step_hold(orr_engine_step *step, size_t bytes, int64_t *count, void *ret,
+orr_status orr_step_allocate(orr_engine_step *step, size_t bytes, int64_t *count, void *ret,
                          orr_error *err)
 {
     orr_backend *backend = step->source.backend;
@@ -89,7 +89,7 @@ static bool has_slot(const orr_engine_step *step, const orr_tape_value *value)
 }
 
 /* Positions are those in the sample, unless the caller says otherwise. */
-static void fill_positions(orr_engine_step *step, const orr_step_slot *slot)
+static void fill_positions(orr_engine_step *step, const orr_step_input_buffer *slot)
 {
     const int64_t samples = slot->type.dim[0], tokens = slot->type.dim[1];
     for (uint32_t m = 0; m < step->plan.micro_batches && !step->measures; m++)
@@ -106,17 +106,17 @@ static orr_status add_slot(orr_engine_step *step, const orr_module *module, orr_
                            orr_error *err)
 {
     const orr_tape_value *value = &module->tape->values[v];
-    orr_step_slot *slot = &step->slots[step->n_slots];
-    if (step->n_slots == ORR_STEP_SLOTS)
+    orr_step_input_buffer *slot = &step->slots[step->n_slots];
+    if (step->n_slots == ORR_STEP_INPUT_BUFFERS)
         return orr_fail(err, ORR_UNSUPPORTED, "the %s takes over %d inputs", module->name,
-                        ORR_STEP_SLOTS);
-    *slot = (orr_step_slot){.name = value->name,
+                        ORR_STEP_INPUT_BUFFERS);
+    *slot = (orr_step_input_buffer){.name = value->name,
                             .type = value->type,
                             .bytes = (size_t)orr_type_bytes(&value->type)};
     if (strcmp(slot->name, "ids") != 0) /* tables are updated by all micro-batches' at once */
         slot->bytes = (slot->bytes + 63) / 64 * 64;
     ORR_TRY(orr_module_local_shard(module, &step->plan, step->rank, v, &slot->own, err));
-    ORR_TRY(orr_step_hold(step, slot->bytes * step->plan.micro_batches, &step->memory.buffers,
+    ORR_TRY(orr_step_allocate(step, slot->bytes * step->plan.micro_batches, &step->memory.buffers,
                           &slot->data, err));
     step->n_slots++;
     if (strcmp(slot->name, "positions") == 0)
@@ -133,10 +133,10 @@ static orr_status hold_losses(orr_engine_step *step, const orr_module *module, o
             step->loss_n = orr_type_elements(&module->tape->values[call->out[0]].type);
     }
     const size_t bytes = (size_t)step->loss_n * step->plan.micro_batches * sizeof(float);
-    ORR_TRY(orr_step_hold(step, bytes, &step->memory.buffers, &step->loss, err));
+    ORR_TRY(orr_step_allocate(step, bytes, &step->memory.buffers, &step->loss, err));
     if (step->source.model->kind == ORR_MODEL_DLRM)
-        ORR_TRY(orr_step_hold(step, bytes, &step->memory.buffers, &step->logits, err));
-    return orr_step_hold(step, bytes, &step->memory.buffers, &step->seed, err);
+        ORR_TRY(orr_step_allocate(step, bytes, &step->memory.buffers, &step->logits, err));
+    return orr_step_allocate(step, bytes, &step->memory.buffers, &step->seed, err);
 }
 
 static orr_status make_seedings(orr_engine_step *step, orr_error *err)
@@ -144,11 +144,11 @@ static orr_status make_seedings(orr_engine_step *step, orr_error *err)
     const uint32_t n = step->plan.micro_batches;
     if (step->source.objective == NULL || step->loss == NULL)
         return ORR_OK;
-    step->seedings = orr_arena_array(step->arena, orr_step_seeding, n);
+    step->seedings = orr_arena_array(step->arena, orr_step_objective_call, n);
     if (step->seedings == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < n; i++)
-        step->seedings[i] = (orr_step_seeding){step, i};
+        step->seedings[i] = (orr_step_objective_call){step, i};
     return ORR_OK;
 }
 
@@ -165,7 +165,7 @@ static orr_status hold_inputs(orr_engine_step *step, orr_error *err)
             ORR_TRY(hold_losses(step, module, err));
     }
     const size_t zeros = (size_t)ORR_BUCKET_ALIGN * ((size_t)orr_plan_ranks(&step->plan) + 1);
-    return orr_step_hold(step, zeros * sizeof(float), &step->memory.buffers, &step->zeros, err);
+    return orr_step_allocate(step, zeros * sizeof(float), &step->memory.buffers, &step->zeros, err);
 }
 
 static orr_program_source source_of(const orr_engine_step *step, const orr_step_program *p)
@@ -213,10 +213,10 @@ static orr_status prepare(orr_engine_step *step, orr_error *err)
     ORR_TRY(place_modules(step, err));
     ORR_TRY(orr_step_list_parameters(step, err));
     ORR_TRY(orr_step_fill_buckets(step, err));
-    ORR_TRY(orr_step_hold_buckets(step, err));
+    ORR_TRY(orr_step_allocate_buckets(step, err));
     ORR_TRY(hold_inputs(step, err));
-    ORR_TRY(orr_step_hold_table(step, err));
-    ORR_TRY(orr_step_hold_sums(step, err));
+    ORR_TRY(orr_step_allocate_tables(step, err));
+    ORR_TRY(orr_step_allocate_reductions(step, err));
     ORR_TRY(orr_step_list_spans(step, err));
     return make_seedings(step, err);
 }
@@ -262,7 +262,7 @@ void orr_engine_step_free(orr_engine_step *step)
     orr_free(step);
 }
 
-orr_status orr_engine_step_draft(const orr_step_source *source, orr_engine_step **ret,
+orr_status orr_engine_step_make_unallocated(const orr_step_source *source, orr_engine_step **ret,
                                  orr_error *err)
 {
     orr_engine_step *step = NULL;
@@ -270,7 +270,7 @@ orr_status orr_engine_step_draft(const orr_step_source *source, orr_engine_step 
     if (status == ORR_OK)
         status = prepare(step, err);
     if (status == ORR_OK)
-        status = orr_step_connect(step, err);
+        status = orr_step_make_communicators(step, err);
     if (status == ORR_OK)
         status = orr_step_make_program(step, true, err);
     if (status == ORR_OK)
@@ -289,7 +289,7 @@ orr_status orr_engine_step_measure(const orr_step_source *source, orr_step_memor
                                    orr_error *err)
 {
     orr_engine_step *step;
-    ORR_TRY(orr_engine_step_draft(source, &step, err));
+    ORR_TRY(orr_engine_step_make_unallocated(source, &step, err));
     *ret = step->memory;
     orr_engine_step_free(step);
     return ORR_OK;
@@ -317,10 +317,10 @@ orr_status orr_engine_step_make(const orr_step_source *source, orr_engine_step *
     ORR_TRY(check_room(source, err));
     ORR_TRY_OUT(status, open_step(source, false, &step, err));
     ORR_TRY_OUT(status, prepare(step, err));
-    ORR_TRY_OUT(status, orr_step_connect(step, err));
+    ORR_TRY_OUT(status, orr_step_make_communicators(step, err));
     ORR_TRY_OUT(status, orr_step_make_program(step, true, err));
-    orr_step_begin_parameters(step);
-    ORR_TRY_OUT(status, orr_engine_step_changed(step, err));
+    orr_step_initialize_parameters(step);
+    ORR_TRY_OUT(status, orr_engine_step_weights_changed(step, err));
     *ret = step;
 out:
     if (status != ORR_OK)

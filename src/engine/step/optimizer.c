@@ -10,7 +10,7 @@ static void sum_over(orr_step_writer *w, orr_bucket *b, uint32_t axis, int64_t b
     if (orr_step_members(step, axis) < 2 || range.to <= range.from || b->sum == ORR_NONE)
         return;
     const orr_type type = orr_step_flat(ORR_DTYPE_FP32, range.to - range.from);
-    float *data = orr_step_shard(step, b) + (range.from - b->shard_begin);
+    float *data = orr_step_shard_gradient(step, b) + (range.from - b->shard_begin);
     const orr_value in = orr_step_value(w, ORR_VALUE_PARAMETER_GRADIENT, &type, "gradients", data);
     const orr_op_args args = {.axis = (uint8_t)axis, .members = orr_step_members(step, axis)};
     orr_step_apply(w, &(orr_step_op){.op = ORR_OP_ALL_REDUCE,
@@ -22,7 +22,7 @@ static void sum_over(orr_step_writer *w, orr_bucket *b, uint32_t axis, int64_t b
                                      .out = &type,
                                      .data = data,
                                      .name = "gradients"});
-    if (!orr_step_writes(w))
+    if (!orr_step_writer_ok(w))
         return;
     const uint32_t made = w->to->tape.values[b->sum].made_by;
     orr_step_wait(w, orr_step_last(w), made);
@@ -30,7 +30,7 @@ static void sum_over(orr_step_writer *w, orr_bucket *b, uint32_t axis, int64_t b
     b->last_write = orr_step_last(w);
 }
 
-void orr_step_tail(orr_step_writer *w)
+void orr_step_write_last_reductions(orr_step_writer *w)
 {
     orr_engine_step *step = w->step;
     for (uint32_t i = 0; i < step->n_buckets; i++) {
@@ -38,9 +38,9 @@ void orr_step_tail(orr_step_writer *w)
         if (b->frozen)
             continue;
         sum_over(w, b, ORR_AXIS_TP, b->sliced_begin, b->sliced_end);
-        if (orr_step_ties(step, b))
+        if (orr_step_bucket_is_tied(step, b))
             sum_over(w, b, ORR_AXIS_TIED, 0, b->n);
-        orr_step_share_late(w, b);
+        orr_step_submit_late(w, b);
     }
 }
 
@@ -61,7 +61,7 @@ static void optimize(orr_step_writer *w, const orr_bucket *b, int64_t begin, int
     orr_step_op op = {.op = ORR_OP_ADAMW, .pass = ORR_PASS_OPTIMIZER, .n_in = 4, .name = "adamw"};
     op.in[0] = part(w, ORR_VALUE_PARAMETER, b->master + from, n, "master");
     op.in[1] =
-        part(w, ORR_VALUE_PARAMETER_GRADIENT, orr_step_reduced(w->step, b) + from, n, "gradients");
+        part(w, ORR_VALUE_PARAMETER_GRADIENT, orr_step_reduced_gradient(w->step, b) + from, n, "gradients");
     if (w->step->source.sgd) {
         op.op = ORR_OP_SGD;
         op.n_in = 2;
@@ -79,7 +79,7 @@ static void optimize(orr_step_writer *w, const orr_bucket *b, int64_t begin, int
     orr_step_apply(w, &op);
 }
 
-void orr_step_update(orr_step_writer *w)
+void orr_step_write_optimizer(orr_step_writer *w)
 {
     orr_engine_step *step = w->step;
     orr_step_program *p = w->to;

@@ -80,7 +80,7 @@ static orr_status add_parameter(orr_engine_step *step, uint32_t place, orr_value
 {
     const orr_module *module = step->at_place[place];
     const orr_tape_value *value = &module->tape->values[v];
-    const orr_begin begin = orr_begin_of(module->tape, v);
+    const orr_initializer begin = orr_initializer_of(module->tape, v);
     orr_step_parameter *p = &step->parameters[step->n_parameters];
     orr_parameter *shown = &step->shown[step->n_shown];
     *p = (orr_step_parameter){
@@ -94,7 +94,7 @@ static orr_status add_parameter(orr_engine_step *step, uint32_t place, orr_value
                              .type = value->type,
                              .n = orr_type_elements(&value->type)};
     ORR_TRY(own_part(step, p, &shown->own, err));
-    p->decays = begin == ORR_BEGIN_NORMAL || begin == ORR_BEGIN_RESIDUAL;
+    p->decays = begin == ORR_INITIALIZER_NORMAL || begin == ORR_INITIALIZER_RESIDUAL;
     p->sliced = value->tag == ORR_WEIGHT_SLICED && step->plan.tp > 1;
     p->counted = value->tag == ORR_WEIGHT_EXPERT || step->at.at[ORR_AXIS_TP] == 0 ||
                  (shown->own.slices & orr_axis_bit(ORR_AXIS_TP)) != 0;
@@ -301,28 +301,28 @@ static orr_status hold_bucket(orr_engine_step *step, orr_bucket *b, orr_error *e
     const bool whole = step->plan.zero < 3 || b->shard_axis == ORR_AXIS_NONE;
     orr_step_memory *m = &step->memory;
     if (whole)
-        ORR_TRY(orr_step_hold(step, all * (half ? 2 : 4), &m->weights, &b->compute, err));
+        ORR_TRY(orr_step_allocate(step, all * (half ? 2 : 4), &m->weights, &b->compute, err));
     if (half) {
         ORR_TRY(
-            orr_step_hold(step, shard * 4, whole ? &m->optimizer : &m->weights, &b->master, err));
+            orr_step_allocate(step, shard * 4, whole ? &m->optimizer : &m->weights, &b->master, err));
         if (whole)
             b->copy = (char *)b->compute + b->shard_begin * 2;
         else
-            ORR_TRY(orr_step_hold(step, shard * 2, &m->weights, &b->copy, err));
+            ORR_TRY(orr_step_allocate(step, shard * 2, &m->weights, &b->copy, err));
     } else if (whole) {
         b->master = (float *)b->compute + b->shard_begin;
     } else {
-        ORR_TRY(orr_step_hold(step, shard * 4, &m->weights, &b->master, err));
+        ORR_TRY(orr_step_allocate(step, shard * 4, &m->weights, &b->master, err));
     }
     if (b->frozen)
         return ORR_OK;
-    ORR_TRY(orr_step_hold(step, (step->plan.zero < 2 ? all : shard) * 4, &m->gradients,
+    ORR_TRY(orr_step_allocate(step, (step->plan.zero < 2 ? all : shard) * 4, &m->gradients,
                           &b->gradient, err));
-    ORR_TRY(orr_step_hold(step, shard * 4, &m->optimizer, &b->m, err));
-    return orr_step_hold(step, shard * 4, &m->optimizer, &b->v, err);
+    ORR_TRY(orr_step_allocate(step, shard * 4, &m->optimizer, &b->m, err));
+    return orr_step_allocate(step, shard * 4, &m->optimizer, &b->v, err);
 }
 
-orr_status orr_step_hold_buckets(orr_engine_step *step, orr_error *err)
+orr_status orr_step_allocate_buckets(orr_engine_step *step, orr_error *err)
 {
     for (uint32_t b = 0; b < step->n_buckets; b++)
         ORR_TRY(hold_bucket(step, &step->buckets[b], err));

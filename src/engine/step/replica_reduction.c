@@ -14,13 +14,13 @@ orr_step_range64 orr_step_in_shard(const orr_bucket *b, int64_t begin, int64_t e
                               end < shard_end ? end : shard_end};
 }
 
-bool orr_step_ties(const orr_engine_step *step, const orr_bucket *b)
+bool orr_step_bucket_is_tied(const orr_engine_step *step, const orr_bucket *b)
 {
     return b->tied && (step->stage == 0 || step->stage == step->plan.pp - 1) &&
            orr_step_members(step, ORR_AXIS_TIED) > 1;
 }
 
-orr_status orr_step_hold_sums(orr_engine_step *step, orr_error *err)
+orr_status orr_step_allocate_reductions(orr_engine_step *step, orr_error *err)
 {
     enum { RANGES = 3 }; /* of a bucket: before, among and behind those that are sliced */
     if (step->source.team == NULL)
@@ -29,13 +29,13 @@ orr_status orr_step_hold_sums(orr_engine_step *step, orr_error *err)
         return orr_fail(err, ORR_UNSUPPORTED,
                         "tables of embeddings are not trained in a team: "
                         "gradients of their rows are not summed");
-    step->sums = orr_arena_array(step->arena, orr_step_sum, (size_t)step->n_buckets * RANGES + 1);
+    step->sums = orr_arena_array(step->arena, orr_step_reduction, (size_t)step->n_buckets * RANGES + 1);
     if (step->sums == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < step->n_buckets; i++) {
         orr_bucket *b = &step->buckets[i];
         if (!b->frozen)
-            ORR_TRY(orr_step_hold(step, (size_t)b->shard_n * sizeof(float), &step->memory.gradients,
+            ORR_TRY(orr_step_allocate(step, (size_t)b->shard_n * sizeof(float), &step->memory.gradients,
                                   &b->summed, err));
     }
     return ORR_OK;
@@ -44,7 +44,7 @@ orr_status orr_step_hold_sums(orr_engine_step *step, orr_error *err)
 /* Called in the lane that made the numbers. */
 static orr_status submit_hook(void *ctx, uint32_t call, orr_error *err)
 {
-    const orr_step_sum *sum = ctx;
+    const orr_step_reduction *sum = ctx;
     const orr_engine_step *step = sum->step;
     (void)call;
     if (step->searches)
@@ -64,10 +64,10 @@ static void submit_range(orr_step_writer *w, orr_bucket *b, int64_t begin, int64
     orr_engine_step *step = w->step;
     const orr_step_range64 range = orr_step_in_shard(b, begin, end);
     const int64_t n = range.to - range.from, at = range.from - b->shard_begin;
-    if (n <= 0 || !orr_step_writes(w))
+    if (n <= 0 || !orr_step_writer_ok(w))
         return;
-    orr_step_sum *sum = &step->sums[step->n_sums++];
-    *sum = (orr_step_sum){step, orr_step_shard(step, b) + at, b->summed + at, (size_t)n};
+    orr_step_reduction *sum = &step->sums[step->n_sums++];
+    *sum = (orr_step_reduction){step, orr_step_shard_gradient(step, b) + at, b->summed + at, (size_t)n};
     const orr_type type = orr_step_flat(ORR_DTYPE_FP32, n);
     const orr_value in =
         orr_step_value(w, ORR_VALUE_PARAMETER_GRADIENT, &type, "gradients", (float *)sum->in);
@@ -82,7 +82,7 @@ static void submit_range(orr_step_writer *w, orr_bucket *b, int64_t begin, int64
                                      .out = &type,
                                      .data = sum->out,
                                      .name = "gradients"});
-    if (!orr_step_writes(w))
+    if (!orr_step_writer_ok(w))
         return;
     orr_program_call *how = &w->to->calls.at[orr_step_last(w)];
     how->skip = true;
@@ -97,9 +97,9 @@ static bool is_sliced(const orr_engine_step *step, const orr_bucket *b)
     return orr_step_members(step, ORR_AXIS_TP) > 1 && b->sliced_end > b->sliced_begin;
 }
 
-void orr_step_share_early(orr_step_writer *w, orr_bucket *b)
+void orr_step_submit_early(orr_step_writer *w, orr_bucket *b)
 {
-    if (w->step->source.team == NULL || orr_step_ties(w->step, b))
+    if (w->step->source.team == NULL || orr_step_bucket_is_tied(w->step, b))
         return;
     if (!is_sliced(w->step, b)) {
         submit_range(w, b, 0, b->n);
@@ -109,39 +109,39 @@ void orr_step_share_early(orr_step_writer *w, orr_bucket *b)
     submit_range(w, b, b->sliced_end, b->n);
 }
 
-void orr_step_share_late(orr_step_writer *w, orr_bucket *b)
+void orr_step_submit_late(orr_step_writer *w, orr_bucket *b)
 {
     if (w->step->source.team == NULL)
         return;
-    if (orr_step_ties(w->step, b))
+    if (orr_step_bucket_is_tied(w->step, b))
         submit_range(w, b, 0, b->n);
     else if (is_sliced(w->step, b))
         submit_range(w, b, b->sliced_begin, b->sliced_end);
 }
 
 /* The last sum: what replicas tell one another. */
-orr_status orr_step_share_tally(orr_engine_step *step, const orr_step_tally *mine, orr_error *err)
+orr_status orr_step_submit_metrics(orr_engine_step *step, const orr_step_metrics *mine, orr_error *err)
 {
-    const orr_step_team *team = step->source.team;
+    const orr_step_replica_reducer *team = step->source.team;
     return team == NULL ? ORR_OK
                         : team->reduce(team->ctx, step->n_sums, ORR_TEAM_FP64, mine, &step->summed,
                                        sizeof *mine / sizeof(double), err);
 }
 
-uint32_t orr_engine_step_sums(const orr_engine_step *step)
+uint32_t orr_engine_step_reductions(const orr_engine_step *step)
 {
     return step->source.team != NULL ? step->n_sums + 1 : 0;
 }
 
-orr_status orr_engine_step_abstain(orr_engine_step *step, orr_error *err)
+orr_status orr_engine_step_contribute_zeros(orr_engine_step *step, orr_error *err)
 {
-    const orr_step_team *team = step->source.team;
+    const orr_step_replica_reducer *team = step->source.team;
     step->begin_ns = 0;
     step->start_ns = step->end_ns = NULL;
     for (uint32_t i = 0; i < step->n_sums; i++)
         ORR_TRY(team->reduce(team->ctx, i, ORR_TEAM_FP32, NULL, step->sums[i].out, step->sums[i].n,
                              err));
-    return orr_step_share_tally(step, NULL, err);
+    return orr_step_submit_metrics(step, NULL, err);
 }
 
 /* What lies in spans is what an update changes; all else follows from it. */

@@ -32,7 +32,7 @@ static uint32_t place_at(const slot_range *t, uint32_t i)
 }
 
 /* The loss of each token: what the last forward call of this name gives; or the call's input. */
-orr_value orr_step_of_loss(const orr_module *module, bool input)
+orr_value orr_step_loss_value(const orr_module *module, bool input)
 {
     for (uint32_t c = module->tape->n_calls; c-- > 0;) {
         const orr_tape_call *call = &module->tape->calls[c];
@@ -68,7 +68,7 @@ static void map_inputs(orr_step_writer *w, const orr_module *module, orr_value *
         else
             continue;
         if (data == NULL) {
-            orr_step_note(w, orr_fail(w->err, ORR_UNSUPPORTED,
+            orr_step_writer_fail(w, orr_fail(w->err, ORR_UNSUPPORTED,
                                       "the %s takes '%s', which training does not give it",
                                       module->name, value->name));
             return;
@@ -80,12 +80,12 @@ static void map_inputs(orr_step_writer *w, const orr_module *module, orr_value *
 static orr_value *open_map(orr_step_writer *w, uint32_t place)
 {
     const orr_module *module = w->step->at_place[place];
-    orr_value **map = &w->maps[orr_step_at(w, w->slot.micro_batch, place)];
+    orr_value **map = &w->maps[orr_step_map_index(w, w->slot.micro_batch, place)];
     if (*map != NULL)
         return *map;
     *map = orr_arena_array(w->scratch, orr_value, module->tape->n_values);
     if (*map == NULL) {
-        orr_step_note(w, orr_fail_memory(w->err));
+        orr_step_writer_fail(w, orr_fail_memory(w->err));
         return NULL;
     }
     memset(*map, 0xff, module->tape->n_values * sizeof **map);
@@ -141,12 +141,12 @@ static orr_value new_output(orr_step_writer *w, const orr_module *module, orr_va
     const orr_tape_value *value = &module->tape->values[v];
     void *data = NULL;
     if (module->kind == ORR_MODULE_HEAD || module->kind == ORR_MODULE_BODY)
-        if (v == orr_step_of_loss(module, false))
+        if (v == orr_step_loss_value(module, false))
             data = w->step->loss + w->slot.micro_batch * w->step->loss_n;
-    if (w->step->logits != NULL && v == orr_step_of_loss(module, true))
+    if (w->step->logits != NULL && v == orr_step_loss_value(module, true))
         data = w->step->logits + w->slot.micro_batch * w->step->loss_n;
     if (w->step->scored != NULL && !w->trains && module->kind == ORR_MODULE_HEAD &&
-        v == orr_step_of_loss(module, true))
+        v == orr_step_loss_value(module, true))
         data = w->step->scored + w->slot.micro_batch * orr_type_bytes(&value->type);
     return orr_step_value(w, (orr_value_role)value->role, &value->type, value->name, data);
 }
@@ -183,7 +183,7 @@ static orr_value given(orr_step_writer *w, const slot_range *t, uint32_t place, 
         if (came != ORR_NONE)
             return came;
     }
-    return w->ends[back][orr_step_at(w, micro_batch, other)];
+    return w->ends[back][orr_step_map_index(w, micro_batch, other)];
 }
 
 static void map_ends(orr_step_writer *w, const slot_range *t, uint32_t place, orr_value *map)
@@ -201,21 +201,21 @@ static void ask_objective(orr_step_writer *w, const slot_range *t, const orr_mod
 {
     const bool here = module->kind == ORR_MODULE_HEAD || module->kind == ORR_MODULE_BODY;
     if (w->step->seedings == NULL || !here || t->forward || w->slot.phase == ORR_SLOT_WEIGHT ||
-        !orr_step_writes(w) || first >= w->to->tape.n_calls)
+        !orr_step_writer_ok(w) || first >= w->to->tape.n_calls)
         return;
-    w->to->calls.at[first].before = orr_step_ask_objective;
+    w->to->calls.at[first].before = orr_step_call_objective;
     w->to->calls.at[first].hook_ctx = &w->step->seedings[w->slot.micro_batch];
 }
 
 static void write_module(orr_step_writer *w, const slot_range *t, uint32_t place, orr_value *map)
 {
     const orr_module *module = w->step->at_place[place];
-    const size_t at = orr_step_at(w, w->slot.micro_batch, place);
+    const size_t at = orr_step_map_index(w, w->slot.micro_batch, place);
     const uint32_t first = w->to->tape.n_calls;
     map_ends(w, t, place, map);
     map_inputs(w, module, map);
-    for (uint32_t c = 0; c < module->tape->n_calls && orr_step_writes(w); c++)
-        if (orr_step_is_of(module->tape->calls[c].pass, w->slot.phase))
+    for (uint32_t c = 0; c < module->tape->n_calls && orr_step_writer_ok(w); c++)
+        if (orr_step_phase_runs_pass(module->tape->calls[c].pass, w->slot.phase))
             write_call(w, place, c, map);
     ask_objective(w, t, module, first);
     if (t->forward && module->out != ORR_NONE)
@@ -241,12 +241,12 @@ static void prefetch_weights(orr_step_writer *w, const slot_range *t, uint32_t i
     orr_engine_step *step = w->step;
     const uint32_t asked = step->plan.zero < 3 ? 0 : step->plan.prefetch;
     const uint32_t ahead = asked < AHEAD_MOST ? asked : AHEAD_MOST - 1;
-    for (; *sent < t->n && *sent <= i + ahead && orr_step_writes(w); (*sent)++) {
+    for (; *sent < t->n && *sent <= i + ahead && orr_step_writer_ok(w); (*sent)++) {
         const uint32_t place = place_at(t, *sent);
         const uint32_t n = step->first_of[place + 1] - step->first_of[place];
         orr_value *weights = orr_arena_array(w->scratch, orr_value, n);
         if (weights == NULL) {
-            orr_step_note(w, orr_fail_memory(w->err));
+            orr_step_writer_fail(w, orr_fail_memory(w->err));
             return;
         }
         memset(weights, 0xff, n * sizeof *weights);
@@ -265,20 +265,20 @@ static void write_slot(orr_step_writer *w, uint32_t slot)
     uint32_t sent = 0;
     w->slot = w->step->schedule.slots[slot];
     const bool gives = w->slot.phase == ORR_SLOT_BACKWARD || w->slot.phase == ORR_SLOT_WEIGHT;
-    for (uint32_t i = 0; i < t.n && orr_step_writes(w); i++) {
+    for (uint32_t i = 0; i < t.n && orr_step_writer_ok(w); i++) {
         const uint32_t place = place_at(&t, i);
         orr_value *map = open_map(w, place);
         prefetch_weights(w, &t, i, waiting, &sent);
-        if (!orr_step_writes(w))
+        if (!orr_step_writer_ok(w))
             return;
         map_weights(w, place, waiting[i % AHEAD_MOST], map);
         write_module(w, &t, place, map);
         if (gives)
             orr_step_gradients_end(w, place, t.last);
     }
-    if (!orr_step_writes(w) || w->slot.phase == ORR_SLOT_WEIGHT)
+    if (!orr_step_writer_ok(w) || w->slot.phase == ORR_SLOT_WEIGHT)
         return;
-    const size_t end = orr_step_at(w, w->slot.micro_batch, place_at(&t, t.n - 1));
+    const size_t end = orr_step_map_index(w, w->slot.micro_batch, place_at(&t, t.n - 1));
     if (t.forward && t.first + t.n < w->step->row.n)
         orr_step_send(w, t.k, false, w->ends[0][end]);
     if (!t.forward && t.k > 0)
@@ -313,7 +313,7 @@ static bool runs(const orr_step_writer *w, const orr_schedule_slot *slot)
     return w->trains || slot->phase == ORR_SLOT_FORWARD;
 }
 
-void orr_step_turns(orr_step_writer *w)
+void orr_step_write_schedule(orr_step_writer *w)
 {
     const orr_schedule_plan *schedule = &w->step->schedule;
     const uint32_t first = schedule->first[w->step->stage];
@@ -321,13 +321,13 @@ void orr_step_turns(orr_step_writer *w)
     uint32_t posted = first;
     find_last_slots(w);
     count_places(w);
-    orr_step_list_messages(w);
-    for (uint32_t i = first; i < end && orr_step_writes(w); i++) {
+    orr_step_list_receives(w);
+    for (uint32_t i = first; i < end && orr_step_writer_ok(w); i++) {
         if (!runs(w, &schedule->slots[i]))
             continue;
         for (; posted < end && posted <= i + 1; posted++)
             if (runs(w, &schedule->slots[posted]))
-                orr_step_post(w, &schedule->slots[posted]);
+                orr_step_post_receives(w, &schedule->slots[posted]);
         write_slot(w, i);
     }
 }

@@ -25,8 +25,8 @@ static int64_t whole_row(const orr_local_shard *own, const orr_type *type, int64
     return whole;
 }
 
-void orr_owned_runs(const orr_local_shard *own, const orr_type *type, int64_t begin, int64_t n,
-                    orr_owned_run *run, void *ctx)
+void orr_shard_runs(const orr_local_shard *own, const orr_type *type, int64_t begin, int64_t n,
+                    orr_shard_run *run, void *ctx)
 {
     const uint32_t last = type->rank > 0 ? type->rank - 1u : 0;
     const int64_t columns = type->rank > 0 ? type->dim[last] : 1, end = begin + n;

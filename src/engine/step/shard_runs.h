@@ -6,8 +6,8 @@
 
 /* Numbers `begin` .. `begin` + n - 1 of a rank's tensor of this type, as runs that lie one behind
  * another in it and in the whole tensor. Padding is in none. */
-typedef void orr_owned_run(void *ctx, int64_t own, int64_t whole, int64_t n);
-void orr_owned_runs(const orr_local_shard *own, const orr_type *type, int64_t begin, int64_t n,
-                    orr_owned_run *run, void *ctx);
+typedef void orr_shard_run(void *ctx, int64_t own, int64_t whole, int64_t n);
+void orr_shard_runs(const orr_local_shard *own, const orr_type *type, int64_t begin, int64_t n,
+                    orr_shard_run *run, void *ctx);
 
 #endif /* ORR_ENGINE_OWNED_H */

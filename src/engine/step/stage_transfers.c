@@ -18,7 +18,7 @@ static uint8_t side_of(const orr_engine_step *step, uint32_t from, uint32_t to)
 
 /* What a slot of a stage sends on; false: nothing leaves it. */
 static bool message_of(const orr_step_writer *w, uint32_t stage, const orr_schedule_slot *slot,
-                       orr_step_message *ret, uint32_t *ret_to)
+                       orr_step_receive *ret, uint32_t *ret_to)
 {
     const orr_schedule_spec *spec = &w->step->schedule.spec;
     const uint32_t k = orr_schedule_virtual_stage_at(spec, stage, slot->chunk);
@@ -30,7 +30,7 @@ static bool message_of(const orr_step_writer *w, uint32_t stage, const orr_sched
         return false;
     *ret_to = orr_schedule_place(spec, forward ? k + 1 : k - 1, slot->micro_batch).stage;
     const uint8_t side = side_of(w->step, stage, *ret_to);
-    *ret = (orr_step_message){.boundary = forward ? k : k - 1,
+    *ret = (orr_step_receive){.boundary = forward ? k : k - 1,
                               .micro_batch = slot->micro_batch,
                               .back = !forward,
                               .peer = stage,
@@ -39,13 +39,13 @@ static bool message_of(const orr_step_writer *w, uint32_t stage, const orr_sched
     return *ret_to != stage;
 }
 
-static uint32_t fill_messages(orr_step_writer *w, orr_step_message *ret)
+static uint32_t fill_messages(orr_step_writer *w, orr_step_receive *ret)
 {
     const orr_schedule_plan *schedule = &w->step->schedule;
     uint32_t n = 0, to;
     for (uint32_t s = 0; s < schedule->spec.stages; s++)
         for (uint32_t i = schedule->first[s]; i < schedule->first[s + 1]; i++) {
-            orr_step_message message;
+            orr_step_receive message;
             if (!message_of(w, s, &schedule->slots[i], &message, &to) || to != w->step->stage)
                 continue;
             if (ret != NULL)
@@ -55,12 +55,12 @@ static uint32_t fill_messages(orr_step_writer *w, orr_step_message *ret)
     return n;
 }
 
-void orr_step_list_messages(orr_step_writer *w)
+void orr_step_list_receives(orr_step_writer *w)
 {
     w->n_messages = fill_messages(w, NULL);
-    w->messages = orr_arena_array(w->scratch, orr_step_message, w->n_messages);
+    w->messages = orr_arena_array(w->scratch, orr_step_receive, w->n_messages);
     if (w->messages == NULL)
-        orr_step_note(w, orr_fail_memory(w->err));
+        orr_step_writer_fail(w, orr_fail_memory(w->err));
     else
         fill_messages(w, w->messages);
 }
@@ -79,12 +79,12 @@ static const orr_type *stream_type(const orr_step_writer *w)
     return NULL;
 }
 
-static void receive(orr_step_writer *w, orr_step_message *m)
+static void receive(orr_step_writer *w, orr_step_receive *m)
 {
     const orr_type *type = stream_type(w);
     const orr_op_args args = {
         .axis = ORR_AXIS_PP, .members = w->step->plan.pp, .count = (int64_t)m->peer + 1};
-    if (!orr_step_writes(w) || m->posted || type == NULL)
+    if (!orr_step_writer_ok(w) || m->posted || type == NULL)
         return;
     m->posted = true;
     m->value = orr_step_apply(w, &(orr_step_op){.op = ORR_OP_RECV,
@@ -95,11 +95,11 @@ static void receive(orr_step_writer *w, orr_step_message *m)
                                                 .name = m->back ? "gradient" : "hidden"});
 }
 
-static orr_step_message *find(const orr_step_writer *w, uint32_t boundary, bool back,
+static orr_step_receive *find(const orr_step_writer *w, uint32_t boundary, bool back,
                               uint32_t micro_batch)
 {
     for (uint32_t i = 0; i < w->n_messages; i++) {
-        orr_step_message *m = &w->messages[i];
+        orr_step_receive *m = &w->messages[i];
         if (m->boundary == boundary && m->back == back && m->micro_batch == micro_batch)
             return m;
     }
@@ -107,7 +107,7 @@ static orr_step_message *find(const orr_step_writer *w, uint32_t boundary, bool 
 }
 
 /* Those of the same sender and direction that come before it, too. */
-void orr_step_post(orr_step_writer *w, const orr_schedule_slot *slot)
+void orr_step_post_receives(orr_step_writer *w, const orr_schedule_slot *slot)
 {
     const orr_schedule_spec *spec = &w->step->schedule.spec;
     const uint32_t k = orr_schedule_virtual_stage_at(spec, w->step->stage, slot->chunk);
@@ -115,15 +115,15 @@ void orr_step_post(orr_step_writer *w, const orr_schedule_slot *slot)
     if (forward ? k == 0
                 : !gives_gradient(slot->phase) || k + 1 >= orr_schedule_virtual_stages(spec))
         return;
-    const orr_step_message *needed = find(w, forward ? k - 1 : k, !forward, slot->micro_batch);
-    for (orr_step_message *m = w->messages; needed != NULL && m <= needed; m++)
+    const orr_step_receive *needed = find(w, forward ? k - 1 : k, !forward, slot->micro_batch);
+    for (orr_step_receive *m = w->messages; needed != NULL && m <= needed; m++)
         if (m->lane == needed->lane && m->peer == needed->peer)
             receive(w, m);
 }
 
 orr_value orr_step_received(orr_step_writer *w, uint32_t boundary, bool back, uint32_t micro_batch)
 {
-    const orr_step_message *m = find(w, boundary, back, micro_batch);
+    const orr_step_receive *m = find(w, boundary, back, micro_batch);
     return m != NULL ? m->value : ORR_NONE;
 }
 
@@ -133,7 +133,7 @@ void orr_step_send(orr_step_writer *w, uint32_t boundary, bool back, orr_value v
     const orr_schedule_spec *spec = &step->schedule.spec;
     const uint32_t to =
         orr_schedule_place(spec, back ? boundary : boundary + 1, w->slot.micro_batch).stage;
-    if (to == step->stage || !orr_step_writes(w))
+    if (to == step->stage || !orr_step_writer_ok(w))
         return;
     const orr_op_args args = {
         .axis = ORR_AXIS_PP, .members = step->plan.pp, .begin = (int64_t)to + 1};

@@ -8,7 +8,7 @@
 
 /* Running a step: forward and backward, what all ranks agree on, then the update. */
 
-static orr_step_slot *slot_named(orr_engine_step *step, const char *name)
+static orr_step_input_buffer *slot_named(orr_engine_step *step, const char *name)
 {
     for (uint32_t i = 0; i < step->n_slots; i++)
         if (strcmp(step->slots[i].name, name) == 0)
@@ -19,7 +19,7 @@ static orr_step_slot *slot_named(orr_engine_step *step, const char *name)
 void *orr_engine_step_input(orr_engine_step *step, const char *name, uint32_t micro_batch,
                             orr_type *ret_type)
 {
-    const orr_step_slot *slot = slot_named(step, name);
+    const orr_step_input_buffer *slot = slot_named(step, name);
     if (slot == NULL)
         return NULL;
     if (ret_type != NULL)
@@ -29,7 +29,7 @@ void *orr_engine_step_input(orr_engine_step *step, const char *name, uint32_t mi
 
 static void fill(orr_engine_step *step, const char *name, uint32_t micro_batch, const void *from)
 {
-    const orr_step_slot *slot = slot_named(step, name);
+    const orr_step_input_buffer *slot = slot_named(step, name);
     if (slot != NULL && from != NULL)
         memcpy(slot->data + micro_batch * slot->bytes, from, (size_t)orr_type_bytes(&slot->type));
 }
@@ -58,7 +58,7 @@ static orr_status execute(orr_step_program *p, orr_step_range range, bool check,
 
 /* Each token once: slices of tensors have the same. */
 static void count_losses(const orr_engine_step *step, const orr_step_inputs *inputs,
-                         orr_step_tally *t)
+                         orr_step_metrics *t)
 {
     if (step->loss == NULL || step->at.at[ORR_AXIS_TP] != 0)
         return;
@@ -73,12 +73,12 @@ static void count_losses(const orr_engine_step *step, const orr_step_inputs *inp
 }
 
 /* In the order of ranks: the same bits on all of them. */
-static orr_status agree(const orr_engine_step *step, orr_step_tally *t, orr_error *err)
+static orr_status agree(const orr_engine_step *step, orr_step_metrics *t, orr_error *err)
 {
     const uint32_t n = (uint32_t)orr_plan_ranks(&step->plan);
     if (n == 1)
         return ORR_OK;
-    orr_step_tally *all = orr_malloc(n * sizeof *all), sum = {0};
+    orr_step_metrics *all = orr_malloc(n * sizeof *all), sum = {0};
     if (all == NULL)
         return orr_fail_memory(err);
     const orr_status status =
@@ -88,7 +88,7 @@ static orr_status agree(const orr_engine_step *step, orr_step_tally *t, orr_erro
         sum.weight += all[r].weight;
         sum.tokens += all[r].tokens;
         sum.squares += all[r].squares;
-        for (int i = 0; i < ORR_STEP_TOLD; i++)
+        for (int i = 0; i < ORR_STEP_OBJECTIVE_SUMS; i++)
             sum.told[i] += all[r].told[i];
     }
     orr_free(all);
@@ -97,7 +97,7 @@ static orr_status agree(const orr_engine_step *step, orr_step_tally *t, orr_erro
     return status;
 }
 
-static bool is_finite(const orr_step_tally *t)
+static bool is_finite(const orr_step_metrics *t)
 {
     return isfinite(t->loss) && isfinite(t->squares);
 }
@@ -120,11 +120,11 @@ static orr_status update_all(orr_engine_step *step, const orr_update *update, do
     int64_t *start_ns = step->start_ns, *end_ns = step->end_ns;
     orr_update now = *update;
     now.gradient_scale = (update->gradient_scale != 0 ? update->gradient_scale : 1) * scale;
-    orr_program_update(p->program, &now);
+    orr_program_set_update(p->program, &now);
     ORR_TRY(execute(p, p->decays, false, start_ns, end_ns, err));
     now.decay = 0;
     ORR_TRY(execute(p, p->plain, false, start_ns, end_ns, err));
-    orr_step_table_settle(step);
+    orr_step_table_clear_padding(step);
     return execute(p, p->gather, false, start_ns, end_ns, err);
 }
 
@@ -133,14 +133,14 @@ orr_status orr_engine_step_compute(orr_engine_step *step, const orr_step_inputs 
 {
     step->begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
     step->start_ns = step->end_ns = NULL;
-    step->tally = (orr_step_tally){0};
+    step->tally = (orr_step_metrics){0};
     fill_inputs(step, inputs);
     if (recorder != NULL)
         orr_recorder_run(recorder, step->train.program, &step->start_ns, &step->end_ns);
     ORR_TRY(execute(&step->train, step->train.train, step->source.check, step->start_ns,
                     step->end_ns, err));
     count_losses(step, inputs, &step->tally);
-    return orr_step_share_tally(step, &step->tally, err);
+    return orr_step_submit_metrics(step, &step->tally, err);
 }
 
 orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update, double clip,
@@ -149,7 +149,7 @@ orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update
     const int64_t now_ns = orr_clock_now_ns(&orr_clock_monotonic);
     const int64_t begin_ns = step->begin_ns != 0 ? step->begin_ns : now_ns;
     const double each = 1 / (double)contributors;
-    orr_step_tally t = step->source.team != NULL ? step->summed : step->tally;
+    orr_step_metrics t = step->source.team != NULL ? step->summed : step->tally;
     t.squares = orr_step_gradient_squares(step);
     ORR_TRY(agree(step, &t, err));
     if (!is_finite(&t))
@@ -174,7 +174,7 @@ orr_status orr_engine_step_run(orr_engine_step *step, const orr_step_inputs *inp
     return orr_engine_step_apply(step, update, clip, 1, ret, err);
 }
 
-double *orr_engine_step_told(orr_engine_step *step)
+double *orr_engine_step_objective_sums(orr_engine_step *step)
 {
     return step->tally.told;
 }
@@ -189,9 +189,9 @@ orr_communicator *orr_engine_step_world(const orr_engine_step *step)
     return step->world;
 }
 
-orr_status orr_step_ask_objective(void *ctx, uint32_t call, orr_error *err)
+orr_status orr_step_call_objective(void *ctx, uint32_t call, orr_error *err)
 {
-    const orr_step_seeding *s = ctx;
+    const orr_step_objective_call *s = ctx;
     const orr_step_source *source = &s->step->source;
     const int64_t at = s->micro_batch * s->step->loss_n;
     (void)call;
@@ -222,9 +222,9 @@ orr_status orr_engine_step_keep_logits(orr_engine_step *step, const void **ret, 
         *ret = NULL;
         return ORR_OK;
     }
-    *ret_type = head->tape->values[orr_step_of_loss(head, true)].type;
+    *ret_type = head->tape->values[orr_step_loss_value(head, true)].type;
     const size_t bytes = (size_t)orr_type_bytes(ret_type) * step->plan.micro_batches;
-    ORR_TRY(orr_step_hold(step, bytes, &step->memory.buffers, &step->scored, err));
+    ORR_TRY(orr_step_allocate(step, bytes, &step->memory.buffers, &step->scored, err));
     step->memory.total += (int64_t)bytes;
     *ret = step->scored;
     return ORR_OK;
@@ -255,7 +255,7 @@ static uint32_t to_bf16(float x)
     return (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to the nearest, ties to even */
 }
 
-orr_status orr_engine_step_changed(orr_engine_step *step, orr_error *err)
+orr_status orr_engine_step_weights_changed(orr_engine_step *step, orr_error *err)
 {
     for (uint32_t i = 0; i < step->n_buckets; i++) {
         const orr_bucket *b = &step->buckets[i];
@@ -266,11 +266,11 @@ orr_status orr_engine_step_changed(orr_engine_step *step, orr_error *err)
     return execute(&step->train, step->train.gather, false, NULL, NULL, err);
 }
 
-void orr_engine_step_window(const orr_engine_step *step, orr_step_window *ret)
+void orr_engine_step_local_batch(const orr_engine_step *step, orr_step_local_batch *ret)
 {
-    *ret = (orr_step_window){.samples = step->plan.micro_batch};
+    *ret = (orr_step_local_batch){.samples = step->plan.micro_batch};
     for (uint32_t i = 0; i < step->n_slots; i++) {
-        const orr_step_slot *slot = &step->slots[i];
+        const orr_step_input_buffer *slot = &step->slots[i];
         if (strcmp(slot->name, "tokens") != 0 && strcmp(slot->name, "targets") != 0)
             continue; /* both are the same ones */
         ret->samples = slot->type.dim[0];

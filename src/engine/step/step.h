@@ -48,11 +48,11 @@ typedef orr_status orr_objective(void *ctx, uint32_t micro_batch, const float *l
  * Sum `op` (from 0, the same in all replicas) is handed in as soon as its numbers are whole in this
  * one, from whichever lane made them; returns at once. `in` (NULL: zeros) stays as it is until the
  * next step begins, `out` is what the update reads. */
-typedef struct orr_step_team {
+typedef struct orr_step_replica_reducer {
     orr_status (*reduce)(void *ctx, uint32_t op, orr_team_dtype dtype, const void *in, void *out,
                          size_t n, orr_error *err);
     void *ctx;
-} orr_step_team;
+} orr_step_replica_reducer;
 
 typedef struct orr_engine_step orr_engine_step;
 typedef struct orr_step_source {
@@ -67,21 +67,21 @@ typedef struct orr_step_source {
     void               *objective_ctx;
     bool                check;    /* every output of every call is looked at for NaN */
     bool                sgd;      /* of what is no table: instead of AdamW; fp32 alone */
-    const orr_step_team *team;    /* NULL: this is the only replica */
+    const orr_step_replica_reducer *team;    /* NULL: this is the only replica */
 } orr_step_source;
 orr_status orr_engine_step_make(const orr_step_source *source, orr_engine_step **ret,
                                 orr_error *err) ORR_MUST_CHECK;
 void       orr_engine_step_free(orr_engine_step *step);
 orr_parameter *orr_engine_step_parameters(orr_engine_step *step, uint32_t *ret_n);
 /* Masters have been written from outside: what is made of them follows. All ranks together. */
-orr_status orr_engine_step_changed(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_engine_step_weights_changed(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 /* Which tokens of a sample this rank has, where it reads any: tokens 0 means that it does not. */
-typedef struct orr_step_window {
+typedef struct orr_step_local_batch {
     int64_t   samples, tokens; /* of a micro-batch, on this rank */
     orr_dim_pieces share;           /* of the sample's tokens         */
     bool      head;            /* losses come about here         */
-} orr_step_window;
-void orr_engine_step_window(const orr_engine_step *step, orr_step_window *ret);
+} orr_step_local_batch;
+void orr_engine_step_local_batch(const orr_engine_step *step, orr_step_local_batch *ret);
 /* Where a micro-batch's input of modules lies ("tokens", "targets", ...), for objectives with inputs
  * of their own; NULL: no module of this rank takes one. */
 void *orr_engine_step_input(orr_engine_step *step, const char *name, uint32_t micro_batch,
@@ -115,18 +115,18 @@ orr_status orr_engine_step_measure(const orr_step_source *source, orr_step_memor
 orr_step_memory orr_engine_step_memory_of(const orr_engine_step *step);
 /* A step that cannot be run: nothing is allocated, nobody is met (the transport says only which rank this
  * is). What it would run is the program of that of a real one. */
-orr_status orr_engine_step_draft(const orr_step_source *source, orr_engine_step **ret,
+orr_status orr_engine_step_make_unallocated(const orr_step_source *source, orr_engine_step **ret,
                                  orr_error *err) ORR_MUST_CHECK;
 /* Tape, lanes and waits of a step: the step's, as long as it stands. */
 orr_program_source orr_engine_step_program(const orr_engine_step *step);
 
-enum { ORR_STEP_TOLD = 3 };
+enum { ORR_STEP_OBJECTIVE_SUMS = 3 };
 typedef struct orr_step_result {
     double  loss;           /* of all ranks, mean over weighed tokens      */
     double  gradient_norm;  /* of all parameters of all ranks, before clipping */
     int64_t tokens;         /* weighed ones, of all ranks */
     int64_t step_ns;
-    double  told[ORR_STEP_TOLD]; /* the objective's own sums, of all ranks (orr_engine_step_told()) */
+    double  told[ORR_STEP_OBJECTIVE_SUMS]; /* the objective's own sums, of all ranks (orr_engine_step_objective_sums()) */
 } orr_step_result;
 /* Forward, backward, update. `inputs`: shape (micro-batches of this replica). `update`: rate and the
  * rest; clip > 0 bounds the gradient's norm. A loss that is not finite is INVALID: the step is run
@@ -138,16 +138,16 @@ orr_status orr_engine_step_run(orr_engine_step *step, const orr_step_inputs *inp
 orr_status orr_engine_step_compute(orr_engine_step *step, const orr_step_inputs *inputs,
                                    orr_recorder *recorder, orr_error *err) ORR_MUST_CHECK;
 /* or nothing but zeros handed in; */
-orr_status orr_engine_step_abstain(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_engine_step_contribute_zeros(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 /* then the update, when the sums are there: of so many replicas. The result is of all of them. */
 orr_status orr_engine_step_apply(orr_engine_step *step, const orr_update *update, double clip,
                                  uint64_t contributors, orr_step_result *ret,
                                  orr_error *err) ORR_MUST_CHECK;
 /* What an objective adds to while a step is computed, from 0: summed over all ranks and replicas. */
-double  *orr_engine_step_told(orr_engine_step *step);
-uint32_t orr_engine_step_sums(const orr_engine_step *step); /* that a step hands in */
+double  *orr_engine_step_objective_sums(orr_engine_step *step);
+uint32_t orr_engine_step_reductions(const orr_engine_step *step); /* that a step hands in */
 /* All that an update changes, in a fixed order: with it this rank is as another replica's. Written
- * from outside, orr_engine_step_changed(). */
+ * from outside, orr_engine_step_weights_changed(). */
 const orr_team_span *orr_engine_step_state(const orr_engine_step *step, uint32_t *ret_n);
 /* Forward only: losses of each token, shape (micro-batches, samples, tokens), on ranks with the head. */
 orr_status orr_engine_step_score(orr_engine_step *step, const orr_step_inputs *inputs, float *ret_loss,

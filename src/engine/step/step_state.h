@@ -56,15 +56,15 @@ typedef struct orr_step_parameter {
 } orr_step_parameter;
 
 /* An input of modules, one tensor for each micro-batch: tokens, targets, ... */
-typedef struct orr_step_slot {
+typedef struct orr_step_input_buffer {
     const char *name;
     orr_type    type;
     size_t      bytes;     /* of one micro-batch, rounded up to 64 */
     char       *data;
     orr_local_shard own;
-} orr_step_slot;
+} orr_step_input_buffer;
 
-enum { ORR_STEP_SLOTS = 16 };
+enum { ORR_STEP_INPUT_BUFFERS = 16 };
 typedef struct orr_step_range64 {
     int64_t from, to;
 } orr_step_range64;
@@ -74,17 +74,17 @@ typedef struct orr_step_range {
 } orr_step_range;
 
 /* Numbers that are summed over the replicas of a team. */
-typedef struct orr_step_sum {
+typedef struct orr_step_reduction {
     orr_engine_step *step;
     const float *in;
     float  *out;
     size_t  n;
-} orr_step_sum;
+} orr_step_reduction;
 
 /* What ranks tell one another after the backward pass. */
-typedef struct orr_step_tally {
-    double loss, weight, tokens, squares, told[ORR_STEP_TOLD];
-} orr_step_tally;
+typedef struct orr_step_metrics {
+    double loss, weight, tokens, squares, told[ORR_STEP_OBJECTIVE_SUMS];
+} orr_step_metrics;
 
 /* A tape and how it runs. */
 typedef struct orr_step_program {
@@ -113,7 +113,7 @@ struct orr_engine_step {
     orr_bucket     *buckets;
     uint32_t        n_parameters, n_shown, n_buckets;
     uint32_t       *first_of;     /* shape (row.n + 1): parameters of a place */
-    orr_step_slot   slots[ORR_STEP_SLOTS];
+    orr_step_input_buffer   slots[ORR_STEP_INPUT_BUFFERS];
     uint32_t        n_slots;
     float          *loss, *seed;  /* shape (micro-batches, loss_n): of the head; NULL: not here */
     int64_t         loss_n;
@@ -121,60 +121,60 @@ struct orr_engine_step {
     char           *scored;       /* logits of the scoring program; NULL: not kept */
     orr_step_table  table;        /* rows 0: none */
     float          *zeros;        /* what pads buckets */
-    struct orr_step_seeding *seedings; /* shape (micro-batches); NULL: no objective */
+    struct orr_step_objective_call *seedings; /* shape (micro-batches); NULL: no objective */
     bool            measures;     /* nothing is allocated: addresses are made up */
     orr_array(void *) held;       /* memory of the backend, and how much */
     orr_array(size_t) held_bytes;
     orr_step_memory memory;
     orr_communicator *communicators[ORR_AXES], *world;
     orr_step_program  train, score;
-    orr_step_sum   *sums;         /* shape (n_sums): of a team's steps, in the order of the tape */
+    orr_step_reduction   *sums;         /* shape (n_sums): of a team's steps, in the order of the tape */
     uint32_t        n_sums;
     orr_team_span  *spans;        /* shape (n_spans) */
     uint32_t        n_spans;
-    orr_step_tally  tally, summed; /* of this rank; over replicas, with a team */
+    orr_step_metrics  tally, summed; /* of this rank; over replicas, with a team */
     bool            searches;     /* for what made a NaN: nothing is handed to the team */
     int64_t         begin_ns;     /* of the step that was computed; 0: none was          */
     int64_t        *start_ns, *end_ns; /* where its calls are timed; NULL: they are not  */
 };
 
 /* Memory that lasts as long as the step, zeroed, aligned to 64; `count`: what it is counted as. */
-orr_status orr_step_hold(orr_engine_step *step, size_t bytes, int64_t *count, void *ret,
+orr_status orr_step_allocate(orr_engine_step *step, size_t bytes, int64_t *count, void *ret,
                          orr_error *err) ORR_MUST_CHECK;
 
 /* Which parameters the rank has, in which buckets; then their memory; then what they begin as. */
 orr_status orr_step_list_parameters(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_step_fill_buckets(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
-orr_status orr_step_hold_buckets(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
-void       orr_step_begin_parameters(orr_engine_step *step);
+orr_status orr_step_allocate_buckets(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+void       orr_step_initialize_parameters(orr_engine_step *step);
 
 /* Tables of embedding bags (step_tables.c): their memory, when inputs have theirs; what they begin
  * as; after an update what padding there is goes back to zero. */
-orr_status orr_step_hold_table(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
-void       orr_step_begin_table(orr_engine_step *step);
-void       orr_step_table_settle(orr_engine_step *step);
+orr_status orr_step_allocate_tables(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+void       orr_step_initialize_tables(orr_engine_step *step);
+void       orr_step_table_clear_padding(orr_engine_step *step);
 
 /* With a team (step_team.c): room for sums; what an update changes. */
-orr_status orr_step_hold_sums(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_step_allocate_reductions(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_step_list_spans(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 /* Hands in what this rank has seen (NULL: nothing), as the last sum; without a team nothing. */
-orr_status orr_step_share_tally(orr_engine_step *step, const orr_step_tally *mine,
+orr_status orr_step_submit_metrics(orr_engine_step *step, const orr_step_metrics *mine,
                                 orr_error *err) ORR_MUST_CHECK;
 
 /* Gradients of the shard: in the whole buffer, or in one of its own. */
-static inline float *orr_step_shard(const orr_engine_step *step, const orr_bucket *b)
+static inline float *orr_step_shard_gradient(const orr_engine_step *step, const orr_bucket *b)
 {
     return b->gradient + (step->plan.zero < 2 ? b->shard_begin : 0);
 }
 /* What the update reads of them. */
-static inline float *orr_step_reduced(const orr_engine_step *step, const orr_bucket *b)
+static inline float *orr_step_reduced_gradient(const orr_engine_step *step, const orr_bucket *b)
 {
-    return b->summed != NULL ? b->summed : orr_step_shard(step, b);
+    return b->summed != NULL ? b->summed : orr_step_shard_gradient(step, b);
 }
 /* Numbers begin .. end - 1 of a bucket, as far as they are this rank's. */
 orr_step_range64 orr_step_in_shard(const orr_bucket *b, int64_t begin, int64_t end);
 /* Are its gradients those of a head and an embedding that stand on two stages? */
-bool orr_step_ties(const orr_engine_step *step, const orr_bucket *b);
+bool orr_step_bucket_is_tied(const orr_engine_step *step, const orr_bucket *b);
 
 /* Does a transformer's dims of the stream tell that the module is one whose weights are dropped
  * after its forward pass (a layer)? */
@@ -189,7 +189,7 @@ static inline uint32_t orr_step_members(const orr_engine_step *step, uint32_t ax
 
 /* Which lane of programs speaks along an axis; communicators of all of them. */
 uint8_t  orr_step_lane_of(const orr_plan *plan, uint32_t axis);
-orr_status orr_step_connect(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_step_make_communicators(orr_engine_step *step, orr_error *err) ORR_MUST_CHECK;
 
 /* The program of a step, or of its forward pass alone. */
 orr_status orr_step_write(orr_engine_step *step, bool trains, orr_step_program *ret,
@@ -199,11 +199,11 @@ orr_status orr_step_write(orr_engine_step *step, bool trains, orr_step_program *
 orr_status orr_step_make_program(orr_engine_step *step, bool trains, orr_error *err) ORR_MUST_CHECK;
 
 /* Asks the objective for the derivatives of a micro-batch's losses. */
-typedef struct orr_step_seeding {
+typedef struct orr_step_objective_call {
     orr_engine_step *step;
     uint32_t         micro_batch;
-} orr_step_seeding;
-orr_program_hook orr_step_ask_objective;
+} orr_step_objective_call;
+orr_program_hook orr_step_call_objective;
 
 /* Sum of squares of all gradients that this rank counts. */
 double orr_step_gradient_squares(const orr_engine_step *step);

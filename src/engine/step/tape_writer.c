@@ -11,11 +11,11 @@ orr_value orr_step_value(orr_step_writer *w, orr_value_role role, const orr_type
                          const char *name, void *data)
 {
     orr_value value = ORR_NONE;
-    if (orr_step_writes(w))
-        orr_step_note(w, orr_tape_value_new(&w->to->tape, role, type, name, &value, w->err));
-    if (orr_step_writes(w) && !orr_array_push(&w->to->bindings, ((orr_binding){.data = data})))
-        orr_step_note(w, orr_fail_memory(w->err));
-    return orr_step_writes(w) ? value : ORR_NONE;
+    if (orr_step_writer_ok(w))
+        orr_step_writer_fail(w, orr_tape_value_new(&w->to->tape, role, type, name, &value, w->err));
+    if (orr_step_writer_ok(w) && !orr_array_push(&w->to->bindings, ((orr_binding){.data = data})))
+        orr_step_writer_fail(w, orr_fail_memory(w->err));
+    return orr_step_writer_ok(w) ? value : ORR_NONE;
 }
 
 uint32_t orr_step_call(orr_step_writer *w, const orr_tape_call *call, uint8_t lane,
@@ -23,11 +23,11 @@ uint32_t orr_step_call(orr_step_writer *w, const orr_tape_call *call, uint8_t la
 {
     const orr_program_call how = {.lane = lane, .tag = w->slot.micro_batch, .label = label};
     orr_tape *tape = &w->to->tape;
-    if (orr_step_writes(w))
-        orr_step_note(w, orr_tape_reserve(tape, 0, 1, w->err));
-    if (orr_step_writes(w) && !orr_array_push(&w->to->calls, how))
-        orr_step_note(w, orr_fail_memory(w->err));
-    if (!orr_step_writes(w))
+    if (orr_step_writer_ok(w))
+        orr_step_writer_fail(w, orr_tape_reserve(tape, 0, 1, w->err));
+    if (orr_step_writer_ok(w) && !orr_array_push(&w->to->calls, how))
+        orr_step_writer_fail(w, orr_fail_memory(w->err));
+    if (!orr_step_writer_ok(w))
         return ORR_NONE;
     tape->calls[tape->n_calls] = *call;
     orr_tape_commit_call(tape);
@@ -53,16 +53,16 @@ orr_value orr_step_apply(orr_step_writer *w, const orr_step_op *op)
 
 void orr_step_wait(orr_step_writer *w, uint32_t call, uint32_t on)
 {
-    if (orr_step_writes(w) && on != ORR_NONE && on != call &&
+    if (orr_step_writer_ok(w) && on != ORR_NONE && on != call &&
         !orr_array_push(&w->to->deps, ((orr_program_dep){call, on})))
-        orr_step_note(w, orr_fail_memory(w->err));
+        orr_step_writer_fail(w, orr_fail_memory(w->err));
 }
 
 orr_value orr_step_view(orr_step_writer *w, orr_value value, const orr_type *type)
 {
     orr_type *shape = orr_arena_one(w->step->arena, orr_type);
     if (shape == NULL) {
-        orr_step_note(w, orr_fail_memory(w->err));
+        orr_step_writer_fail(w, orr_fail_memory(w->err));
         return ORR_NONE;
     }
     *shape = *type;
@@ -76,7 +76,7 @@ orr_value orr_step_view(orr_step_writer *w, orr_value value, const orr_type *typ
 
 orr_value orr_step_slice(orr_step_writer *w, orr_value flat, int64_t begin, int64_t count)
 {
-    if (!orr_step_writes(w))
+    if (!orr_step_writer_ok(w))
         return ORR_NONE;
     const orr_type type = orr_step_flat(w->to->tape.values[flat].type.dtype, count);
     return orr_step_apply(w, &(orr_step_op){.op = ORR_OP_SLICE,
@@ -128,16 +128,16 @@ static orr_step_range range_from(const orr_step_program *p, uint32_t from)
 static void write_parts(orr_step_writer *w)
 {
     orr_step_program *p = w->to;
-    orr_step_first_gathers(w);
-    orr_step_turns(w);
+    orr_step_gather_at_start(w);
+    orr_step_write_schedule(w);
     if (w->trains)
-        orr_step_tail(w);
+        orr_step_write_last_reductions(w);
     p->train = range_from(p, 0);
     p->tape.pass = ORR_PASS_OPTIMIZER;
     if (w->trains)
-        orr_step_update(w);
+        orr_step_write_optimizer(w);
     p->gather.from = p->tape.n_calls;
-    orr_step_last_gathers(w);
+    orr_step_gather_at_end(w);
     p->gather = range_from(p, p->gather.from);
 }
 

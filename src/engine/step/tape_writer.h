@@ -18,13 +18,13 @@ enum {
     ORR_STEP_LANES = ORR_STEP_LANE_RECV + 2
 };
 
-typedef struct orr_step_message {
+typedef struct orr_step_receive {
     uint32_t boundary, micro_batch;
     bool back, posted;
     uint8_t lane;
     uint32_t peer;   /* stage */
     orr_value value; /* of what is received */
-} orr_step_message;
+} orr_step_receive;
 
 typedef struct orr_step_writer {
     orr_engine_step *step;
@@ -39,7 +39,7 @@ typedef struct orr_step_writer {
     orr_value *ends[2];   /* shape (micro-batches, row.n): what came out of a place, and the
                            * gradient of what went into it */
     const char ***labels; /* shape (row.n)(calls of the module) */
-    orr_step_message *messages; /* that come, in the order of their senders */
+    orr_step_receive *messages; /* that come, in the order of their senders */
     uint32_t n_messages;
     uint32_t *last_slot; /* shape (chunks): the last that gives gradients of weights */
     orr_value *pending;  /* shape (micro-batches, n_parameters): gradients that are not in a
@@ -47,16 +47,16 @@ typedef struct orr_step_writer {
     orr_value *sums;     /* shape (n_parameters): what is bound to their buffers */
 } orr_step_writer;
 
-static inline bool orr_step_writes(const orr_step_writer *w)
+static inline bool orr_step_writer_ok(const orr_step_writer *w)
 {
     return w->status == ORR_OK;
 }
-static inline void orr_step_note(orr_step_writer *w, orr_status status)
+static inline void orr_step_writer_fail(orr_step_writer *w, orr_status status)
 {
     if (w->status == ORR_OK)
         w->status = status;
 }
-static inline size_t orr_step_at(const orr_step_writer *w, uint32_t micro_batch, uint32_t place)
+static inline size_t orr_step_map_index(const orr_step_writer *w, uint32_t micro_batch, uint32_t place)
 {
     return (size_t)micro_batch * w->step->row.n + place;
 }
@@ -96,7 +96,7 @@ static inline orr_type orr_step_flat(orr_dtype dtype, int64_t n)
 }
 
 /* Which calls of a module a phase of a slot runs. */
-static inline bool orr_step_is_of(uint8_t pass, uint8_t phase)
+static inline bool orr_step_phase_runs_pass(uint8_t pass, uint8_t phase)
 {
     switch (phase) {
     case ORR_SLOT_FORWARD:
@@ -111,10 +111,10 @@ static inline bool orr_step_is_of(uint8_t pass, uint8_t phase)
 }
 
 /* Weights (step_gather.c). */
-void orr_step_first_gathers(orr_step_writer *w);
-void orr_step_last_gathers(orr_step_writer *w);
+void orr_step_gather_at_start(orr_step_writer *w);
+void orr_step_gather_at_end(orr_step_writer *w);
 /* Is a place's bucket gathered each time that it is used? */
-bool orr_step_gathers(const orr_engine_step *step, const orr_bucket *bucket);
+bool orr_step_gathers_on_use(const orr_engine_step *step, const orr_bucket *bucket);
 /* Sets out the gathers of a place; *ret, shape (parameters of the place): views of what comes. */
 void orr_step_gather(orr_step_writer *w, uint32_t place, uint8_t phase, orr_value *ret);
 /* Weights of a place that nothing gathers while it runs: into ret as above. */
@@ -129,23 +129,23 @@ void orr_step_table_gradient(orr_step_writer *w, uint32_t call, uint32_t o);
 void orr_step_table_update(orr_step_writer *w);
 /* To the team, if there is one: what is whole when a bucket has been reduced, and what only the
  * tail makes whole (step_team.c). */
-void orr_step_share_early(orr_step_writer *w, orr_bucket *b);
-void orr_step_share_late(orr_step_writer *w, orr_bucket *b);
+void orr_step_submit_early(orr_step_writer *w, orr_bucket *b);
+void orr_step_submit_late(orr_step_writer *w, orr_bucket *b);
 /* What gradients lack when all turns are over (step_tail.c). */
-void orr_step_tail(orr_step_writer *w);
+void orr_step_write_last_reductions(orr_step_writer *w);
 /* The optimizer: parameters that decay, then the others. */
-void orr_step_update(orr_step_writer *w);
+void orr_step_write_optimizer(orr_step_writer *w);
 
 /* Between stages (step_messages.c). */
-void orr_step_list_messages(orr_step_writer *w);
+void orr_step_list_receives(orr_step_writer *w);
 /* Posts what the slot will need. */
-void orr_step_post(orr_step_writer *w, const orr_schedule_slot *slot);
+void orr_step_post_receives(orr_step_writer *w, const orr_schedule_slot *slot);
 orr_value orr_step_received(orr_step_writer *w, uint32_t boundary, bool back, uint32_t micro_batch);
 void orr_step_send(orr_step_writer *w, uint32_t boundary, bool back, orr_value value);
 
 /* The loss of each token of a module, or what it is of; ORR_NONE: it has none. */
-orr_value orr_step_of_loss(const orr_module *module, bool input);
+orr_value orr_step_loss_value(const orr_module *module, bool input);
 /* One slot (step_turns.c). */
-void orr_step_turns(orr_step_writer *w);
+void orr_step_write_schedule(orr_step_writer *w);
 
 #endif /* ORR_ENGINE_STEP_WRITE_H */

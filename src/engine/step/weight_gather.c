@@ -54,13 +54,13 @@ static bool gathers_once(const orr_engine_step *step, const orr_bucket *b)
     return b->shard_axis != ORR_AXIS_NONE && step->plan.zero < 3;
 }
 
-bool orr_step_gathers(const orr_engine_step *step, const orr_bucket *b)
+bool orr_step_gathers_on_use(const orr_engine_step *step, const orr_bucket *b)
 {
     return b->shard_axis != ORR_AXIS_NONE && step->plan.zero >= 3;
 }
 
 /* From the first places to the last: buckets stand the other way round. */
-void orr_step_first_gathers(orr_step_writer *w)
+void orr_step_gather_at_start(orr_step_writer *w)
 {
     orr_engine_step *step = w->step;
     for (uint32_t i = step->n_buckets; i-- > 0;) {
@@ -70,7 +70,7 @@ void orr_step_first_gathers(orr_step_writer *w)
     }
 }
 
-void orr_step_last_gathers(orr_step_writer *w)
+void orr_step_gather_at_end(orr_step_writer *w)
 {
     orr_engine_step *step = w->step;
     for (uint32_t i = step->n_buckets; i-- > 0;)
@@ -94,7 +94,7 @@ void orr_step_weights(orr_step_writer *w, uint32_t place, orr_value *ret)
 {
     orr_engine_step *step = w->step;
     for (uint32_t i = step->first_of[place]; i < step->first_of[place + 1]; i++)
-        if (!orr_step_gathers(step, &step->buckets[step->parameters[i].bucket]))
+        if (!orr_step_gathers_on_use(step, &step->buckets[step->parameters[i].bucket]))
             ret[i - step->first_of[place]] = standing(w, &step->parameters[i]);
 }
 
@@ -102,7 +102,7 @@ static bool reads(const orr_module *module, uint8_t phase, orr_value value)
 {
     for (uint32_t c = 0; c < module->tape->n_calls; c++) {
         const orr_tape_call *call = &module->tape->calls[c];
-        for (uint32_t i = 0; i < call->n_in && orr_step_is_of(call->pass, phase); i++)
+        for (uint32_t i = 0; i < call->n_in && orr_step_phase_runs_pass(call->pass, phase); i++)
             if (call->in[i] == value)
                 return true;
     }
@@ -125,7 +125,7 @@ void orr_step_gather(orr_step_writer *w, uint32_t place, uint8_t phase, orr_valu
     const uint32_t first = step->first_of[place];
     for (uint32_t bucket = 0; bucket < step->n_buckets; bucket++) {
         orr_bucket *b = &step->buckets[bucket];
-        if (!orr_step_gathers(step, b) || !is_read(step, place, phase, bucket))
+        if (!orr_step_gathers_on_use(step, b) || !is_read(step, place, phase, bucket))
             continue;
         const orr_value flat = gather(w, b);
         for (uint32_t i = first; i < step->first_of[place + 1]; i++)

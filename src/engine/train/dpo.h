@@ -9,15 +9,15 @@
  *
  * p: the model, r: the reference. Llama 3 adds the second term with nll 0.2 (arXiv 2407.21783,
  * section 4.1.4). Sets derivatives by minus log p of a token of either answer. */
-typedef struct orr_preference {
+typedef struct orr_dpo_pair {
     double chosen, rejected;                     /* log p          */
     double chosen_reference, rejected_reference; /* log r          */
     double tokens;                               /* of the chosen  */
-} orr_preference;
-typedef struct orr_preference_loss {
+} orr_dpo_pair;
+typedef struct orr_dpo_loss {
     double loss, margin;
     double by_chosen, by_rejected;
-} orr_preference_loss;
-orr_preference_loss orr_preference_loss_of(const orr_preference *pair, double beta, double nll);
+} orr_dpo_loss;
+orr_dpo_loss orr_dpo_loss_of(const orr_dpo_pair *pair, double beta, double nll);
 
 #endif /* ORR_ENGINE_PREFERENCE_H */

@@ -48,12 +48,12 @@ static uint64_t of_schedule(uint64_t so_far, const orr_train_job *t)
 static uint64_t of_data(uint64_t so_far, const orr_trainer *t)
 {
     enum { SAMPLES = 4 };
-    orr_batches *b = t->training->batches;
+    orr_dataset *b = t->training->batches;
     const size_t n = (size_t)b->tokens;
     const double about[] = {(double)b->tokens, (double)b->n};
     so_far = of_numbers(of_text(so_far, b->name), about, sizeof about);
     for (uint64_t i = 0; i < SAMPLES; i++) {
-        orr_batches_fill(b, i, &t->sample);
+        orr_dataset_fill(b, i, &t->sample);
         so_far = XXH3_64bits_withSeed(t->sample.tokens, n * sizeof *t->sample.tokens, so_far);
         so_far = XXH3_64bits_withSeed(t->sample.targets, n * sizeof *t->sample.targets, so_far);
     }
@@ -80,7 +80,7 @@ static uint64_t of_spans(const orr_trainer *t)
     return digest;
 }
 
-orr_status orr_train_digest(const orr_trainer *t, uint64_t *ret, orr_error *err)
+orr_status orr_train_state_digest(const orr_trainer *t, uint64_t *ret, orr_error *err)
 {
     const uint32_t ranks = t->transport->ranks;
     const uint64_t mine = of_spans(t);
@@ -91,6 +91,6 @@ orr_status orr_train_digest(const orr_trainer *t, uint64_t *ret, orr_error *err)
     if (ranks > 1)
         ORR_TRY(
             orr_all_gather(orr_engine_step_world(t->step), &mine, all, 1, ORR_DTYPE_INT64, err));
-    *ret = orr_train_is_whole(t) ? XXH3_64bits(all, ranks * sizeof *all) : 0;
+    *ret = orr_train_state_is_complete(t) ? XXH3_64bits(all, ranks * sizeof *all) : 0;
     return ORR_OK;
 }

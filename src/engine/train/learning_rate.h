@@ -7,11 +7,11 @@
 /* Learning rates: up in a straight line over `warmup` steps, then down to `least` at the last step:
  * along half a cosine (Loshchilov and Hutter, ICLR 2017, equation 5, one period), in a straight
  * line, or not at all. */
-typedef struct orr_rate {
+typedef struct orr_learning_rate {
     double  most, least;
     int64_t warmup, steps;
-    uint8_t schedule; /* orr_rate_schedule */
-} orr_rate;
-double orr_rate_at(const orr_rate *rate, int64_t step); /* from 1 */
+    uint8_t schedule; /* orr_learning_rate_schedule */
+} orr_learning_rate;
+double orr_learning_rate_at(const orr_learning_rate *rate, int64_t step); /* from 1 */
 
 #endif /* ORR_ENGINE_RATE_H */

@@ -33,7 +33,7 @@ static orr_status make_step(orr_trainer *t, orr_error *err)
                               .sgd = training->options->sgd,
                               .objective = training->task->objective,
                               .objective_ctx = t,
-                              .team = orr_train_seat(t)};
+                              .team = orr_train_replica_reducer(t)};
     ORR_TRY(orr_backend_cpu(&source.backend, err));
     ORR_TRY(orr_workers_new(threads_of(t), &t->workers, err));
     source.workers = t->workers;
@@ -64,7 +64,7 @@ static orr_status resume(orr_trainer *t, orr_error *err)
     ORR_TRY(status);
     status = restore(t, checkpoint, err);
     orr_checkpoint_close(checkpoint);
-    return status == ORR_OK ? orr_engine_step_changed(t->step, err) : status;
+    return status == ORR_OK ? orr_engine_step_weights_changed(t->step, err) : status;
 }
 
 static orr_status open_checkpoints(orr_trainer *t, orr_error *err)
@@ -72,7 +72,7 @@ static orr_status open_checkpoints(orr_trainer *t, orr_error *err)
     const orr_train_options *o = t->training->options;
     uint32_t n;
     const orr_parameter *parameters = orr_engine_step_parameters(t->step, &n);
-    t->facts = (orr_checkpoint_facts){.model = t->training->model->name,
+    t->facts = (orr_checkpoint_metadata){.model = t->training->model->name,
                                       .plan = t->training->plan_text,
                                       .seed = o->seed,
                                       .rank = t->transport->rank,
@@ -102,7 +102,7 @@ static orr_status begin(orr_trainer *t, orr_error *err)
     ORR_TRY(make_step(t, err));
     if (o->init != NULL && !o->resume) {
         ORR_TRY(orr_train_read_weights(t, o->init, err));
-        ORR_TRY(orr_engine_step_changed(t->step, err));
+        ORR_TRY(orr_engine_step_weights_changed(t->step, err));
     }
     ORR_TRY(t->training->task->open(t, err));
     ORR_TRY(open_checkpoints(t, err));
@@ -146,7 +146,7 @@ static orr_status commit(orr_trainer *t, int64_t written, orr_error *err)
     return t->transport->rank == 0 ? orr_checkpoint_commit(t->folder, written, err) : ORR_OK;
 }
 
-orr_status orr_train_between(orr_trainer *t, bool *ret_stop, orr_error *err)
+orr_status orr_train_synchronize(orr_trainer *t, bool *ret_stop, orr_error *err)
 {
     rank_status all;
     ORR_TRY(exchange_rank_status(t, &all, err));
@@ -172,12 +172,12 @@ static orr_status update_all(orr_trainer *t, orr_update *update, int64_t step, b
 orr_update orr_train_update(const orr_trainer *t, int64_t step)
 {
     orr_update update = t->training->update;
-    update.rate = orr_rate_at(&t->training->rate, step);
+    update.rate = orr_learning_rate_at(&t->training->rate, step);
     update.step = step;
     return update;
 }
 
-orr_status orr_train_tell(orr_trainer *t, orr_train_step *told, const orr_step_result *r,
+orr_status orr_train_report_step(orr_trainer *t, orr_train_step *told, const orr_step_result *r,
                           orr_error *err)
 {
     orr_train_job *training = t->training;
@@ -200,7 +200,7 @@ orr_status orr_train_save(orr_trainer *t, bool last, orr_error *err)
 {
     const int64_t every = t->training->options->save_every;
     const bool due = last || (every > 0 && t->made % every == 0);
-    if (t->checkpointer == NULL || !orr_train_is_whole(t) || !t->placed || !due ||
+    if (t->checkpointer == NULL || !orr_train_state_is_complete(t) || !t->placed || !due ||
         t->saved >= t->made)
         return ORR_OK;
     t->saved = t->made;
@@ -227,14 +227,14 @@ static orr_status make_one(orr_trainer *t, int64_t step, orr_error *err)
     t->made = step;
     if (!orr_team_data_cursor_consume(&t->data, &slot, 1))
         return orr_fail(err, ORR_INVALID, "data of step %lld do not add up", (long long)step);
-    return orr_train_tell(t, &told, &r, err);
+    return orr_train_report_step(t, &told, &r, err);
 }
 
 static orr_status make_all(orr_trainer *t, orr_error *err)
 {
     orr_train_job *training = t->training;
     while (t->made < training->options->steps) {
-        ORR_TRY(orr_train_between(t, &training->result.stopped, err));
+        ORR_TRY(orr_train_synchronize(t, &training->result.stopped, err));
         if (training->result.stopped)
             break;
         ORR_TRY(make_one(t, t->made + 1, err));
@@ -250,8 +250,8 @@ static orr_status finish_checkpoints(orr_trainer *t, orr_error *err)
     if (t->checkpointer == NULL)
         return ORR_OK;
     ORR_TRY(orr_checkpointer_wait(t->checkpointer, err));
-    ORR_TRY(orr_train_between(t, &stop, err));
-    if (o->export_to == NULL || t->transport->rank != 0 || !orr_train_is_whole(t))
+    ORR_TRY(orr_train_synchronize(t, &stop, err));
+    if (o->export_to == NULL || t->transport->rank != 0 || !orr_train_state_is_complete(t))
         return ORR_OK;
     const orr_status status = orr_train_export(t, t->folder, o->export_to, err);
     if (o->save == NULL)
@@ -315,7 +315,7 @@ static orr_status finish(orr_trainer *t, orr_error *err)
         r->last_loss = training->history[r->steps - 1].loss;
     }
     r->step_ns = median_ns(training);
-    ORR_TRY(orr_train_digest(t, &r->state_digest, err));
+    ORR_TRY(orr_train_state_digest(t, &r->state_digest, err));
     ORR_TRY(compare_memory(t, err));
     ORR_TRY(orr_train_close_recorder(t, err));
     return finish_checkpoints(t, err);
@@ -330,7 +330,7 @@ orr_status orr_train_rank(void *ctx, orr_transport *transport, orr_error *err)
                      .arena = orr_arena_new(0, 0)};
     orr_status status = t.arena != NULL ? begin(&t, err) : orr_fail_memory(err);
     if (status == ORR_OK)
-        status = t.training->options->team != NULL ? orr_train_in_team(&t, err) : make_all(&t, err);
+        status = t.training->options->team != NULL ? orr_train_run_replica(&t, err) : make_all(&t, err);
     orr_train_leave_team(&t);
     if (status == ORR_OK)
         status = finish(&t, err);

@@ -5,7 +5,7 @@
 
 /* A second set of the rank's weights, which takes the place of the first to score with. */
 
-orr_status orr_train_exchange(orr_trainer *t, const orr_reference_weights *frozen, orr_error *err)
+orr_status orr_train_swap_weights(orr_trainer *t, const orr_reference_weights *frozen, orr_error *err)
 {
     enum { ROOM = 1024 };
     float room[ROOM];
@@ -19,10 +19,10 @@ orr_status orr_train_exchange(orr_trainer *t, const orr_reference_weights *froze
             memcpy(all[i].master + at, frozen->numbers[i] + at, bytes);
             memcpy(frozen->numbers[i] + at, room, bytes);
         }
-    return orr_engine_step_changed(t->step, err);
+    return orr_engine_step_weights_changed(t->step, err);
 }
 
-orr_status orr_train_freeze(orr_trainer *t, const char *reference, orr_reference_weights *ret, orr_error *err)
+orr_status orr_train_load_reference(orr_trainer *t, const char *reference, orr_reference_weights *ret, orr_error *err)
 {
     uint32_t n;
     const orr_parameter *all = orr_engine_step_parameters(t->step, &n);
@@ -39,5 +39,5 @@ orr_status orr_train_freeze(orr_trainer *t, const char *reference, orr_reference
     if (reference == NULL)
         return ORR_OK;
     ORR_TRY(orr_train_read_weights(t, reference, err));
-    return orr_train_exchange(t, ret, err);
+    return orr_train_swap_weights(t, ret, err);
 }

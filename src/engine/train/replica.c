@@ -17,9 +17,9 @@ static orr_status submit_reduction(void *ctx, uint32_t op, orr_team_dtype dtype,
     return orr_team_reduce(t->team, op, dtype, in, out, n, err);
 }
 
-const orr_step_team *orr_train_seat(orr_trainer *t)
+const orr_step_replica_reducer *orr_train_replica_reducer(orr_trainer *t)
 {
-    t->reducer = (orr_step_team){submit_reduction, t};
+    t->reducer = (orr_step_replica_reducer){submit_reduction, t};
     return t->training->options->team != NULL ? &t->reducer : NULL;
 }
 
@@ -55,7 +55,7 @@ static orr_team_options options_of(orr_trainer *t)
                           .catch_up_steps = asked->catch_up_steps,
                           .step = (uint64_t)t->made,
                           .data = t->data,
-                          .told = orr_train_note_event,
+                          .told = orr_train_annotate_event,
                           .ctx = t};
     o.spans = orr_engine_step_state(t->step, &o.n_spans);
     return o;
@@ -89,13 +89,13 @@ static orr_status contribute(orr_trainer *t, const orr_team_directive *turn, orr
 {
     t->slot = turn->kind == ORR_DIRECTIVE_COMPUTE ? (int64_t)turn->slot : -1;
     if (turn->kind == ORR_DIRECTIVE_ZEROS)
-        return orr_engine_step_abstain(t->step, err);
+        return orr_engine_step_contribute_zeros(t->step, err);
     const bool records = orr_train_records(t, (int64_t)turn->step);
     ORR_TRY(t->training->task->feed(t, turn->slot, err));
     if (records)
         orr_recorder_step(t->recorder, (int64_t)turn->step);
     else if (t->recorder != NULL)
-        orr_recorder_forget(t->recorder);
+        orr_recorder_drop_annotations(t->recorder);
     return orr_engine_step_compute(t->step, t->inputs, records ? t->recorder : NULL, err);
 }
 
@@ -132,7 +132,7 @@ static orr_status update(orr_trainer *t, const orr_team_outcome *sums, orr_error
                            .retries = (int64_t)sums->retries,
                            .epoch = (int64_t)sums->epoch,
                            .slot = t->slot};
-    return orr_train_tell(t, &told, &r, err);
+    return orr_train_report_step(t, &told, &r, err);
 }
 
 /* Ranks hear of an outcome by different messages, if connections break just then: a replica whose ranks
@@ -170,8 +170,8 @@ static orr_status make_step(orr_trainer *t, const orr_team_directive *turn, orr_
     }
     ORR_TRY(contribute(t, turn, err));
     const int64_t begin_ns = orr_clock_now_ns(&orr_clock_monotonic);
-    ORR_TRY(orr_team_vote(t->team, orr_engine_step_sums(t->step), &outcome, err));
-    orr_train_note_wait(t, &outcome, begin_ns);
+    ORR_TRY(orr_team_vote(t->team, orr_engine_step_reductions(t->step), &outcome, err));
+    orr_train_annotate_wait(t, &outcome, begin_ns);
     ORR_TRY(agree(t, &outcome, err));
     if (outcome.kind == ORR_OUTCOME_COMMITTED)
         return update(t, &outcome, err);
@@ -189,17 +189,17 @@ static orr_status adopt_state(orr_trainer *t, const orr_team_directive *turn, or
         return ORR_OK;
     atomic_store(&t->fetched, false);
     t->made = (int64_t)turn->step - 1;
-    return own ? ORR_OK : orr_engine_step_changed(t->step, err);
+    return own ? ORR_OK : orr_engine_step_weights_changed(t->step, err);
 }
 
-orr_status orr_train_in_team(orr_trainer *t, orr_error *err)
+orr_status orr_train_run_replica(orr_trainer *t, orr_error *err)
 {
     orr_train_job *training = t->training;
     const int64_t last = training->options->steps;
     ORR_TRY(join(t, err));
     for (orr_team_directive turn;;) {
         bool stop = false;
-        ORR_TRY(orr_train_between(t, &stop, err));
+        ORR_TRY(orr_train_synchronize(t, &stop, err));
         if ((stop || t->made >= last) && leads(t))
             orr_team_drain(t->team, t->made >= last);
         ORR_TRY(next_directive(t, &turn, err));
@@ -222,5 +222,5 @@ void orr_train_leave_team(orr_trainer *t)
 {
     orr_team_leave(t->team);
     t->team = NULL;
-    orr_train_note_end(t);
+    orr_train_annotate_end(t);
 }

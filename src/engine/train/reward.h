@@ -22,6 +22,6 @@ double orr_reward_of(const orr_reward *reward, const char *answer, size_t len, i
 /* Proximal policy optimisation with a clipped ratio (Schulman et al., arXiv 1707.06347, eq. 7) of one
  * token: ratio = p / p before, loss = -min(ratio A, clip(ratio, 1 - clip, 1 + clip) A). `loss` and
  * `before`: minus log p. Sets the derivative by the former. */
-double orr_clipped_loss(double loss, double before, double advantage, double clip, double *ret_by);
+double orr_ppo_clipped_loss(double loss, double before, double advantage, double clip, double *ret_by);
 
 #endif /* ORR_ENGINE_REWARD_H */

@@ -41,7 +41,7 @@ static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
 {
     const orr_plan *plan = &t->training->plan;
     const clicks_task *task = t->task;
-    return orr_clicks_feed(t->training->clicks, t->step, plan, t->transport->rank,
+    return orr_click_data_feed(t->training->clicks, t->step, plan, t->transport->rank,
                            slot * plan->batch, task->labels, err);
 }
 
@@ -63,4 +63,4 @@ static orr_status evaluate(orr_trainer *t, const orr_step_result *r, orr_train_s
     return ORR_OK;
 }
 
-const orr_train_task orr_train_clicks = {.open = open, .feed = feed, .evaluate = evaluate};
+const orr_train_task orr_train_task_clicks = {.open = open, .feed = feed, .evaluate = evaluate};

@@ -26,7 +26,7 @@ static uint32_t pairs_of(const orr_trainer *t)
 /* Both rows of a pair; `index`: which of the data. */
 static void put_pair(const orr_trainer *t, const orr_step_inputs *in, uint32_t pair, uint64_t index)
 {
-    const orr_batches *b = t->training->batches;
+    const orr_dataset *b = t->training->batches;
     const size_t n = (size_t)b->tokens, at = pair * n;
     b->fill(b, index, &t->sample);
     memcpy((int64_t *)in->tokens + at, t->sample.tokens, n * sizeof(int64_t));
@@ -92,16 +92,16 @@ static orr_status score_reference(orr_trainer *t, orr_error *err)
     orr_reference_weights frozen;
     if (path == NULL)
         return score_all(t, err);
-    ORR_TRY(orr_train_freeze(t, path, &frozen, err));
-    ORR_TRY(orr_train_exchange(t, &frozen, err));
+    ORR_TRY(orr_train_load_reference(t, path, &frozen, err));
+    ORR_TRY(orr_train_swap_weights(t, &frozen, err));
     ORR_TRY(score_all(t, err));
-    return orr_train_exchange(t, &frozen, err);
+    return orr_train_swap_weights(t, &frozen, err);
 }
 
 static orr_status open(orr_trainer *t, orr_error *err)
 {
     const orr_plan *plan = &t->training->plan;
-    const orr_batches *b = t->training->batches;
+    const orr_dataset *b = t->training->batches;
     preference_task *task = orr_arena_one(t->arena, preference_task);
     ORR_TRY(orr_train_open_inputs(t, err));
     const size_t rows = (size_t)plan->micro_batches * plan->micro_batch;
@@ -129,7 +129,7 @@ static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
     const uint64_t first = slot * plan->batch / 2 + at.at[ORR_AXIS_DP] * n;
     (void)err;
     for (uint32_t p = 0; p < n && t->window.tokens > 0; p++) {
-        task->index[p] = orr_batches_index(t->training->batches, first + p);
+        task->index[p] = orr_dataset_index(t->training->batches, first + p);
         put_pair(t, &t->inputs[p / pairs_of(t)], p % pairs_of(t), task->index[p]);
     }
     return ORR_OK;
@@ -147,7 +147,7 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
     const orr_trainer *t = ctx;
     const orr_train_options *o = t->training->options;
     const preference_task *task = t->task;
-    double *told = orr_engine_step_told(t->step);
+    double *told = orr_engine_step_objective_sums(t->step);
     const int64_t tokens = t->window.tokens;
     const float *weights = t->inputs[micro_batch].weights;
     const double each = 2.0 / t->training->plan.batch;
@@ -157,12 +157,12 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
         const int64_t a = 2 * p * tokens, b = a + tokens;
         const double *reference = &task->reference[2 * task->index[micro_batch * pairs_of(t) + p]];
         double other;
-        orr_preference pair = {.chosen_reference = reference[0],
+        orr_dpo_pair pair = {.chosen_reference = reference[0],
                                .rejected_reference = reference[1]};
         pair.chosen = answer(loss + a, weights + a, tokens, &pair.tokens);
         pair.rejected = answer(loss + b, weights + b, tokens, &other);
-        const orr_preference_loss l =
-            orr_preference_loss_of(&pair, o->dpo_beta > 0 ? o->dpo_beta : 0.1, o->dpo_nll);
+        const orr_dpo_loss l =
+            orr_dpo_loss_of(&pair, o->dpo_beta > 0 ? o->dpo_beta : 0.1, o->dpo_nll);
         put_seeds(weights + a, tokens, l.by_chosen * each, ret_seed + a);
         put_seeds(weights + b, tokens, l.by_rejected * each, ret_seed + b);
         told[LOSS] += l.loss;
@@ -183,5 +183,5 @@ static orr_status evaluate(orr_trainer *t, const orr_step_result *r, orr_train_s
     return ORR_OK;
 }
 
-const orr_train_task orr_train_preference = {
+const orr_train_task orr_train_task_dpo = {
     .objective = objective, .open = open, .feed = feed, .evaluate = evaluate};

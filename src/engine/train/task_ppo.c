@@ -92,7 +92,7 @@ static orr_status open(orr_trainer *t, orr_error *err)
     ORR_TRY(make_room(t, task, err));
     ORR_TRY(orr_engine_step_keep_logits(t->step, &task->scored, &task->type, err));
     t->task = task;
-    return orr_train_freeze(t, o->reference, &task->frozen, err);
+    return orr_train_load_reference(t, o->reference, &task->frozen, err);
 }
 
 /* Prompts of the rank's rows; returns the number of its first sample. */
@@ -106,7 +106,7 @@ static uint64_t put_prompts(orr_trainer *t, uint64_t slot)
     for (int64_t row = 0; row < task->rows; row++) {
         answer *a = &task->answers[row];
         const orr_dataset_sample to = {row_tokens(t, row), row_targets(t, row), row_weights(t, row)};
-        orr_batches_fill(t->training->batches, first + (uint64_t)row, &to);
+        orr_dataset_fill(t->training->batches, first + (uint64_t)row, &to);
         *a = (answer){0};
         for (; a->first < tokens_of(t) && to.weights[a->first] != 0; a->first++)
             to.weights[a->first] = 0;
@@ -149,17 +149,17 @@ static void draw(orr_trainer *t, int64_t row, uint64_t sample, int32_t end)
 static orr_status answer_all(orr_trainer *t, uint64_t first, orr_error *err)
 {
     reward_task *task = t->task;
-    const orr_data_options data = {.tokenizer = t->training->tokenizer};
-    const int32_t end = orr_data_end(&data);
+    const orr_dataset_options data = {.tokenizer = t->training->tokenizer};
+    const int32_t end = orr_dataset_end_token(&data);
     for (int64_t k = 0; k < task->most && k < tokens_of(t); k++) {
         ORR_TRY(orr_engine_step_score(t->step, t->inputs, NULL, err));
         for (int64_t row = 0; row < task->rows; row++)
             draw(t, row, first + (uint64_t)row, end);
     }
     ORR_TRY(orr_engine_step_score(t->step, t->inputs, task->before, err));
-    ORR_TRY(orr_train_exchange(t, &task->frozen, err));
+    ORR_TRY(orr_train_swap_weights(t, &task->frozen, err));
     ORR_TRY(orr_engine_step_score(t->step, t->inputs, task->reference, err));
-    return orr_train_exchange(t, &task->frozen, err);
+    return orr_train_swap_weights(t, &task->frozen, err);
 }
 
 /* The text of an answer, without what ends it. */
@@ -287,7 +287,7 @@ static orr_status objective(void *ctx, uint32_t micro_batch, const float *loss, 
         const int64_t row = micro_batch * (n / tokens_of(t)) + i / tokens_of(t);
         double by = 0, part = 0;
         if (row_weights(t, row)[i % tokens_of(t)] != 0)
-            part = orr_clipped_loss(loss[i], task->before[row * tokens_of(t) + i % tokens_of(t)],
+            part = orr_ppo_clipped_loss(loss[i], task->before[row * tokens_of(t) + i % tokens_of(t)],
                                     task->answers[row].advantage, clip, &by);
         ret_seed[i] = (float)(by / task->tokens);
         task->loss += first ? part / task->tokens : 0;
@@ -309,5 +309,5 @@ static orr_status evaluate(orr_trainer *t, const orr_step_result *r, orr_train_s
     return mean_and_deviation_of(t, REWARD, &told->reward, &deviation, err);
 }
 
-const orr_train_task orr_train_reward = {
+const orr_train_task orr_train_task_ppo = {
     .updates = UPDATES, .objective = objective, .open = open, .feed = feed, .evaluate = evaluate};

@@ -13,7 +13,7 @@ orr_status orr_train_open_inputs(orr_trainer *t, orr_error *err)
 {
     const uint32_t n = t->training->plan.micro_batches;
     const int64_t tokens = t->training->plan.seq > 0 ? t->training->plan.seq : 1;
-    orr_engine_step_window(t->step, &t->window);
+    orr_engine_step_local_batch(t->step, &t->window);
     t->inputs = orr_arena_array(t->arena, orr_step_inputs, n);
     t->sample = (orr_dataset_sample){orr_arena_array(t->arena, int64_t, tokens),
                              orr_arena_array(t->arena, int64_t, tokens),
@@ -37,7 +37,7 @@ static double counted(const orr_trainer *t, uint64_t first)
 {
     int64_t n = 0;
     for (uint32_t i = 0; i < t->training->plan.batch; i++)
-        n += orr_batches_counted(t->training->batches, first + i);
+        n += orr_dataset_loss_tokens(t->training->batches, first + i);
     return n > 0 ? (double)n : 1;
 }
 
@@ -68,11 +68,11 @@ static orr_status feed(orr_trainer *t, uint64_t slot, orr_error *err)
     const float each = (float)(1 / counted(t, first));
     for (uint32_t i = 0; i < plan->micro_batches; i++)
         for (uint32_t row = 0; row < plan->micro_batch; row++) {
-            orr_batches_fill(t->training->batches, mine + (uint64_t)i * plan->micro_batch + row,
+            orr_dataset_fill(t->training->batches, mine + (uint64_t)i * plan->micro_batch + row,
                              &t->sample);
             put_sample(t, &t->inputs[i], row, each);
         }
     return ORR_OK;
 }
 
-const orr_train_task orr_train_text = {.open = orr_train_open_inputs, .feed = feed};
+const orr_train_task orr_train_task_text = {.open = orr_train_open_inputs, .feed = feed};

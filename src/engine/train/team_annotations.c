@@ -33,17 +33,17 @@ static bool lasts(uint8_t kind)
 
 static void close_note(orr_trainer *t, uint8_t kind, int64_t at_ns)
 {
-    orr_note *note = &t->open[kind];
+    orr_recorded_annotation *note = &t->open[kind];
     if (note->name == NULL)
         return;
     note->end_ns = at_ns;
-    orr_recorder_note(t->recorder, note);
+    orr_recorder_annotate(t->recorder, note);
     note->name = NULL;
 }
 
 static void note_event(orr_trainer *t, const orr_team_event *event)
 {
-    orr_note note = {.lane = event->kind,
+    orr_recorded_annotation note = {.lane = event->kind,
                      .name = orr_team_event_name((orr_team_event_kind)event->kind),
                      .start_ns = event->at_ns,
                      .end_ns = event->at_ns,
@@ -58,11 +58,11 @@ static void note_event(orr_trainer *t, const orr_team_event *event)
     if (lasts(event->kind))
         t->open[event->kind] = note;
     else
-        orr_recorder_note(t->recorder, &note);
+        orr_recorder_annotate(t->recorder, &note);
 }
 
 /* Of the team's thread. */
-void orr_train_note_event(void *ctx, const orr_team_event *event)
+void orr_train_annotate_event(void *ctx, const orr_team_event *event)
 {
     orr_trainer *t = ctx;
     const orr_train_options *o = t->training->options;
@@ -74,14 +74,14 @@ void orr_train_note_event(void *ctx, const orr_team_event *event)
         o->team->told(o->ctx, event);
 }
 
-void orr_train_note_wait(orr_trainer *t, const orr_team_outcome *outcome, int64_t begin_ns)
+void orr_train_annotate_wait(orr_trainer *t, const orr_team_outcome *outcome, int64_t begin_ns)
 {
     static const char *const kinds[] = {
         [ORR_OUTCOME_COMMITTED] = "committed",
         [ORR_OUTCOME_DEFERRED] = "put aside",
         [ORR_OUTCOME_DROPPED] = "dropped",
     };
-    orr_note note = {.lane = ORR_TEAM_COMMIT,
+    orr_recorded_annotation note = {.lane = ORR_TEAM_COMMIT,
                      .name = orr_team_event_name(ORR_TEAM_COMMIT),
                      .start_ns = begin_ns,
                      .end_ns = orr_clock_now_ns(&orr_clock_monotonic),
@@ -92,10 +92,10 @@ void orr_train_note_wait(orr_trainer *t, const orr_team_outcome *outcome, int64_
     snprintf(note.text, sizeof note.text, "%s, %llu contributors, %llu retries",
              kinds[outcome->kind], (unsigned long long)outcome->contributors,
              (unsigned long long)outcome->retries);
-    orr_recorder_note(t->recorder, &note);
+    orr_recorder_annotate(t->recorder, &note);
 }
 
-void orr_train_note_end(orr_trainer *t)
+void orr_train_annotate_end(orr_trainer *t)
 {
     const int64_t now_ns = orr_clock_now_ns(&orr_clock_monotonic);
     for (uint8_t kind = 0; kind < ORR_TRAIN_EVENTS && t->recorder != NULL; kind++)

@@ -111,7 +111,7 @@ static orr_status complete_plan(orr_train_job *t, orr_error *err)
 static void set_learning_rate(orr_train_job *t)
 {
     const orr_train_options *o = t->options;
-    t->rate = (orr_rate){.most = o->rate,
+    t->rate = (orr_learning_rate){.most = o->rate,
                          .least = o->least_rate,
                          .warmup = o->warmup,
                          .steps = o->steps,
@@ -139,31 +139,31 @@ static orr_status open_data(orr_train_job *t, orr_error *err)
 {
     const orr_train_options *o = t->options;
     if (t->model->kind == ORR_MODEL_DLRM) {
-        t->task = &orr_train_clicks;
-        return o->data != NULL ? orr_clicks_criteo(o->data, &t->model->dlrm, &t->clicks, err)
-                               : orr_clicks_synthetic(&t->model->dlrm, o->seed, &t->clicks, err);
+        t->task = &orr_train_task_clicks;
+        return o->data != NULL ? orr_click_data_criteo(o->data, &t->model->dlrm, &t->clicks, err)
+                               : orr_click_data_synthetic(&t->model->dlrm, o->seed, &t->clicks, err);
     }
-    t->task = &orr_train_text;
+    t->task = &orr_train_task_text;
     if (o->tokenizer != NULL)
         ORR_TRY(orr_tokenizer_open(o->tokenizer, &t->tokenizer, err));
-    const orr_data_options options = {.path = o->data,
+    const orr_dataset_options options = {.path = o->data,
                                       .tokenizer = t->tokenizer,
                                       .tokens = t->plan.seq,
                                       .vocab = t->model->vocab,
                                       .seed = o->seed};
     if (o->workload->task == ORR_TASK_DPO) {
-        t->task = &orr_train_preference;
-        return orr_batches_pairs(&options, &t->batches, err);
+        t->task = &orr_train_task_dpo;
+        return orr_dataset_preferences(&options, &t->batches, err);
     }
     if (o->workload->task == ORR_TASK_RL) {
-        t->task = &orr_train_reward;
-        return orr_batches_prompts(&options, &t->batches, err);
+        t->task = &orr_train_task_ppo;
+        return orr_dataset_prompts(&options, &t->batches, err);
     }
     if (o->data == NULL)
-        return orr_batches_synthetic(&options, &t->batches, err);
+        return orr_dataset_synthetic(&options, &t->batches, err);
     if (o->workload->task == ORR_TASK_SFT)
-        return orr_batches_talk(&options, &t->batches, err);
-    return orr_batches_text(&options, &t->batches, err);
+        return orr_dataset_conversations(&options, &t->batches, err);
+    return orr_dataset_text(&options, &t->batches, err);
 }
 
 orr_status orr_train_prepare(const orr_train_options *options, orr_arena *arena, orr_train_job *ret,
@@ -182,8 +182,8 @@ orr_status orr_train_prepare(const orr_train_options *options, orr_arena *arena,
 
 void orr_train_done(orr_train_job *t)
 {
-    orr_batches_free(t->batches);
-    orr_clicks_free(t->clicks);
+    orr_dataset_free(t->batches);
+    orr_click_data_free(t->clicks);
     if (t->tokenizer != NULL)
         orr_tokenizer_close(t->tokenizer);
 }
@@ -215,7 +215,7 @@ orr_status orr_train(const orr_train_options *options, orr_arena *arena, orr_tra
 static orr_status measure_rank(const orr_train_job *t, uint32_t rank, int64_t *ret, orr_error *err)
 {
     orr_transport silent = *orr_transport_self();
-    const orr_step_team other = {0}; /* whose sums need room */
+    const orr_step_replica_reducer other = {0}; /* whose sums need room */
     orr_step_source source = {.model = t->model,
                               .plan = &t->plan,
                               .workload = &t->workload,

@@ -29,8 +29,8 @@ typedef struct orr_train_task {
     orr_status (*evaluate)(orr_trainer *t, const orr_step_result *r, orr_train_step *told,
                         orr_error *err); /* after it, on all ranks; or NULL */
 } orr_train_task;
-extern const orr_train_task orr_train_text, orr_train_clicks, orr_train_preference,
-    orr_train_reward;
+extern const orr_train_task orr_train_task_text, orr_train_task_clicks, orr_train_task_dpo,
+    orr_train_task_ppo;
 
 /* Before there are ranks; read by all of them. */
 typedef struct orr_train_job {
@@ -42,9 +42,9 @@ typedef struct orr_train_job {
     const char   *save;        /* folder of checkpoints of this replica; NULL: none */
     orr_tokenizer *tokenizer;
     const orr_train_task *task;
-    orr_batches  *batches;     /* NULL: clicks         */
-    orr_clicks   *clicks;      /* of recommendation    */
-    orr_rate      rate;
+    orr_dataset  *batches;     /* NULL: clicks         */
+    orr_click_data   *clicks;      /* of recommendation    */
+    orr_learning_rate      rate;
     double        clip;
     orr_update    update;      /* but rate and step */
     orr_arena    *arena;       /* of the result     */
@@ -62,9 +62,9 @@ struct orr_trainer {
     orr_engine_step  *step;
     orr_recorder     *recorder;
     orr_checkpointer *checkpointer;
-    orr_checkpoint_facts facts;
+    orr_checkpoint_metadata facts;
     orr_arena     *arena;
-    orr_step_window  window;
+    orr_step_local_batch  window;
     orr_step_inputs *inputs;   /* shape (micro-batches) */
     orr_dataset_sample       sample;   /* one whole            */
     void            *task;     /* the task's own       */
@@ -76,10 +76,10 @@ struct orr_trainer {
     atomic_bool fetched;       /* from others, since they were whole (team's thread) */
     orr_team_data_cursor data;        /* that are still to be trained, after it     */
     orr_team *team;            /* other replicas; NULL: there are none       */
-    orr_step_team reducer;        /* in which the step hands in gradients       */
+    orr_step_replica_reducer reducer;        /* in which the step hands in gradients       */
     bool     placed;           /* `data` are those after `made`              */
     int64_t  slot;             /* whose gradients were computed last; -1: none */
-    orr_note open[ORR_TRAIN_EVENTS]; /* of the team, that lasts; name NULL: none   */
+    orr_recorded_annotation open[ORR_TRAIN_EVENTS]; /* of the team, that lasts; name NULL: none   */
     int64_t  resident_bytes;   /* before anything was made */
 };
 
@@ -90,32 +90,32 @@ orr_ranks_body orr_train_rank; /* ctx: the training */
 
 /* Steps, as loops make them (train_rank.c, and train_team.c in a team). Between two: what all have
  * written is the latest checkpoint; has rank 0 been told to stop? */
-orr_status orr_train_between(orr_trainer *t, bool *ret_stop, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_train_synchronize(orr_trainer *t, bool *ret_stop, orr_error *err) ORR_MUST_CHECK;
 /* The update that a step makes. */
 orr_update orr_train_update(const orr_trainer *t, int64_t step);
 /* Of a step that was made: told->step and what is beside its result are filled in. */
-orr_status orr_train_tell(orr_trainer *t, orr_train_step *told, const orr_step_result *r,
+orr_status orr_train_report_step(orr_trainer *t, orr_train_step *told, const orr_step_result *r,
                           orr_error *err) ORR_MUST_CHECK;
 /* Begins to save, if it is due; with `last` if it has not been saved. */
 orr_status orr_train_save(orr_trainer *t, bool last, orr_error *err) ORR_MUST_CHECK;
 
 /* May weights and state be read? */
-static inline bool orr_train_is_whole(const orr_trainer *t)
+static inline bool orr_train_state_is_complete(const orr_trainer *t)
 {
     return t->whole && !atomic_load(&t->fetched);
 }
 
 /* A replica of a team (train_team.c): where its steps hand in gradients, NULL: no team; all steps. */
-const orr_step_team *orr_train_seat(orr_trainer *t);
-orr_status orr_train_in_team(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
+const orr_step_replica_reducer *orr_train_replica_reducer(orr_trainer *t);
+orr_status orr_train_run_replica(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
 void       orr_train_leave_team(orr_trainer *t);
 /* What happens in it, into the recording (train_events.c). ctx: the trainer. From `begin_ns` on the
  * rank has waited for this outcome. At the end what lasts is over. */
-void       orr_train_note_event(void *ctx, const orr_team_event *event);
-void       orr_train_note_wait(orr_trainer *t, const orr_team_outcome *outcome, int64_t begin_ns);
-void       orr_train_note_end(orr_trainer *t);
+void       orr_train_annotate_event(void *ctx, const orr_team_event *event);
+void       orr_train_annotate_wait(orr_trainer *t, const orr_team_outcome *outcome, int64_t begin_ns);
+void       orr_train_annotate_end(orr_trainer *t);
 /* Of the state of all ranks (train_job.c); 0: it is not whole. */
-orr_status orr_train_digest(const orr_trainer *t, uint64_t *ret, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_train_state_digest(const orr_trainer *t, uint64_t *ret, orr_error *err) ORR_MUST_CHECK;
 /* What replicas of one job have in common, and their ranks. Inputs have been opened. */
 uint64_t orr_train_fingerprint(const orr_trainer *t);
 
@@ -135,9 +135,9 @@ orr_status orr_train_open_inputs(orr_trainer *t, orr_error *err) ORR_MUST_CHECK;
 typedef struct orr_reference_weights {
     float **numbers; /* shape (parameters): of the rank's shard */
 } orr_reference_weights;
-orr_status orr_train_freeze(orr_trainer *t, const char *reference, orr_reference_weights *ret,
+orr_status orr_train_load_reference(orr_trainer *t, const char *reference, orr_reference_weights *ret,
                             orr_error *err) ORR_MUST_CHECK;
-orr_status orr_train_exchange(orr_trainer *t, const orr_reference_weights *frozen,
+orr_status orr_train_swap_weights(orr_trainer *t, const orr_reference_weights *frozen,
                               orr_error *err) ORR_MUST_CHECK;
 
 /* What was recorded (train_record.c). */

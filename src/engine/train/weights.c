@@ -42,7 +42,7 @@ static orr_status read_one(const orr_trainer *t, const orr_weights *weights, con
     const orr_status status = orr_weights_read(weights, model, &key, &type, whole, err);
     cut c = {whole, p->master, p->shard_begin};
     if (status == ORR_OK)
-        orr_owned_runs(&p->own, &p->type, p->shard_begin, p->shard_n, copy_run, &c);
+        orr_shard_runs(&p->own, &p->type, p->shard_begin, p->shard_n, copy_run, &c);
     orr_free(whole);
     return status;
 }
@@ -84,7 +84,7 @@ static orr_status read_whole(void *ctx, const orr_weight_key *key, const orr_typ
                              const float **ret, orr_error *err)
 {
     exporter *e = ctx;
-    char name[ORR_PARAMETER_TEXT];
+    char name[ORR_PARAMETER_KEY_CHARS];
     const int64_t n = orr_type_elements(type);
     if ((size_t)n * sizeof(float) > e->room_bytes) {
         orr_free(e->room);
@@ -95,8 +95,8 @@ static orr_status read_whole(void *ctx, const orr_weight_key *key, const orr_typ
             return orr_fail_memory(err);
         }
     }
-    orr_parameter_text(place_of(e->trainer->training->model, key), key->name, key->nth, name);
-    ORR_TRY(orr_checkpoint_whole(e->checkpoint, name, "master", e->room, n, err));
+    orr_parameter_key(place_of(e->trainer->training->model, key), key->name, key->nth, name);
+    ORR_TRY(orr_checkpoint_read_tensor(e->checkpoint, name, "master", e->room, n, err));
     *ret = e->room;
     return ORR_OK;
 }

@@ -57,9 +57,9 @@ static void fill_half(half *h, int64_t rank)
     q->own.by[0] = (orr_dim_pieces){.n = 1, .piece = {{.count = OTHER}}};
 }
 
-static orr_checkpoint_facts facts(uint32_t rank, uint32_t ranks, const char *plan)
+static orr_checkpoint_metadata facts(uint32_t rank, uint32_t ranks, const char *plan)
 {
-    return (orr_checkpoint_facts){
+    return (orr_checkpoint_metadata){
         .model = "small", .plan = plan, .seed = 42, .rank = rank, .ranks = ranks};
 }
 
@@ -70,7 +70,7 @@ static void save_both(const char *folder, half halves[2], int64_t step)
     orr_error err;
     for (uint32_t rank = 0; rank < 2; rank++) {
         orr_checkpointer *c;
-        const orr_checkpoint_facts f = facts(rank, 2, "tp=2");
+        const orr_checkpoint_metadata f = facts(rank, 2, "tp=2");
         fill_half(&halves[rank], rank);
         assert_int_equal(orr_checkpointer_new(folder, &f, halves[rank].parameters, 2, &c, &err),
                          ORR_OK);
@@ -98,7 +98,7 @@ static void what_was_saved_comes_back(void **state)
     memset(back.master, 0, sizeof back.master);
     memset(back.v, 0, sizeof back.v);
     memset(back.other_m, 0, sizeof back.other_m);
-    const orr_checkpoint_facts f = facts(1, 2, "tp=2");
+    const orr_checkpoint_metadata f = facts(1, 2, "tp=2");
     assert_int_equal(orr_checkpoint_restore(c, &f, back.parameters, 2, &err), ORR_OK);
     assert_memory_equal(back.master + 2, halves[1].master + 2, (N - 2) * sizeof(float));
     assert_memory_equal(back.v + 2, halves[1].v + 2, (N - 2) * sizeof(float));
@@ -135,7 +135,7 @@ static void another_plan_puts_it_together(void **state)
     float whole[2 * N];
     save_both(*state, halves, 1);
     assert_int_equal(orr_checkpoint_open(*state, &c, &err), ORR_OK);
-    assert_int_equal(orr_checkpoint_whole(c, "3.wide.0", "mean", whole, (int64_t)2 * N, &err),
+    assert_int_equal(orr_checkpoint_read_tensor(c, "3.wide.0", "mean", whole, (int64_t)2 * N, &err),
                      ORR_OK);
     for (int64_t row = 0; row < ROWS; row++)
         for (int64_t column = 0; column < 2 * COLUMNS; column++) {
@@ -144,12 +144,12 @@ static void another_plan_puts_it_together(void **state)
         }
     fill_half(&back, 0);
     back.parameters[0].own.by[1].piece[0].whole = 2; /* columns 2, 3 and 4 */
-    const orr_checkpoint_facts f = facts(0, 1, "dp=1");
+    const orr_checkpoint_metadata f = facts(0, 1, "dp=1");
     assert_int_equal(orr_checkpoint_restore(c, &f, back.parameters, 2, &err), ORR_OK);
     for (int64_t i = COLUMNS; i < N; i++)
         assert_true(back.master[i] == whole_at(0, i / COLUMNS, 2 + i % COLUMNS));
-    assert_int_equal(orr_checkpoint_whole(c, "3.wide.0", "mean", whole, N, &err), ORR_INVALID);
-    assert_int_equal(orr_checkpoint_whole(c, "5.none.0", "mean", whole, N, &err), ORR_INVALID);
+    assert_int_equal(orr_checkpoint_read_tensor(c, "3.wide.0", "mean", whole, N, &err), ORR_INVALID);
+    assert_int_equal(orr_checkpoint_read_tensor(c, "5.none.0", "mean", whole, N, &err), ORR_INVALID);
     orr_checkpoint_close(c);
 }
 
@@ -185,7 +185,7 @@ static void write_until_killed(const char *folder)
                        .m = numbers,
                        .v = numbers,
                        .type = {.dtype = ORR_DTYPE_FP32, .rank = 1, .dim = {MANY}}};
-    const orr_checkpoint_facts f = facts(0, 1, "dp=1");
+    const orr_checkpoint_metadata f = facts(0, 1, "dp=1");
     p.own.whole = p.type;
     p.own.by[0] = (orr_dim_pieces){.n = 1, .piece = {{.count = MANY}}};
     if (orr_checkpointer_new(folder, &f, &p, 1, &c, &err) != ORR_OK)
@@ -215,7 +215,7 @@ static int64_t check_whole(const char *folder)
         fail_msg("%s", err.text);
     for (int part = 0; part < 3; part++) {
         const char *const names[] = {"master", "mean", "square"};
-        if (orr_checkpoint_whole(c, "0.all.0", names[part], numbers, MANY, &err) != ORR_OK)
+        if (orr_checkpoint_read_tensor(c, "0.all.0", names[part], numbers, MANY, &err) != ORR_OK)
             fail_msg("%s", err.text);
         for (int i = 0; i < MANY; i++)
             assert_true(numbers[i] == (float)c->step);

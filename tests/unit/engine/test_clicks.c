@@ -63,7 +63,7 @@ static orr_dlrm criteo_shape(void)
 static void criteo_lines_are_read(void **state)
 {
     char path[128];
-    orr_clicks *clicks;
+    orr_click_data *clicks;
     orr_error err = {.text = ""};
     float dense[13];
     int64_t ids[28], again[28];
@@ -76,7 +76,7 @@ static void criteo_lines_are_read(void **state)
         put_line(file, i % 2, i == 140 ? "-3" : "", i == 140 ? "ff" : "", "0a");
     put_line(file, 1, "x", "1", "2");
     assert_int_equal(fclose(file), 0);
-    assert_int_equal(orr_clicks_criteo(path, &d, &clicks, &err), ORR_OK);
+    assert_int_equal(orr_click_data_criteo(path, &d, &clicks, &err), ORR_OK);
     assert_int_equal(clicks->n, 151);
     assert_int_equal(clicks->fill(clicks, 140, &click, &err), ORR_OK);
     assert_true(click.label == 0 && dense[0] == 0 && fabsf(dense[12] - logf(13)) < 1e-6F);
@@ -91,10 +91,10 @@ static void criteo_lines_are_read(void **state)
     assert_true(ids[26] != ids[25] || ids[27] != ids[25]);
     assert_int_equal(clicks->fill(clicks, 150, &click, &err), ORR_PARSE);
     assert_non_null(strstr(err.text, "line 151"));
-    orr_clicks_free(clicks);
+    orr_click_data_free(clicks);
     d.n_tables = 3;
-    assert_int_equal(orr_clicks_criteo(path, &d, &clicks, &err), ORR_INVALID);
-    assert_int_equal(orr_clicks_criteo("/nowhere",
+    assert_int_equal(orr_click_data_criteo(path, &d, &clicks, &err), ORR_INVALID);
+    assert_int_equal(orr_click_data_criteo("/nowhere",
                                        &(orr_dlrm){.dense_features = 13, .n_tables = 26}, &clicks,
                                        &err),
                      ORR_IO);
@@ -132,7 +132,7 @@ static void open_run(run *r, const char *plan, int64_t steps)
                                      .rate = 2e-2,
                                      .seed = 3,
                                      .threads = 1,
-                                     .rate_schedule = ORR_RATE_CONSTANT};
+                                     .rate_schedule = ORR_LEARNING_RATE_CONSTANT};
 }
 
 static void make_run(run *r)

@@ -352,13 +352,13 @@ static void sums(void **state)
             uint64_t *want = orr_arena_array(arena, uint64_t, N);
             for (int64_t i = 0; i < N; i++)
                 plain_sum(dtypes[d], parts, members, i, &want[i]);
-            orr_sums_make(dtypes[d], parts, members, N, first); /* in the place of one of them */
+            orr_reduction_sum(dtypes[d], parts, members, N, first); /* in the place of one of them */
             for (size_t i = 0; i < N; i++)
                 if (!same(dtypes[d], &want[i], (uint8_t *)first + i * each))
                     fail_msg("%s, %u parts, number %zu", orr_dtype_name(dtypes[d]), members, i);
         }
     }
-    assert_false(orr_sums_can(ORR_DTYPE_FP8));
+    assert_false(orr_reduction_supports(ORR_DTYPE_FP8));
     orr_arena_free(arena);
 }
 

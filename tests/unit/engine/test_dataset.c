@@ -12,10 +12,10 @@ typedef struct taken {
     float weights[ROOM];
 } taken;
 
-static taken take(orr_batches *b, uint64_t number)
+static taken take(orr_dataset *b, uint64_t number)
 {
     taken t = {0};
-    orr_batches_fill(b, number, &(orr_dataset_sample){t.tokens, t.targets, t.weights});
+    orr_dataset_fill(b, number, &(orr_dataset_sample){t.tokens, t.targets, t.weights});
     return t;
 }
 
@@ -30,23 +30,23 @@ static const char *write_file(const char *folder, const char *name, const char *
     return path;
 }
 
-static orr_data_options options(const char *path)
+static orr_dataset_options options(const char *path)
 {
-    return (orr_data_options){.path = path, .tokens = TOKENS, .vocab = 257, .seed = 3};
+    return (orr_dataset_options){.path = path, .tokens = TOKENS, .vocab = 257, .seed = 3};
 }
 
 static void text_is_packed(void **state)
 {
     orr_error err;
-    orr_batches *b;
+    orr_dataset *b;
     char folder[96];
     (void)snprintf(folder, sizeof folder, "%s/text", (const char *)*state);
     assert_int_equal(mkdir(folder, 0700), 0);
     write_file(folder, "b.txt", "ijklmnopqrstuvwxyz");
     write_file(folder, "a.txt", "abcdefgh");
     write_file(folder, ".hidden", "no");
-    const orr_data_options o = options(folder);
-    assert_int_equal(orr_batches_text(&o, &b, &err), ORR_OK);
+    const orr_dataset_options o = options(folder);
+    assert_int_equal(orr_dataset_text(&o, &b, &err), ORR_OK);
     assert_int_equal(b->n,
                      3); /* 26 letters and 2 ends: 28 tokens, windows of 8 that are followed */
     bool seen[3] = {false};
@@ -65,19 +65,19 @@ static void text_is_packed(void **state)
         if (window == 1)
             assert_int_equal(t.tokens[1], 'i');
     }
-    orr_batches_free(b);
+    orr_dataset_free(b);
 }
 
 static void every_epoch_has_all_in_another_order(void **state)
 {
     orr_error err;
-    orr_batches *b;
+    orr_dataset *b;
     char text[40 * TOKENS + 1];
     for (int i = 0; i < 40 * TOKENS; i++)
         text[i] = (char)('!' + i / TOKENS);
     text[40 * TOKENS] = '\0';
-    const orr_data_options o = options(write_file(*state, "long.txt", text));
-    assert_int_equal(orr_batches_text(&o, &b, &err), ORR_OK);
+    const orr_dataset_options o = options(write_file(*state, "long.txt", text));
+    assert_int_equal(orr_dataset_text(&o, &b, &err), ORR_OK);
     assert_int_equal(b->n, 40);
     bool differs = false;
     int64_t first[40];
@@ -95,35 +95,35 @@ static void every_epoch_has_all_in_another_order(void **state)
     const taken again = take(b, 17), back = take(b, 57), once_more = take(b, 17);
     assert_memory_equal(&again, &once_more, sizeof again);
     assert_int_equal(back.tokens[0] - '!', first[17]);
-    orr_batches_free(b);
+    orr_dataset_free(b);
 }
 
 static void text_that_does_not_do(void **state)
 {
     orr_error err;
-    orr_batches *b;
-    orr_data_options o = options(write_file(*state, "short.txt", "abc"));
-    assert_int_equal(orr_batches_text(&o, &b, &err), ORR_INVALID);
+    orr_dataset *b;
+    orr_dataset_options o = options(write_file(*state, "short.txt", "abc"));
+    assert_int_equal(orr_dataset_text(&o, &b, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "4 tokens, and a sample takes 9"));
     o = options(write_file(*state, "other.txt", "abcdefghijklmnopqrstuvwxyz"));
     o.vocab = 128;
-    assert_int_equal(orr_batches_text(&o, &b, &err), ORR_INVALID);
+    assert_int_equal(orr_dataset_text(&o, &b, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "beyond the model's vocabulary of 128"));
     o = options("/nowhere/at/all");
-    assert_int_equal(orr_batches_text(&o, &b, &err), ORR_IO);
+    assert_int_equal(orr_dataset_text(&o, &b, &err), ORR_IO);
 }
 
 static void only_answers_count(void **state)
 {
     orr_error err;
-    orr_batches *b;
-    orr_data_options o =
+    orr_dataset *b;
+    orr_dataset_options o =
         options(write_file(*state, "talk.jsonl",
                            "{\"prompt\": \"ab\", \"completion\": \"cd\", \"other\": [1, {}]}\n\n"
                            "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"},"
                            " {\"role\": \"assistant\", \"content\": \"yz\"}]}\n"));
     o.tokens = 32;
-    assert_int_equal(orr_batches_talk(&o, &b, &err), ORR_OK);
+    assert_int_equal(orr_dataset_conversations(&o, &b, &err), ORR_OK);
     assert_int_equal(b->n, 2);
     for (uint64_t i = 0; i < 2; i++) {
         const taken t = take(b, i);
@@ -133,25 +133,25 @@ static void only_answers_count(void **state)
             if (t.weights[k] > 0)
                 learned[n++] = t.targets[k] == 256 ? '$' : (char)t.targets[k];
         assert_string_equal(learned, t.tokens[0] == 'a' ? "cd$" : "yz$");
-        assert_int_equal(orr_batches_counted(b, i), 3);
+        assert_int_equal(orr_dataset_loss_tokens(b, i), 3);
     }
-    orr_batches_free(b);
+    orr_dataset_free(b);
 }
 
 static void bad_lines_are_named(void **state)
 {
     orr_error err;
-    orr_batches *b;
-    orr_data_options o = options(write_file(
+    orr_dataset *b;
+    orr_dataset_options o = options(write_file(
         *state, "bad.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"a\"}\n"));
-    assert_int_equal(orr_batches_talk(&o, &b, &err), ORR_INVALID);
+    assert_int_equal(orr_dataset_conversations(&o, &b, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "bad.jsonl: line 2: "));
     o = options(write_file(*state, "broken.jsonl", "{\"prompt\": \"a\", \n"));
-    assert_int_equal(orr_batches_talk(&o, &b, &err), ORR_PARSE);
+    assert_int_equal(orr_dataset_conversations(&o, &b, &err), ORR_PARSE);
     assert_non_null(strstr(err.text, "line 1: "));
     o = options(
         write_file(*state, "long.jsonl", "{\"prompt\": \"abcdefghijk\", \"completion\": \"l\"}\n"));
-    assert_int_equal(orr_batches_talk(&o, &b, &err), ORR_INVALID);
+    assert_int_equal(orr_dataset_conversations(&o, &b, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "no conversation has an answer"));
 }
 
@@ -159,11 +159,11 @@ static void synthetic_tokens_follow_a_rule(void **state)
 {
     (void)state;
     orr_error err;
-    orr_batches *b;
-    orr_data_options o = options(NULL);
+    orr_dataset *b;
+    orr_dataset_options o = options(NULL);
     o.vocab = 50;
     o.tokens = ROOM;
-    assert_int_equal(orr_batches_synthetic(&o, &b, &err), ORR_OK);
+    assert_int_equal(orr_dataset_synthetic(&o, &b, &err), ORR_OK);
     int follows = 0;
     for (uint64_t i = 0; i < 100; i++) {
         const taken t = take(b, i);
@@ -174,8 +174,8 @@ static void synthetic_tokens_follow_a_rule(void **state)
     }
     assert_in_range(follows, 5700, 5900); /* 0.9 + 0.1 / 50 of 6400, within 3 deviations of 23 */
     const double p = 0.902, floor = -p * log(p) - 49 * 0.002 * log(0.002);
-    assert_true(fabs(orr_synthetic_floor(50) - floor) < 1e-12);
-    orr_batches_free(b);
+    assert_true(fabs(orr_dataset_synthetic_entropy(50) - floor) < 1e-12);
+    orr_dataset_free(b);
 }
 
 int main(void)

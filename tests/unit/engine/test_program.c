@@ -281,8 +281,8 @@ static void test_what_kernels_are_told(void **state)
     assert_null(heard.first);
     assert_null(heard.update);
     assert_ptr_equal(heard.state, &prepared);
-    orr_program_first(f.program, first);
-    orr_program_update(f.program, &update);
+    orr_program_set_positions(f.program, first);
+    orr_program_set_update(f.program, &update);
     run(&f);
     assert_ptr_equal(heard.first, first);
     assert_ptr_equal(heard.update, &update);

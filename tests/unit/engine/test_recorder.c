@@ -233,9 +233,9 @@ static void test_analyses_read_it(void **state)
 
 static void note(orr_recorder *r, uint8_t lane, const char *name, int64_t start_ns, int64_t end_ns)
 {
-    orr_note n = {.lane = lane, .name = name, .start_ns = start_ns, .end_ns = end_ns, .epoch = 3,
+    orr_recorded_annotation n = {.lane = lane, .name = name, .start_ns = start_ns, .end_ns = end_ns, .epoch = 3,
                   .step = 8, .text = "b is silent"};
-    orr_recorder_note(r, &n);
+    orr_recorder_annotate(r, &n);
 }
 
 /* Beside the calls, in lanes of their own, through a file; what is forgotten is not there, and what
@@ -253,7 +253,7 @@ static void test_notes(void **state)
     begin_recorded(&r);
     assert_int_equal(orr_recorder_new(2, 5, &r.recorder, NULL), ORR_OK);
     note(r.recorder, 2, "before", 5, orr_program_now_ns());
-    orr_recorder_forget(r.recorder);
+    orr_recorder_drop_annotations(r.recorder);
     const int64_t from_ns = orr_program_now_ns();
     run_step(&r, 8);
     const int64_t to_ns = orr_program_now_ns();

@@ -145,7 +145,7 @@ static void be_replica(team *t, uint32_t number, bool resume)
                                  .steps = t->steps,
                                  .warmup = 2,
                                  .rate = 1e-2,
-                                 .rate_schedule = ORR_RATE_CONSTANT,
+                                 .rate_schedule = ORR_LEARNING_RATE_CONSTANT,
                                  .seed = 3,
                                  .threads = 1,
                                  .team = &member,
@@ -312,7 +312,7 @@ static void train_alone(const char *plan, int64_t steps, double *ret_loss)
                                  .steps = steps,
                                  .warmup = 2,
                                  .rate = 1e-2,
-                                 .rate_schedule = ORR_RATE_CONSTANT,
+                                 .rate_schedule = ORR_LEARNING_RATE_CONSTANT,
                                  .seed = 3,
                                  .threads = 1};
     if (orr_train(&o, arena, &result, &err) != ORR_OK)

@@ -20,7 +20,7 @@ typedef struct handed {
 typedef struct board {
     handed of[SUMS];
     atomic_uint times[SUMS];
-    orr_step_team team;
+    orr_step_replica_reducer team;
 } board;
 
 static orr_status take(void *ctx, uint32_t op, orr_team_dtype dtype, const void *in, void *out,
@@ -71,8 +71,8 @@ static void add_all(board *const *boards, uint32_t sums)
  */
 static void fill_micro_batch(small_training *t, uint32_t i, uint64_t nth, double weights)
 {
-    orr_step_window window;
-    orr_engine_step_window(t->step, &window);
+    orr_step_local_batch window;
+    orr_engine_step_local_batch(t->step, &window);
     const size_t n = (size_t)(window.samples * window.tokens);
     int64_t *tokens = orr_arena_array(t->arena, int64_t, n + 1);
     int64_t *targets = orr_arena_array(t->arena, int64_t, n + 1);
@@ -105,7 +105,7 @@ typedef struct pair {
 } pair;
 
 static void read_one(small_training *t, const pair *p, uint32_t micro_batches,
-                     orr_transport *transport, const orr_step_team *team)
+                     orr_transport *transport, const orr_step_replica_reducer *team)
 {
     char plan[256];
     (void)snprintf(plan, sizeof plan, "%s,micro_batches=%u", p->plan, micro_batches);
@@ -135,7 +135,7 @@ static void make_team_step(small_training *t, board *const *boards, const orr_st
     orr_error err;
     for (int i = 0; i < REPLICAS; i++)
         assert_int_equal(orr_engine_step_compute(t[i].step, t[i].inputs, NULL, &err), ORR_OK);
-    add_all(boards, orr_engine_step_sums(t[0].step));
+    add_all(boards, orr_engine_step_reductions(t[0].step));
     for (int i = 0; i < REPLICAS; i++) {
         assert_int_equal(orr_engine_step_apply(t[i].step, &t[i].update, 0, REPLICAS, &r[i], &err),
                          ORR_OK);
@@ -157,7 +157,7 @@ static orr_status one_rank(void *ctx, orr_transport *transport, orr_error *err)
     read_one(&one, p, 2 * p->halves, transport, NULL);
     fill_all(&one, transport->rank, 0, 2 * p->halves);
     for (uint32_t i = 0; i < REPLICAS; i++) {
-        boards[i].team = (orr_step_team){take, &boards[i]};
+        boards[i].team = (orr_step_replica_reducer){take, &boards[i]};
         read_one(&t[i], p, p->halves, transport, &boards[i].team);
         fill_all(&t[i], transport->rank, (uint64_t)i * p->halves, p->halves);
     }
@@ -230,8 +230,8 @@ static void zeros_leave_the_others_gradients(void **state)
         open_one(&t[i], &boards[i]);
     const orr_step_result want = small_run(&alone);
     assert_int_equal(orr_engine_step_compute(t[0].step, t[0].inputs, NULL, &err), ORR_OK);
-    assert_int_equal(orr_engine_step_abstain(t[1].step, &err), ORR_OK);
-    add_all(all, orr_engine_step_sums(t[0].step));
+    assert_int_equal(orr_engine_step_contribute_zeros(t[1].step, &err), ORR_OK);
+    add_all(all, orr_engine_step_reductions(t[0].step));
     for (int i = 0; i < REPLICAS; i++) {
         assert_int_equal(orr_engine_step_apply(t[i].step, &t[i].update, 0, 1, &r, &err), ORR_OK);
         assert_true(r.loss == want.loss && r.gradient_norm == want.gradient_norm);
@@ -271,7 +271,7 @@ static void state_in_spans(const char *plan)
     assert_non_null(room);
     const size_t bytes = copy_state(&a, room, NULL);
     assert_int_equal(copy_state(&b, NULL, room), bytes);
-    assert_int_equal(orr_engine_step_changed(b.step, &b.err), ORR_OK);
+    assert_int_equal(orr_engine_step_weights_changed(b.step, &b.err), ORR_OK);
     b.update.step = a.update.step;
     for (int i = 0; i < 2; i++) {
         const orr_step_result x = small_run(&a), y = small_run(&b);
@@ -302,14 +302,14 @@ static void sums_are_applied_later(void **state)
     for (int i = 0; i < REPLICAS; i++)
         open_one(&t[i], &boards[i]);
     assert_int_equal(orr_engine_step_compute(t[0].step, t[0].inputs, NULL, &err), ORR_OK);
-    assert_int_equal(orr_engine_step_abstain(t[1].step, &err), ORR_OK);
-    add_all(all, orr_engine_step_sums(t[0].step));
+    assert_int_equal(orr_engine_step_contribute_zeros(t[1].step, &err), ORR_OK);
+    add_all(all, orr_engine_step_reductions(t[0].step));
     char *room = orr_malloc(copy_state(&t[0], NULL, NULL));
     assert_non_null(room);
     (void)copy_state(&t[0], room, NULL); /* as it is before the step */
     assert_int_equal(orr_engine_step_apply(t[0].step, &t[0].update, 1, 1, &now, &err), ORR_OK);
     (void)copy_state(&t[1], NULL, room);
-    assert_int_equal(orr_engine_step_changed(t[1].step, &err), ORR_OK);
+    assert_int_equal(orr_engine_step_weights_changed(t[1].step, &err), ORR_OK);
     assert_int_equal(orr_engine_step_apply(t[1].step, &t[1].update, 1, 1, &later, &err), ORR_OK);
     assert_true(now.loss == later.loss && now.gradient_norm == later.gradient_norm);
     compare_parameters(&t[1], &t[0], 0);
@@ -330,7 +330,7 @@ static void gradients_stay_as_they_are(void **state)
     double before = 0, after = 0;
     for (size_t i = 0; i < first.n; i++)
         before += fabs(number_of(&first, i));
-    for (uint32_t op = 0; op < orr_engine_step_sums(t.step); op++)
+    for (uint32_t op = 0; op < orr_engine_step_reductions(t.step); op++)
         for (size_t i = 0; i < b.of[op].n; i++)
             put(&b.of[op], i, number_of(&b.of[op], i));
     assert_int_equal(orr_engine_step_apply(t.step, &t.update, 1e-6, 1, &r, &t.err), ORR_OK);
@@ -352,7 +352,7 @@ static void count_early(const char *plan, uint8_t lane, uint32_t *ret_all, uint3
     t.source.team = &b.team;
     t.source.plan = &t.plan;
     t.source.workload = &t.workload;
-    assert_int_equal(orr_engine_step_draft(&t.source, &t.step, &t.err), ORR_OK);
+    assert_int_equal(orr_engine_step_make_unallocated(&t.source, &t.step, &t.err), ORR_OK);
     const orr_program_source p = orr_engine_step_program(t.step);
     uint32_t products = 0;
     *ret_all = *ret_early = 0;
@@ -365,7 +365,7 @@ static void count_early(const char *plan, uint8_t lane, uint32_t *ret_all, uint3
         (*ret_all)++;
         *ret_early += products > 0;
     }
-    assert_int_equal(*ret_all + 1, orr_engine_step_sums(t.step));
+    assert_int_equal(*ret_all + 1, orr_engine_step_reductions(t.step));
     small_close(&t);
 }
 
@@ -409,7 +409,7 @@ static void a_loss_that_is_none_ends_all_replicas(void **state)
     orr_engine_step_parameters(t[0].step, &n)[n / 2].master[5] = NAN;
     for (int i = 0; i < REPLICAS; i++)
         assert_int_equal(orr_engine_step_compute(t[i].step, t[i].inputs, NULL, &t[i].err), ORR_OK);
-    add_all(all, orr_engine_step_sums(t[0].step));
+    add_all(all, orr_engine_step_reductions(t[0].step));
     for (int i = 0; i < REPLICAS; i++)
         assert_int_equal(orr_engine_step_apply(t[i].step, &t[i].update, 1, REPLICAS, &r, &t[i].err),
                          ORR_INVALID);

@@ -56,7 +56,7 @@ static double loss_with(small_training *t, float *number, float by)
     double sum = 0;
     const uint32_t n = t->plan.micro_batches * t->plan.micro_batch * SMALL_TOKENS;
     *number = before + by;
-    assert_int_equal(orr_engine_step_changed(t->step, &t->err), ORR_OK);
+    assert_int_equal(orr_engine_step_weights_changed(t->step, &t->err), ORR_OK);
     assert_int_equal(orr_engine_step_score(t->step, t->inputs, losses, &t->err), ORR_OK);
     *number = before;
     for (uint32_t i = 0; i < n; i++)

@@ -14,18 +14,18 @@
 static void rates_go_up_and_down(void **state)
 {
     (void)state;
-    orr_rate r = {.most = 1, .least = 0.1, .warmup = 10, .steps = 110, .schedule = ORR_RATE_COSINE};
-    assert_true(fabs(orr_rate_at(&r, 1) - 0.1) < 1e-15);
-    assert_true(orr_rate_at(&r, 10) == 1);
-    assert_true(fabs(orr_rate_at(&r, 60) - 0.55) < 1e-12); /* half way: the middle */
-    assert_true(fabs(orr_rate_at(&r, 110) - 0.1) < 1e-12);
-    assert_true(fabs(orr_rate_at(&r, 500) - 0.1) < 1e-12);
-    r.schedule = ORR_RATE_LINEAR;
-    assert_true(fabs(orr_rate_at(&r, 35) - 0.775) < 1e-12);
-    r.schedule = ORR_RATE_CONSTANT;
-    assert_true(orr_rate_at(&r, 110) == 1);
+    orr_learning_rate r = {.most = 1, .least = 0.1, .warmup = 10, .steps = 110, .schedule = ORR_RATE_COSINE};
+    assert_true(fabs(orr_learning_rate_at(&r, 1) - 0.1) < 1e-15);
+    assert_true(orr_learning_rate_at(&r, 10) == 1);
+    assert_true(fabs(orr_learning_rate_at(&r, 60) - 0.55) < 1e-12); /* half way: the middle */
+    assert_true(fabs(orr_learning_rate_at(&r, 110) - 0.1) < 1e-12);
+    assert_true(fabs(orr_learning_rate_at(&r, 500) - 0.1) < 1e-12);
+    r.schedule = ORR_LEARNING_RATE_LINEAR;
+    assert_true(fabs(orr_learning_rate_at(&r, 35) - 0.775) < 1e-12);
+    r.schedule = ORR_LEARNING_RATE_CONSTANT;
+    assert_true(orr_learning_rate_at(&r, 110) == 1);
     r.warmup = 0;
-    assert_true(orr_rate_at(&r, 1) == 1);
+    assert_true(orr_learning_rate_at(&r, 1) == 1);
 }
 
 typedef struct run {
@@ -95,7 +95,7 @@ static void training_learns_what_can_be_learned(void **state)
     run r;
     open_run(&r, TINY, 120);
     make_run(&r);
-    const double floor = orr_synthetic_floor(16);
+    const double floor = orr_dataset_synthetic_entropy(16);
     assert_int_equal(r.result.steps, 120);
     assert_int_equal(r.told, 120);
     assert_true(fabs(r.result.first_loss - log(16)) < 0.1);
@@ -189,7 +189,7 @@ static void it_goes_on_in_another_plan(void **state)
     open_run(&first, TINY ",tp=2", 3);
     open_run(&rest, TINY ",dp=2,zero=3,gradients=fp32", 6);
     whole.options.rate_schedule = first.options.rate_schedule = rest.options.rate_schedule =
-        ORR_RATE_CONSTANT; /* the first does not know of the others' length */
+        ORR_LEARNING_RATE_CONSTANT; /* the first does not know of the others' length */
     make_run(&whole);
     first.options.save = rest.options.save = *state;
     make_run(&first);
