@@ -22,7 +22,7 @@ static const char *text_attr(const orr_graph *g, orr_node_id node, const char *n
     return orr_graph_str(g, *(const orr_str *)attr.values);
 }
 
-const orr_replay_rule *orr_replay_own_rule(const orr_graph *g, orr_node_id node)
+const orr_replay_rule *orr_replay_native_rule(const orr_graph *g, orr_node_id node)
 {
     const char *name = text_attr(g, node, "op");
     const orr_op_row *row =
@@ -154,10 +154,10 @@ static orr_status input(orr_replay_builder *b, const orr_replay_call *c, uint32_
         return orr_fail(err, ORR_UNSUPPORTED, "unknown shapes");
     if (!is_index(t->type.dtype) || orr_replay_is_written(b, t))
         return orr_replay_value(b, t, &t->type, ret, err);
-    return orr_replay_index(b, &t->type, limit_of(c, op, args), false, ret, err);
+    return orr_replay_random_index_value(b, &t->type, limit_of(c, op, args), false, ret, err);
 }
 
-orr_status orr_replay_own_build(orr_replay_builder *b, const orr_graph *g, const orr_replay_call *c,
+orr_status orr_replay_native_build(orr_replay_builder *b, const orr_graph *g, const orr_replay_call *c,
                                 orr_op op, orr_error *err)
 {
     const char *text = text_attr(g, c->node, "args");

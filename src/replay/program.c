@@ -67,7 +67,7 @@ static orr_status build_unit(orr_replay_builder *b, const orr_graph *g,
     b->lane = u->how == ORR_REPLAY_COLLECTIVE ? ORR_LANE_COMM : ORR_LANE_COMPUTE;
     ORR_TRY(orr_replay_call_read(g, u->node, arena, &call, &known, err));
     const orr_status status = u->rule->build == NULL
-                                  ? orr_replay_own_build(b, g, &call, (orr_op)u->rule->op, &why)
+                                  ? orr_replay_native_build(b, g, &call, (orr_op)u->rule->op, &why)
                               : known ? u->rule->build(b, &call, u->rule->op, &why)
                                       : orr_fail(&why, ORR_UNSUPPORTED, "unknown shapes");
     b->lane = ORR_LANE_COMPUTE;
@@ -169,7 +169,7 @@ static orr_status bind(orr_replay_program *p, uint64_t seed, orr_arena *arena, o
         return orr_fail_memory(err);
     ORR_TRY(assign_storage_offsets(p, &offsets, arena, err));
     for (orr_value v = 0; v < b->tape.n_values; v++) {
-        const orr_replay_place place = b->places.at[v];
+        const orr_replay_value_location place = b->places.at[v];
         if (place.storage != ORR_NONE)
             p->bindings[v].data = (char *)p->storages + offsets[place.storage] + place.offset_bytes;
         else if (b->tape.values[v].made_by == ORR_NONE)

@@ -88,7 +88,7 @@ static orr_replay_op *class_of(replaying *r, const orr_replay_unit *u, orr_repla
     const char *name = u->rule != NULL && u->rule->build == NULL && u->how != ORR_REPLAY_VIEW
                            ? u->rule->name /* of our own: by operator, not by layer */
                            : recorded;
-    const char *how = orr_replay_how_name((orr_replay_how)u->how);
+    const char *how = orr_replay_method_name((orr_replay_method)u->how);
     for (uint32_t i = 0; i < *n; i++)
         if (strcmp(ops[i].name, name) == 0 && ops[i].how == how && strcmp(ops[i].why, u->why) == 0)
             return &ops[i];

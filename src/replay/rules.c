@@ -207,7 +207,7 @@ const orr_replay_rule *orr_replay_rule_of(const char *name)
     return NULL;
 }
 
-const char *orr_replay_how_name(orr_replay_how how)
+const char *orr_replay_method_name(orr_replay_method how)
 {
     static const char *const names[] = {"kernel", "view", "emulated", "skipped", "collective"};
     return names[how];

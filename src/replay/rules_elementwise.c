@@ -21,7 +21,7 @@ orr_status orr_replay_unary(orr_replay_builder *b, const orr_replay_call *c, uin
     const orr_replay_tensor *x = orr_replay_in(c, 0), *to = target(c);
     orr_value in;
     NEED(x != NULL, err, "unknown shapes");
-    ORR_TRY(orr_replay_flat(b, x, &in, err));
+    ORR_TRY(orr_replay_flat_value(b, x, &in, err));
     const orr_op_args args = {.value = 0.5};
     return orr_replay_apply(b, (orr_op)op, &args, &in, 1, &to, 1, NULL, err);
 }
@@ -64,10 +64,10 @@ orr_status orr_replay_binary(orr_replay_builder *b, const orr_replay_call *c, ui
         ORR_TRY(orr_replay_value(b, y, &last, &in[1], err));
         return orr_replay_apply(b, ORR_OP_BIAS, &args, in, 2, &to, 1, NULL, err);
     }
-    ORR_TRY(orr_replay_flat(b, x, &in[0], err));
+    ORR_TRY(orr_replay_flat_value(b, x, &in[0], err));
     if (!both)
         return orr_replay_apply(b, ORR_OP_SCALE, &args, in, 1, &to, 1, NULL, err);
-    ORR_TRY(orr_replay_flat(b, y, &in[1], err));
+    ORR_TRY(orr_replay_flat_value(b, y, &in[1], err));
     return orr_replay_apply(b, op == ORR_OP_MUL ? ORR_OP_MUL : ORR_OP_ADD, &args, in, 2, &to, 1,
                             NULL, err);
 }
@@ -80,7 +80,7 @@ static orr_status fused_adam(orr_replay_builder *b, const orr_replay_call *c, or
         for (uint32_t k = 0; k < 4; k++) {
             NEED(c->in[k].n_tensors == c->in[0].n_tensors && is_float(&c->in[k].tensors[i]), err,
                  "unknown shapes");
-            ORR_TRY(orr_replay_flat(b, &c->in[k].tensors[i], &in[k], err));
+            ORR_TRY(orr_replay_flat_value(b, &c->in[k].tensors[i], &in[k], err));
         }
         ORR_TRY(orr_replay_apply(b, ORR_OP_ADAMW, NULL, in, 4, NULL, 0, NULL, err));
     }
@@ -101,9 +101,9 @@ orr_status orr_replay_many(orr_replay_builder *b, const orr_replay_call *c, uint
         const bool both = y != NULL && is_float(x) && is_float(y) &&
                           orr_type_elements(&x->type) == orr_type_elements(&y->type);
         orr_value in[2];
-        ORR_TRY(orr_replay_flat(b, x, &in[0], err));
+        ORR_TRY(orr_replay_flat_value(b, x, &in[0], err));
         if (both)
-            ORR_TRY(orr_replay_flat(b, y, &in[1], err));
+            ORR_TRY(orr_replay_flat_value(b, y, &in[1], err));
         const orr_op_args args = {.value = 0.5};
         ORR_TRY(orr_replay_apply(b, both ? ORR_OP_ADD : ORR_OP_SCALE, &args, in, both ? 2 : 1, &x,
                                  1, NULL, err));
@@ -120,8 +120,8 @@ orr_status orr_replay_activation_backward(orr_replay_builder *b, const orr_repla
     NEED(dy != NULL && x != NULL && is_float(dy) && is_float(x) &&
              orr_type_elements(&dy->type) == orr_type_elements(&x->type),
          err, "unknown shapes");
-    ORR_TRY(orr_replay_flat(b, dy, &in[0], err));
-    ORR_TRY(orr_replay_flat(b, x, &in[1], err));
+    ORR_TRY(orr_replay_flat_value(b, dy, &in[0], err));
+    ORR_TRY(orr_replay_flat_value(b, x, &in[1], err));
     const orr_op_args args = {.op = op};
     return orr_replay_apply(b, ORR_OP_ACTIVATION_BACKWARD, &args, in, 2, &to, 1, NULL, err);
 }
@@ -151,7 +151,7 @@ orr_status orr_replay_copy(orr_replay_builder *b, const orr_replay_call *c, uint
     orr_value in;
     (void)op;
     NEED(x != NULL && to != NULL, err, "unknown shapes");
-    ORR_TRY(orr_replay_flat(b, x, &in, err));
+    ORR_TRY(orr_replay_flat_value(b, x, &in, err));
     const bool cast = is_float(x) && is_float(to) && x->type.dtype != to->type.dtype;
     const orr_op_args args = {.dtype = to->type.dtype};
     return orr_replay_apply(b, cast ? ORR_OP_CAST : ORR_OP_COPY, &args, &in, 1, &to, 1, NULL, err);
@@ -187,7 +187,7 @@ orr_status orr_replay_dropout(orr_replay_builder *b, const orr_replay_call *c, u
     orr_value in;
     (void)op;
     NEED(x != NULL && is_float(x), err, "unknown shapes");
-    ORR_TRY(orr_replay_flat(b, x, &in, err));
+    ORR_TRY(orr_replay_flat_value(b, x, &in, err));
     const double p = orr_replay_number(c, 1, 0, 0.1);
     const orr_op_args args = {.value = p > 0 && p < 1 ? p : 0.1};
     return orr_replay_apply(b, ORR_OP_DROPOUT, &args, &in, 1, to, 2, NULL, err);
@@ -240,8 +240,8 @@ orr_status orr_replay_layer_norm_backward(orr_replay_builder *b, const orr_repla
     const orr_type each = {
         .dtype = ORR_DTYPE_FP32, .rank = 1, .dim = {b->tape.values[in[1]].type.dim[0]}};
     const orr_type row = {.dtype = w->type.dtype, .rank = 1, .dim = {columns}};
-    ORR_TRY(orr_replay_fresh(b, &each, &in[2], err));
-    ORR_TRY(orr_replay_fresh(b, &each, &in[3], err));
+    ORR_TRY(orr_replay_new_value(b, &each, &in[2], err));
+    ORR_TRY(orr_replay_new_value(b, &each, &in[3], err));
     ORR_TRY(orr_replay_value(b, w, &row, &in[4], err));
     ORR_TRY(orr_replay_apply(b, (orr_op)op, NULL, in, 5, to, 2, NULL, err));
     const orr_replay_tensor *bias = orr_replay_out(c, 2);
@@ -256,8 +256,8 @@ orr_status orr_replay_batch_norm(orr_replay_builder *b, const orr_replay_call *c
     NEED(x != NULL && is_float(x) && x->type.rank >= 2, err, "unknown shapes");
     const orr_type row = {.dtype = x->type.dtype, .rank = 1, .dim = {x->type.dim[1]}};
     ORR_TRY(orr_replay_tensor_value(b, x, &in[0], err));
-    ORR_TRY(orr_replay_fresh(b, &row, &in[1], err));
-    ORR_TRY(orr_replay_fresh(b, &row, &in[2], err));
+    ORR_TRY(orr_replay_new_value(b, &row, &in[1], err));
+    ORR_TRY(orr_replay_new_value(b, &row, &in[2], err));
     return orr_replay_apply(b, (orr_op)op, &(orr_op_args){.value = 1e-5}, in, 3, &to, 1, NULL, err);
 }
 
@@ -275,9 +275,9 @@ orr_status orr_replay_batch_norm_backward(orr_replay_builder *b, const orr_repla
     const orr_type weight = {.dtype = x->type.dtype, .rank = 1, .dim = {x->type.dim[1]}};
     ORR_TRY(orr_replay_tensor_value(b, dy, &in[0], err));
     ORR_TRY(orr_replay_tensor_value(b, x, &in[1], err));
-    ORR_TRY(orr_replay_fresh(b, &row, &in[2], err));
-    ORR_TRY(orr_replay_fresh(b, &row, &in[3], err));
-    ORR_TRY(orr_replay_fresh(b, &weight, &in[4], err));
+    ORR_TRY(orr_replay_new_value(b, &row, &in[2], err));
+    ORR_TRY(orr_replay_new_value(b, &row, &in[3], err));
+    ORR_TRY(orr_replay_new_value(b, &weight, &in[4], err));
     return orr_replay_apply(b, (orr_op)op, &(orr_op_args){.value = 1e-5}, in, 5, &to, 1, NULL, err);
 }
 
@@ -316,7 +316,7 @@ orr_status orr_replay_concat(orr_replay_builder *b, const orr_replay_call *c, ui
     for (uint32_t i = 0; i < c->in[0].n_tensors; i++) {
         const orr_replay_tensor *x = &c->in[0].tensors[i], *to = &part;
         orr_value in;
-        ORR_TRY(orr_replay_flat(b, x, &in, err));
+        ORR_TRY(orr_replay_flat_value(b, x, &in, err));
         ORR_TRY(orr_replay_apply(b, ORR_OP_COPY, NULL, &in, 1, &to, 1, NULL, err));
         const int64_t bytes = orr_type_bytes(&x->type);
         part.offset_bytes += part.offset_bytes + 2 * bytes <= end ? bytes : 0;

@@ -24,7 +24,7 @@ static orr_status lookup(orr_replay_builder *b, const orr_replay_tensor *table, 
     const orr_type matrix = {.dtype = table->type.dtype, .rank = 2, .dim = {all, columns}};
     const orr_type ids = {.dtype = ORR_DTYPE_INT64, .rank = 1, .dim = {rows}};
     ORR_TRY(orr_replay_value(b, table, &matrix, &in[0], err));
-    ORR_TRY(orr_replay_index(b, &ids, all, false, &in[1], err));
+    ORR_TRY(orr_replay_random_index_value(b, &ids, all, false, &in[1], err));
     return orr_replay_apply(b, ORR_OP_EMBEDDING, NULL, in, 2, &to, 1, NULL, err);
 }
 
@@ -51,7 +51,7 @@ orr_status orr_replay_embedding_backward(orr_replay_builder *b, const orr_replay
     const orr_type matrix = {.dtype = dy->type.dtype, .rank = 2, .dim = {n / columns, columns}};
     const orr_type ids = {.dtype = ORR_DTYPE_INT64, .rank = 1, .dim = {n / columns}};
     ORR_TRY(orr_replay_value(b, dy, &matrix, &in[0], err));
-    ORR_TRY(orr_replay_index(b, &ids, rows, false, &in[1], err));
+    ORR_TRY(orr_replay_random_index_value(b, &ids, rows, false, &in[1], err));
     const orr_op_args args = {.count = rows};
     return orr_replay_apply(b, (orr_op)op, &args, in, 2, &to, 1, NULL, err);
 }
@@ -75,8 +75,8 @@ orr_status orr_replay_embedding_bag(orr_replay_builder *b, const orr_replay_call
         .dtype = ORR_DTYPE_INT64, .rank = 1, .dim = {orr_type_elements(&ids->type)}};
     const orr_type begins = {.dtype = ORR_DTYPE_INT64, .rank = 1, .dim = {bags}};
     ORR_TRY(orr_replay_tensor_value(b, table, &in[0], err));
-    ORR_TRY(orr_replay_index(b, &list, table->type.dim[0], false, &in[1], err));
-    ORR_TRY(orr_replay_index(b, &begins, list.dim[0], true, &in[2], err));
+    ORR_TRY(orr_replay_random_index_value(b, &list, table->type.dim[0], false, &in[1], err));
+    ORR_TRY(orr_replay_random_index_value(b, &begins, list.dim[0], true, &in[2], err));
     return orr_replay_apply(b, ORR_OP_EMBEDDING_BAG, NULL, in, 3, &to, 1, NULL, err);
 }
 

@@ -249,7 +249,7 @@ orr_status orr_replay_attention_backward(orr_replay_builder *b, const orr_replay
     const orr_type *q = &b->tape.values[in[1]].type;
     const orr_type lse = {
         .dtype = ORR_DTYPE_FP32, .rank = 3, .dim = {q->dim[0], q->dim[2], q->dim[1]}};
-    ORR_TRY(orr_replay_fresh(b, &lse, &in[5], err));
+    ORR_TRY(orr_replay_new_value(b, &lse, &in[5], err));
     const orr_op_args args = {.flash = true,
                               .mask = is_causal(c, 6) ? ORR_MASK_CAUSAL : ORR_MASK_NONE};
     return orr_replay_apply(b, ORR_OP_ATTENTION_BACKWARD, &args, in, 6, to, 3, NULL, err);

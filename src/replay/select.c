@@ -29,7 +29,7 @@ static bool is_operator(const orr_graph *g, orr_node_id v)
     static const char *const wrappers[] = {"autograd::", "torch::", "torch.",
                                            "nccl:",      "gloo:",   "mpi:"};
     const char *name = name_of(g, v);
-    if (orr_replay_own_rule(g, v) != NULL)
+    if (orr_replay_native_rule(g, v) != NULL)
         return true;
     if (g->kind[v] != ORR_NODE_HOST_OP || strstr(name, "::") == NULL)
         return false;
@@ -80,7 +80,7 @@ static void add_unit(selecting *s, orr_node_id v, const orr_replay_rule *rule)
 
 static const orr_replay_rule *rule_of(const orr_graph *g, orr_node_id v)
 {
-    const orr_replay_rule *own = orr_replay_own_rule(g, v);
+    const orr_replay_rule *own = orr_replay_native_rule(g, v);
     return own != NULL || !is_operator(g, v) ? own : orr_replay_rule_of(name_of(g, v));
 }
 

@@ -9,7 +9,7 @@
 typedef struct orr_replay_unit {
     orr_node_id node;
     const orr_replay_rule *rule; /* NULL: none */
-    uint8_t     how;             /* orr_replay_how */
+    uint8_t     how;             /* orr_replay_method */
     const char *why;             /* of what is emulated; or "" */
     int64_t     recorded_ns;     /* of the device work below it, else of itself */
     uint32_t    op_class;        /* the caller's */

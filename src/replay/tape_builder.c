@@ -23,7 +23,7 @@ void orr_replay_builder_done(orr_replay_builder *b)
 static orr_status reach(orr_replay_builder *b, orr_error *err)
 {
     while (b->places.n < b->tape.n_values)
-        if (!orr_array_push(&b->places, ((orr_replay_place){.storage = ORR_NONE})))
+        if (!orr_array_push(&b->places, ((orr_replay_value_location){.storage = ORR_NONE})))
             return orr_fail_memory(err);
     while (b->calls.n < b->tape.n_calls)
         if (!orr_array_push(&b->calls, ((orr_program_call){.lane = b->lane, .tag = b->node})))
@@ -57,11 +57,11 @@ static orr_status place(orr_replay_builder *b, orr_value value, const orr_replay
         return orr_fail(err, ORR_LIMIT, "a storage of more bytes than there are");
     if (offset + bytes > storage->bytes)
         storage->bytes = offset + bytes;
-    b->places.at[value] = (orr_replay_place){s, offset};
+    b->places.at[value] = (orr_replay_value_location){s, offset};
     return ORR_OK;
 }
 
-orr_status orr_replay_fresh(orr_replay_builder *b, const orr_type *type, orr_value *ret,
+orr_status orr_replay_new_value(orr_replay_builder *b, const orr_type *type, orr_value *ret,
                             orr_error *err)
 {
     ORR_TRY(orr_tape_value_new(&b->tape, ORR_VALUE_INPUT, type, "", ret, err));
@@ -71,7 +71,7 @@ orr_status orr_replay_fresh(orr_replay_builder *b, const orr_type *type, orr_val
 orr_status orr_replay_value(orr_replay_builder *b, const orr_replay_tensor *t, const orr_type *type,
                             orr_value *ret, orr_error *err)
 {
-    ORR_TRY(orr_replay_fresh(b, type, ret, err));
+    ORR_TRY(orr_replay_new_value(b, type, ret, err));
     return place(b, *ret, t, err);
 }
 
@@ -91,10 +91,10 @@ orr_status orr_replay_tensor_value(orr_replay_builder *b, const orr_replay_tenso
                                    orr_value *ret, orr_error *err)
 {
     return computes(t->type.dtype) ? orr_replay_value(b, t, &t->type, ret, err)
-                                   : orr_replay_flat(b, t, ret, err);
+                                   : orr_replay_flat_value(b, t, ret, err);
 }
 
-orr_status orr_replay_flat(orr_replay_builder *b, const orr_replay_tensor *t, orr_value *ret,
+orr_status orr_replay_flat_value(orr_replay_builder *b, const orr_replay_tensor *t, orr_value *ret,
                            orr_error *err)
 {
     orr_type type = {.dtype = t->type.dtype, .rank = 1, .dim = {orr_type_elements(&t->type)}};
@@ -105,12 +105,12 @@ orr_status orr_replay_flat(orr_replay_builder *b, const orr_replay_tensor *t, or
     return orr_replay_value(b, t, &type, ret, err);
 }
 
-orr_status orr_replay_index(orr_replay_builder *b, const orr_type *type, int64_t limit,
+orr_status orr_replay_random_index_value(orr_replay_builder *b, const orr_type *type, int64_t limit,
                             bool offsets, orr_value *ret, orr_error *err)
 {
     orr_type made = *type;
     made.dtype = ORR_DTYPE_INT64;
-    ORR_TRY(orr_replay_fresh(b, &made, ret, err));
+    ORR_TRY(orr_replay_new_value(b, &made, ret, err));
     const orr_replay_indices row = {*ret, orr_type_elements(&made), limit, offsets};
     return orr_array_push(&b->indices, row) ? ORR_OK : orr_fail_memory(err);
 }

@@ -17,10 +17,10 @@ typedef struct orr_replay_storage {
     uint32_t first, last;  /* calls */
 } orr_replay_storage;
 
-typedef struct orr_replay_place { /* of a value of the tape */
+typedef struct orr_replay_value_location { /* of a value of the tape */
     uint32_t storage; /* ORR_NONE: the program's own */
     int64_t  offset_bytes;
-} orr_replay_place;
+} orr_replay_value_location;
 
 /* Random indices below a limit: lookups of a table have valid rows whatever else the recording did. */
 typedef struct orr_replay_indices {
@@ -37,7 +37,7 @@ typedef struct orr_replay_builder {
     uint32_t     ranks;   /* that replay together */
     orr_idmap    storage_of;
     orr_array(orr_replay_storage) storages;
-    orr_array(orr_replay_place)   places;   /* by value */
+    orr_array(orr_replay_value_location)   places;   /* by value */
     orr_array(orr_program_call)   calls;
     orr_array(orr_program_dep)    deps;
     orr_array(orr_replay_indices) indices;
@@ -56,13 +56,13 @@ orr_status orr_replay_tensor_value(orr_replay_builder *b, const orr_replay_tenso
 /* Has a call that stands already given the tensor's storage? */
 bool orr_replay_is_written(const orr_replay_builder *b, const orr_replay_tensor *t);
 /* All its elements in a row. */
-orr_status orr_replay_flat(orr_replay_builder *b, const orr_replay_tensor *t, orr_value *ret,
+orr_status orr_replay_flat_value(orr_replay_builder *b, const orr_replay_tensor *t, orr_value *ret,
                            orr_error *err) ORR_MUST_CHECK;
 /* A tensor that was not recorded: the program's own. */
-orr_status orr_replay_fresh(orr_replay_builder *b, const orr_type *type, orr_value *ret,
+orr_status orr_replay_new_value(orr_replay_builder *b, const orr_type *type, orr_value *ret,
                             orr_error *err) ORR_MUST_CHECK;
 /* `type`: of int64. */
-orr_status orr_replay_index(orr_replay_builder *b, const orr_type *type, int64_t limit, bool offsets,
+orr_status orr_replay_random_index_value(orr_replay_builder *b, const orr_type *type, int64_t limit, bool offsets,
                             orr_value *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* An operator; its output k goes to `to[k]` where that is not NULL and large enough. `ret` (or NULL), shape
@@ -75,10 +75,10 @@ orr_status orr_replay_emulate(orr_replay_builder *b, int64_t ns, orr_error *err)
 
 /* How an operator is run. NOT_FOUND: no rule; the caller looks at what it called, or emulates.
  * UNSUPPORTED: a rule that cannot be followed here, and why. */
-typedef enum orr_replay_how {
+typedef enum orr_replay_method {
     ORR_REPLAY_KERNEL, ORR_REPLAY_VIEW, ORR_REPLAY_EMULATED, ORR_REPLAY_SKIPPED, ORR_REPLAY_COLLECTIVE
-} orr_replay_how;
-const char *orr_replay_how_name(orr_replay_how how);
+} orr_replay_method;
+const char *orr_replay_method_name(orr_replay_method how);
 typedef struct orr_replay_rule {
     const char *name; /* without "aten::" and the "_" of the in-place form; a final '*': prefix */
     uint8_t     how;  /* KERNEL, VIEW or COLLECTIVE */
