@@ -23,11 +23,11 @@ typedef struct orr_measured_kernel {
     int64_t  ns;             /* median */
     double   spread;         /* half of what the middle half of the runs spans, over the median */
 } orr_measured_kernel;
-typedef struct orr_measured_transfer {
+typedef struct orr_measured_collective {
     uint8_t  collective;     /* orr_collective */
     uint32_t ranks;
     int64_t  bytes, ns;
-} orr_measured_transfer;
+} orr_measured_collective;
 typedef struct orr_measured {
     const char *cpu, *isa;
     uint32_t cores;
@@ -37,7 +37,7 @@ typedef struct orr_measured {
     int64_t  base_bytes;                         /* resident memory of a process before it runs a model */
     const orr_measured_kernel *kernels;          /* shape (n_kernels) */
     uint32_t n_kernels;
-    const orr_measured_transfer *transfers;      /* shape (n_transfers) */
+    const orr_measured_collective *transfers;      /* shape (n_transfers) */
     uint32_t n_transfers;
     const char *when;                            /* date */
 } orr_measured;
@@ -59,19 +59,19 @@ ORR_API ORR_MUST_CHECK orr_status orr_measured_load(const char *path, orr_arena 
                                                     orr_error *err);
 /* A training step before it is run: the very calls of the step's program, each priced from measurements,
  * played over lanes and ranks. */
-typedef struct orr_expected_op {
+typedef struct orr_predicted_op {
     const char *name;
     uint8_t  op, pass, basis;
     double   calls;
     int64_t  ns;
-} orr_expected_op;
-typedef struct orr_expected {
+} orr_predicted_op;
+typedef struct orr_predicted_step {
     int64_t step_ns, peak_bytes;
-    const orr_expected_op *ops; /* shape (n_ops), the longest first: a step of rank 0 */
+    const orr_predicted_op *ops; /* shape (n_ops), the longest first: a step of rank 0 */
     uint32_t n_ops;
-} orr_expected;
-ORR_API ORR_MUST_CHECK orr_status orr_expect(const orr_measured *measured, const orr_train_options *job,
-                                             orr_arena *arena, orr_expected *ret, orr_error *err);
+} orr_predicted_step;
+ORR_API ORR_MUST_CHECK orr_status orr_predict_step(const orr_measured *measured, const orr_train_options *job,
+                                             orr_arena *arena, orr_predicted_step *ret, orr_error *err);
 
 #ifdef __cplusplus
 }

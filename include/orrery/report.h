@@ -146,7 +146,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_model_tables(const orr_model *model, orr_a
  * to the result. Tables may be empty. */
 enum { ORR_TRAINING_TABLES = 3 };
 ORR_API ORR_MUST_CHECK orr_status orr_training_tables(const orr_train_result *result,
-    const orr_expected *expected, orr_arena *arena, orr_named_table ret[ORR_TRAINING_TABLES],
+    const orr_predicted_step *expected, orr_arena *arena, orr_named_table ret[ORR_TRAINING_TABLES],
     orr_error *err);
 /* A recording that was run as a benchmark, for `orrery replay`: figures, and each class of operators beside
  * its recording. */

@@ -83,14 +83,14 @@ static orr_status run_member(void *ctx, orr_transport *transport, orr_error *err
     return status;
 }
 
-orr_status orr_measure_transfers(uint32_t ranks, bool quick, orr_arena *arena,
-                                 const orr_measured_transfer **ret, uint32_t *ret_n, orr_error *err)
+orr_status orr_measure_collectives(uint32_t ranks, bool quick, orr_arena *arena,
+                                 const orr_measured_collective **ret, uint32_t *ret_n, orr_error *err)
 {
     static const int64_t fine[] = {1 << 10, 1 << 13, 1 << 16, 1 << 18,
                                    1 << 20, 1 << 22, 1 << 24, 1 << 26};
     static const int64_t coarse[] = {1 << 10, 1 << 16, 1 << 20, 1 << 24};
-    orr_measured_transfer *all =
-        orr_arena_array(arena, orr_measured_transfer, (size_t)ranks * KINDS * SIZES_MAX);
+    orr_measured_collective *all =
+        orr_arena_array(arena, orr_measured_collective, (size_t)ranks * KINDS * SIZES_MAX);
     uint32_t n = 0;
     if (all == NULL)
         return orr_fail_memory(err);
@@ -100,7 +100,7 @@ orr_status orr_measure_transfers(uint32_t ranks, bool quick, orr_arena *arena,
         ORR_TRY(orr_ranks_run(r, ORR_RANKS_SHM, DEADLINE_NS, run_member, &m, err));
         for (int k = 0; k < KINDS; k++)
             for (uint32_t s = 0; s < m.n_sizes; s++)
-                all[n++] = (orr_measured_transfer){kinds[k], r, m.bytes[s], m.ns[k][s]};
+                all[n++] = (orr_measured_collective){kinds[k], r, m.bytes[s], m.ns[k][s]};
     }
     *ret = all;
     *ret_n = n;

@@ -41,7 +41,7 @@ static int64_t cache_bytes(void)
     return told > 0 ? told : seen > 0 ? seen : CACHE_UNKNOWN;
 }
 
-void orr_machine_facts(orr_measured *ret)
+void orr_measure_machine(orr_measured *ret)
 {
     ret->cores = (uint32_t)orr_core_count();
     ret->cache_bytes = cache_bytes();

@@ -131,7 +131,7 @@ static orr_status read_kernel(const orr_yaml *row, orr_measured_kernel *ret, orr
     return ORR_OK;
 }
 
-static orr_status read_transfer(const orr_yaml *row, orr_measured_transfer *ret, orr_error *err)
+static orr_status read_transfer(const orr_yaml *row, orr_measured_collective *ret, orr_error *err)
 {
     int64_t ranks;
     if (row->kind != ORR_YAML_LIST || row->n != TRANSFER_COLUMNS)
@@ -155,7 +155,7 @@ static orr_status read_lists(const orr_yaml *document, orr_arena *arena, orr_mea
     ORR_TRY(find(document, "kernels", ORR_YAML_LIST, &kernels, err));
     ORR_TRY(find(document, "transfers", ORR_YAML_LIST, &transfers, err));
     orr_measured_kernel *k = orr_arena_array(arena, orr_measured_kernel, kernels->n);
-    orr_measured_transfer *t = orr_arena_array(arena, orr_measured_transfer, transfers->n);
+    orr_measured_collective *t = orr_arena_array(arena, orr_measured_collective, transfers->n);
     if (k == NULL || t == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < kernels->n; i++)

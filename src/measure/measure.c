@@ -129,9 +129,9 @@ orr_status orr_measure(const orr_measure_options *options, orr_arena *arena, orr
     const int cores = options->threads > 0 ? options->threads : orr_core_count();
     if (m.kernels == NULL)
         return orr_fail_memory(err);
-    orr_machine_facts(&made);
+    orr_measure_machine(&made);
     report_progress(&m, 0);
-    ORR_TRY(orr_measure_transfers(options->ranks > 0 ? options->ranks : RANKS_DEFAULT,
+    ORR_TRY(orr_measure_collectives(options->ranks > 0 ? options->ranks : RANKS_DEFAULT,
                                   options->quick, arena, &made.transfers, &made.n_transfers, err));
     ORR_TRY(orr_backend_cpu(&m.timing.backend, err));
     ORR_TRY(describe(m.timing.backend, arena, &made, err));

@@ -17,7 +17,7 @@ typedef struct prediction {
     const orr_model *model;
     orr_arena *arena;
     orr_engine_step **steps; /* shape (ranks) */
-    orr_played_rank *ranks;
+    orr_simulated_rank *ranks;
     uint8_t **basis; /* shape (ranks)(calls) */
     uint32_t n;
     orr_kernel_pricer pricer;
@@ -139,7 +139,7 @@ static int64_t price_call(prediction *e, const orr_program_source *s, uint32_t c
     const orr_collective collective = collective_of(call->op);
     if (collective != ORR_COLL_UNKNOWN && call->args.members > 1) {
         *basis = ORR_BASIS_TABLE;
-        return orr_measured_transfer_ns(e->measured, collective, call->args.members,
+        return orr_measured_collective_ns(e->measured, collective, call->args.members,
                                         travelling_bytes(tape, call));
     }
     const orr_price price =
@@ -150,7 +150,7 @@ static int64_t price_call(prediction *e, const orr_program_source *s, uint32_t c
 
 static orr_status price_rank(prediction *e, uint32_t r)
 {
-    orr_played_rank *rank = &e->ranks[r];
+    orr_simulated_rank *rank = &e->ranks[r];
     rank->source = orr_engine_step_program(e->steps[r]);
     const orr_tape *tape = rank->source.tape;
     int64_t *ns = orr_arena_array(e->arena, int64_t, tape->n_calls);
@@ -172,17 +172,17 @@ static orr_status price_rank(prediction *e, uint32_t r)
 
 static int by_ns(const void *a, const void *b)
 {
-    const orr_expected_op *x = a, *y = b;
+    const orr_predicted_op *x = a, *y = b;
     if (x->ns != y->ns)
         return x->ns < y->ns ? 1 : -1;
     return x->op != y->op ? (x->op > y->op) - (x->op < y->op)
                           : (x->pass > y->pass) - (x->pass < y->pass);
 }
 
-static orr_status sum_ops(prediction *e, orr_expected *ret)
+static orr_status sum_ops(prediction *e, orr_predicted_step *ret)
 {
     const orr_tape *tape = e->ranks[0].source.tape;
-    orr_expected_op *ops = orr_arena_array(e->arena, orr_expected_op, (size_t)ORR_OPS * ORR_PASSES);
+    orr_predicted_op *ops = orr_arena_array(e->arena, orr_predicted_op, (size_t)ORR_OPS * ORR_PASSES);
     uint32_t n = 0;
     if (ops == NULL)
         return orr_fail_memory(e->err);
@@ -192,7 +192,7 @@ static orr_status sum_ops(prediction *e, orr_expected *ret)
         while (i < n && (ops[i].op != call->op || ops[i].pass != call->pass))
             i++;
         if (i == n)
-            ops[n++] = (orr_expected_op){.name = orr_op_of((orr_op)call->op)->name,
+            ops[n++] = (orr_predicted_op){.name = orr_op_of((orr_op)call->op)->name,
                                          .op = call->op,
                                          .pass = call->pass,
                                          .basis = e->basis[0][c]};
@@ -205,7 +205,7 @@ static orr_status sum_ops(prediction *e, orr_expected *ret)
     return ORR_OK;
 }
 
-static orr_status predict(prediction *e, orr_expected *ret)
+static orr_status predict(prediction *e, orr_predicted_step *ret)
 {
     for (uint32_t r = 0; r < e->n; r++) {
         ORR_TRY(draft_rank(e, r));
@@ -213,19 +213,19 @@ static orr_status predict(prediction *e, orr_expected *ret)
         const int64_t bytes = orr_engine_step_memory_of(e->steps[r]).total;
         ret->peak_bytes = bytes > ret->peak_bytes ? bytes : ret->peak_bytes;
     }
-    ORR_TRY(orr_play_ranks(&e->plan, e->ranks, e->n, e->n * e->pricer.threads >= e->measured->cores,
+    ORR_TRY(orr_simulate_ranks(&e->plan, e->ranks, e->n, e->n * e->pricer.threads >= e->measured->cores,
                            e->arena, e->err));
     for (uint32_t r = 0; r < e->n; r++)
         ret->step_ns = e->ranks[r].span_ns > ret->step_ns ? e->ranks[r].span_ns : ret->step_ns;
     return sum_ops(e, ret);
 }
 
-orr_status orr_expect(const orr_measured *measured, const orr_train_options *job, orr_arena *arena,
-                      orr_expected *ret, orr_error *err)
+orr_status orr_predict_step(const orr_measured *measured, const orr_train_options *job, orr_arena *arena,
+                      orr_predicted_step *ret, orr_error *err)
 {
     static const orr_plan alone;
     prediction e = {.measured = measured, .job = job, .arena = arena, .err = err};
-    orr_expected made = {0};
+    orr_predicted_step made = {0};
     e.plan = orr_plan_with_defaults(job->plan != NULL ? job->plan : &alone);
     ORR_TRY(orr_plan_check(&e.plan, err));
     ORR_TRY(orr_model_override(job->model, &e.plan, arena, &e.model, err));
@@ -235,7 +235,7 @@ orr_status orr_expect(const orr_measured *measured, const orr_train_options *job
                         (unsigned long long)n);
     e.n = (uint32_t)n;
     e.steps = orr_arena_array(arena, orr_engine_step *, e.n);
-    e.ranks = orr_arena_array(arena, orr_played_rank, e.n);
+    e.ranks = orr_arena_array(arena, orr_simulated_rank, e.n);
     e.basis = orr_arena_array(arena, uint8_t *, e.n);
     if (e.steps == NULL || e.ranks == NULL || e.basis == NULL)
         return orr_fail_memory(err);

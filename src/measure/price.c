@@ -229,7 +229,7 @@ orr_price orr_measured_price(const orr_kernel_pricer *p, const orr_tape *tape, u
     return price_of(isnan(other) ? memory_ns : other, ORR_BASIS_ASSUMED);
 }
 
-int64_t orr_measured_transfer_ns(const orr_measured *m, orr_collective collective, uint32_t ranks,
+int64_t orr_measured_collective_ns(const orr_measured *m, orr_collective collective, uint32_t ranks,
                                  int64_t bytes)
 {
     point points[POINTS_MAX];
@@ -242,7 +242,7 @@ int64_t orr_measured_transfer_ns(const orr_measured *m, orr_collective collectiv
         if (m->transfers[i].ranks > next && (next < ranks))
             next = m->transfers[i].ranks;
     for (uint32_t i = 0; i < m->n_transfers; i++) {
-        const orr_measured_transfer *t = &m->transfers[i];
+        const orr_measured_collective *t = &m->transfers[i];
         if (t->collective == kind && t->ranks == next && t->ns > 0)
             insert(points, &n, log_of((double)t->bytes), log((double)t->ns));
     }

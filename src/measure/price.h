@@ -14,8 +14,8 @@ typedef struct orr_kernel_pricer {
  * bytes stands in. */
 orr_price orr_measured_price(const orr_kernel_pricer *pricer, const orr_tape *tape, uint32_t call, double cold_bytes,
                              bool accumulate);
-/* A collective; bytes as orr_measured_transfer counts them. 0 where nothing was measured. */
-int64_t orr_measured_transfer_ns(const orr_measured *measured, orr_collective collective, uint32_t ranks,
+/* A collective; bytes as orr_measured_collective counts them. 0 where nothing was measured. */
+int64_t orr_measured_collective_ns(const orr_measured *measured, orr_collective collective, uint32_t ranks,
                                  int64_t bytes);
 
 #endif /* ORR_MEASURE_PRICE_H */

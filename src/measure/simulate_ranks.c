@@ -19,7 +19,7 @@ typedef struct rank_state {
 
 typedef struct simulation {
     const orr_plan *plan;
-    orr_played_rank *ranks;
+    orr_simulated_rank *ranks;
     rank_state *states;
     uint32_t n;
     bool shared;
@@ -28,12 +28,12 @@ typedef struct simulation {
     uint32_t members[RANKS_MAX];
 } simulation;
 
-uint32_t orr_send_to(const orr_tape_call *call)
+uint32_t orr_call_send_peer(const orr_tape_call *call)
 {
     return call->op == ORR_OP_SEND && call->args.begin > 0 ? (uint32_t)call->args.begin - 1
                                                            : ORR_NONE;
 }
-uint32_t orr_recv_from(const orr_tape_call *call)
+uint32_t orr_call_recv_peer(const orr_tape_call *call)
 {
     return call->op == ORR_OP_RECV && call->args.count > 0 ? (uint32_t)call->args.count - 1
                                                            : ORR_NONE;
@@ -113,7 +113,7 @@ static orr_status list_lanes(simulation *p, uint32_t r)
         const orr_tape_call *call = &s->tape->calls[c];
         const uint8_t lane = lane_of(s, c) < LANES ? lane_of(s, c) : 0;
         if (is_collective(call) && call->args.axis < ORR_AXES && call->op != ORR_OP_RECV &&
-            (call->op != ORR_OP_SEND || orr_send_to(call) == ORR_NONE))
+            (call->op != ORR_OP_SEND || orr_call_send_peer(call) == ORR_NONE))
             w->collective_index[c] = count[call->args.axis]++;
         w->calls[lane][w->n[lane]++] = c;
         p->ranks[r].end_ns[c] = -1;
@@ -200,7 +200,7 @@ static bool receive(simulation *p, uint32_t r, uint8_t lane, uint32_t c)
     const int64_t ready = ready_ns(p, r, lane, c);
     uint32_t me = 0;
     orr_plan_members_of(p->plan, (orr_axis)call->args.axis, r, p->members);
-    const uint32_t from = orr_recv_from(call) < n ? p->members[orr_recv_from(call)] : ORR_NONE;
+    const uint32_t from = orr_call_recv_peer(call) < n ? p->members[orr_call_recv_peer(call)] : ORR_NONE;
     while (me < n && p->members[me] != r)
         me++;
     if (from == ORR_NONE || ready < 0)
@@ -211,7 +211,7 @@ static bool receive(simulation *p, uint32_t r, uint8_t lane, uint32_t c)
             continue;
         const uint32_t theirs = w->calls[l][w->next[l]];
         const orr_tape_call *send = &p->ranks[from].source.tape->calls[theirs];
-        if (orr_send_to(send) != me || send->args.axis != call->args.axis)
+        if (orr_call_send_peer(send) != me || send->args.axis != call->args.axis)
             continue;
         const int64_t sent = ready_ns(p, from, l, theirs);
         if (sent < 0)
@@ -234,7 +234,7 @@ static bool advance(simulation *p, uint32_t r, uint8_t lane)
     const orr_tape_call *call = &p->ranks[r].source.tape->calls[c];
     if (is_collective(call) && call->op == ORR_OP_RECV)
         return receive(p, r, lane, c);
-    if (is_collective(call) && orr_send_to(call) != ORR_NONE)
+    if (is_collective(call) && orr_call_send_peer(call) != ORR_NONE)
         return false; /* its receive takes it along */
     if (is_collective(call))
         return run_collective(p, r, lane, c);
@@ -254,7 +254,7 @@ static bool is_over(const simulation *p)
     return true;
 }
 
-orr_status orr_play_ranks(const orr_plan *plan, orr_played_rank *ranks, uint32_t n, bool shared,
+orr_status orr_simulate_ranks(const orr_plan *plan, orr_simulated_rank *ranks, uint32_t n, bool shared,
                           orr_arena *arena, orr_error *err)
 {
     simulation p = {

@@ -179,7 +179,7 @@ static orr_status expect(orr_training *t)
         ORR_TRY(orr_machine_measure(session, true, path, &t->measured));
     else
         ORR_TRY(orr_measured_load(path, session->arena, &t->measured, &session->err));
-    return orr_expect(&t->measured, &t->options, session->arena, &t->expected, &session->err);
+    return orr_predict_step(&t->measured, &t->options, session->arena, &t->expected, &session->err);
 }
 
 /* What cannot be run here is told apart from what cannot be read. */

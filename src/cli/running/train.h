@@ -27,7 +27,7 @@ typedef struct orr_training {
     orr_workload      workload;
     orr_train_options options;
     orr_measured      measured;
-    orr_expected      expected;
+    orr_predicted_step      expected;
     orr_train_result  result;
     orr_table_style   style;
     orr_train_team    team;

@@ -75,7 +75,7 @@ static const transfer_row *transfer_rows(const orr_measured *m, orr_arena *arena
 {
     transfer_row *rows = orr_arena_array(arena, transfer_row, m->n_transfers);
     for (uint32_t i = 0; rows != NULL && i < m->n_transfers; i++) {
-        const orr_measured_transfer *t = &m->transfers[i];
+        const orr_measured_collective *t = &m->transfers[i];
         rows[i] = (transfer_row){orr_collective_name((orr_collective)t->collective), t->ranks,
                                  t->bytes, t->ns, per_second((double)t->bytes, t->ns)};
     }

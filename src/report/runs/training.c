@@ -46,7 +46,7 @@ static const orr_column expected_columns[] = {
 };
 #undef C
 
-static const orr_expected_op *expected_of(const orr_expected *expected, const orr_train_op *op)
+static const orr_predicted_op *expected_of(const orr_predicted_step *expected, const orr_train_op *op)
 {
     for (uint32_t i = 0; expected != NULL && i < expected->n_ops; i++)
         if (expected->ops[i].op == op->op && expected->ops[i].pass == op->pass)
@@ -54,7 +54,7 @@ static const orr_expected_op *expected_of(const orr_expected *expected, const or
     return NULL;
 }
 
-static orr_status operator_table(const orr_train_result *r, const orr_expected *expected,
+static orr_status operator_table(const orr_train_result *r, const orr_predicted_step *expected,
                                  orr_arena *arena, orr_table *ret, orr_error *err)
 {
     operator_row *rows = orr_arena_array(arena, operator_row, r->n_ops);
@@ -62,7 +62,7 @@ static orr_status operator_table(const orr_train_result *r, const orr_expected *
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < r->n_ops; i++) {
         const orr_train_op *op = &r->ops[i];
-        const orr_expected_op *e = expected_of(expected, op);
+        const orr_predicted_op *e = expected_of(expected, op);
         const double s = (double)op->ns / 1e9;
         rows[i] =
             (operator_row){.operator_name = op->name,
@@ -95,7 +95,7 @@ static const orr_column figure_columns[] = {C(figure, TEXT), C(expected, NUMBER)
                                             C(unit, TEXT), C(error_frac, FRAC)};
 #undef C
 
-static orr_status figure_table(const orr_train_result *r, const orr_expected *e, orr_arena *arena,
+static orr_status figure_table(const orr_train_result *r, const orr_predicted_step *e, orr_arena *arena,
                                orr_table *ret, orr_error *err)
 {
     figure_row *rows = orr_arena_array(arena, figure_row, 2);
@@ -115,7 +115,7 @@ static orr_status figure_table(const orr_train_result *r, const orr_expected *e,
     return ORR_OK;
 }
 
-orr_status orr_training_tables(const orr_train_result *result, const orr_expected *expected,
+orr_status orr_training_tables(const orr_train_result *result, const orr_predicted_step *expected,
                                orr_arena *arena, orr_named_table ret[ORR_TRAINING_TABLES],
                                orr_error *err)
 {

@@ -35,7 +35,7 @@ static void what_is_saved_is_loaded(void **state)
          .bytes = 214, .ns = 99, .spread = 0.25},
         {.op = ORR_OP_RMS_NORM, .dtype = ORR_DTYPE_FP32, .cold = true, .threads = 1, .dim = {8, 9, 0},
          .flops = 288, .bytes = 612, .ns = 1000}};
-    const orr_measured_transfer transfers[] = {{ORR_COLL_ALL_REDUCE, 4, 1024, 777}};
+    const orr_measured_collective transfers[] = {{ORR_COLL_ALL_REDUCE, 4, 1024, 777}};
     const orr_measured m = {.cpu = "a CPU: fast", .isa = "plain", .when = "some day", .cores = 12,
                             .read_bytes_per_s = 25e9, .copy_bytes_per_s = 11e9, .flops_fp32 = 1e11,
                             .flops_bf16 = 2e11, .cache_bytes = 1 << 25, .base_bytes = 4096,

@@ -14,7 +14,7 @@
 enum { SIDES = 3, ROWS = 3, KERNELS = SIDES * SIDES * SIDES + 2 * ROWS };
 static const int64_t side[SIDES] = {16, 64, 256};
 static orr_measured_kernel kernels[KERNELS];
-static const orr_measured_transfer transfers[] = {{ORR_COLL_ALL_REDUCE, 2, 1000, 1000},
+static const orr_measured_collective transfers[] = {{ORR_COLL_ALL_REDUCE, 2, 1000, 1000},
                                                   {ORR_COLL_ALL_REDUCE, 2, 1000000, 1000000}};
 static orr_measured machine(void)
 {
@@ -118,9 +118,9 @@ static void transfers_go_by_bytes(void **state)
 {
     const orr_measured m = machine();
     (void)state;
-    near(orr_measured_transfer_ns(&m, ORR_COLL_ALL_REDUCE, 2, 30000), 30000);
-    near(orr_measured_transfer_ns(&m, ORR_COLL_ALL_REDUCE, 2, 4000000), 4000000);
-    assert_int_equal(orr_measured_transfer_ns(&m, ORR_COLL_ALL_TO_ALL, 2, 1000), 0);
+    near(orr_measured_collective_ns(&m, ORR_COLL_ALL_REDUCE, 2, 30000), 30000);
+    near(orr_measured_collective_ns(&m, ORR_COLL_ALL_REDUCE, 2, 4000000), 4000000);
+    assert_int_equal(orr_measured_collective_ns(&m, ORR_COLL_ALL_TO_ALL, 2, 1000), 0);
 }
 
 int main(void)

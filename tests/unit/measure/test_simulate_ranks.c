@@ -43,15 +43,15 @@ static int64_t play(const int64_t first[4], const int64_t second[4], bool overla
     const orr_plan plan = orr_plan_with_defaults(&asked);
     orr_arena *arena = orr_arena_new(0, 0);
     rank ranks[2];
-    orr_played_rank played[2];
+    orr_simulated_rank played[2];
     orr_error err;
     write_rank(&ranks[0], arena, first, overlap);
     write_rank(&ranks[1], arena, second, overlap);
     for (int i = 0; i < 2; i++)
-        played[i] = (orr_played_rank){.source = {.tape = &ranks[i].tape, .calls = ranks[i].calls},
+        played[i] = (orr_simulated_rank){.source = {.tape = &ranks[i].tape, .calls = ranks[i].calls},
                                       .ns = ranks[i].ns,
                                       .end_ns = ranks[i].end_ns};
-    if (orr_play_ranks(&plan, played, 2, shared, arena, &err) != ORR_OK)
+    if (orr_simulate_ranks(&plan, played, 2, shared, arena, &err) != ORR_OK)
         fail_msg("%s", err.text);
     const int64_t span = played[0].span_ns > played[1].span_ns ? played[0].span_ns : played[1].span_ns;
     orr_arena_free(arena);
