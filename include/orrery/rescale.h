@@ -142,11 +142,11 @@ ORR_API ORR_MUST_CHECK orr_status orr_recognise(const orr_job *job, const orr_pl
  * its copy. Transfers of groups that grew or shrank are recorded x price(new) / price(old).
  * `recognition` may be NULL. Errors: INVALID: n_ranks does not divide; LIMIT: over 2^24 ranks;
  * NO_MEMORY. */
-ORR_API ORR_MUST_CHECK orr_status orr_spread(const orr_job *job, const orr_recognition *recognition,
+ORR_API ORR_MUST_CHECK orr_status orr_rescale_replicas(const orr_job *job, const orr_recognition *recognition,
                                              uint32_t n_ranks, const orr_pricing *pricing,
                                              orr_arena *arena, orr_rescaled *ret, orr_error *err);
 
-/* A recorded job in another plan. If only the number of replicas changes, orr_spread() (but from or
+/* A recorded job in another plan. If only the number of replicas changes, orr_rescale_replicas() (but from or
  * to a single replica all-reduces come or go, which is composing where the recording is whole).
  * Else one step is composed anew out of the recorded blocks: stages, schedule, sends and recvs,
  * all-reduces, layers; operators whose shapes change are repriced; communications that did not

@@ -68,8 +68,8 @@ static orr_status open_composer(orr_composer *c, orr_error *err)
     memset(c->made, 0xff, (most + (size_t)1) * sizeof *c->made);
     const orr_cluster *recorded =
         c->pricing->recorded != NULL ? c->pricing->recorded : c->pricing->cluster;
-    orr_fabric_prices_of(recorded, c->pricing->algorithm, &c->old_wire);
-    orr_fabric_prices_of(c->pricing->cluster, c->pricing->algorithm, &c->new_wire);
+    orr_network_prices_of(recorded, c->pricing->algorithm, &c->old_wire);
+    orr_network_prices_of(c->pricing->cluster, c->pricing->algorithm, &c->new_wire);
     find_streams(c);
     return orr_ensemble_of_job(c->s->job, c->arena, &c->base, err);
 }
@@ -104,7 +104,7 @@ static orr_status report(const orr_composer *c, const orr_rescaled *r, orr_error
         ORR_TRY(orr_findings_number(f, "layers copied", c->to.layers - c->from.layers, inferred,
                                     err, "layer n is recorded layer n mod %u", c->from.layers));
     if (c->unknown_shapes > 0)
-        ORR_TRY(orr_findings_number(f, "shapes kept", c->unknown_shapes, ORR_CONFIDENCE_NOT_TOLD, err,
+        ORR_TRY(orr_findings_number(f, "shapes kept", c->unknown_shapes, ORR_CONFIDENCE_UNKNOWN, err,
                                     "what they count is not told, first of '%s': as recorded",
                                     c->first_unknown_op));
     return ORR_OK;
@@ -124,7 +124,7 @@ static orr_status report_unlaunched(const orr_composer *c, orr_error *err)
     }
     if (n == 0)
         return ORR_OK;
-    return orr_findings_number(c->findings, "device work left out", n, ORR_CONFIDENCE_NOT_TOLD,
+    return orr_findings_number(c->findings, "device work left out", n, ORR_CONFIDENCE_UNKNOWN,
                                err, "of which the recorded step has no launch");
 }
 
@@ -139,7 +139,7 @@ static orr_status report_left_out(const orr_composer *c, orr_error *err)
         for (uint32_t i = 0; i < step->n_pieces; i++) {
             const orr_step_piece *p = &step->pieces[i];
             const bool pass = p->phase == ORR_PHASE_FORWARD || p->phase == ORR_PHASE_BACKWARD;
-            const bool placed = pass && (p->part != ORR_PART_NONE || p->role < ORR_COMM_ROLES);
+            const bool placed = pass && (p->part != ORR_MODEL_PART_NONE || p->role < ORR_COMM_ROLES);
             if (pass) {
                 left_out += within ? waiting : 0;
                 kernels += within ? with : 0;
@@ -153,7 +153,7 @@ static orr_status report_left_out(const orr_composer *c, orr_error *err)
     if (left_out == 0)
         return ORR_OK;
     return orr_findings_number(c->findings, "operators left out", left_out,
-                               ORR_CONFIDENCE_NOT_TOLD, err,
+                               ORR_CONFIDENCE_UNKNOWN, err,
                                "between the passes and of no layer, with %llu kernels",
                                (unsigned long long)kernels);
 }
@@ -191,8 +191,8 @@ static orr_status spread(const orr_job *job, const orr_recognition *known, const
                         "dp=%u has no meaning while the plan of the recording is not told: state "
                         "it, or give a number of ranks", to->dp);
     if (known->plan.dp == 0)
-        return orr_spread(job, known, job->n_ranks, pricing, arena, ret, err);
-    return orr_spread(job, known, (uint32_t)orr_plan_ranks(to), pricing, arena, ret, err);
+        return orr_rescale_replicas(job, known, job->n_ranks, pricing, arena, ret, err);
+    return orr_rescale_replicas(job, known, (uint32_t)orr_plan_ranks(to), pricing, arena, ret, err);
 }
 
 orr_status orr_rescale(const orr_job *job, const orr_recognition *recognition,

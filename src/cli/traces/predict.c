@@ -21,7 +21,7 @@ static orr_status make_ensemble(orr_predict *p)
     ORR_TRY(orr_recognise(session->job, session->settings->traced ? &p->traced : NULL,
                           session->arena, &p->recognition, &session->err));
     if (p->ranks)
-        ORR_TRY(orr_spread(session->job, &p->recognition, p->ranks, &pricing, session->arena,
+        ORR_TRY(orr_rescale_replicas(session->job, &p->recognition, p->ranks, &pricing, session->arena,
                            &p->rescaled, &session->err));
     else
         ORR_TRY(orr_rescale(session->job, &p->recognition, &p->plan, &pricing, session->arena,

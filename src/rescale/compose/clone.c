@@ -79,7 +79,7 @@ static const char *other_values(copy *k, orr_node_id v, const orr_attr *attr)
     for (size_t i = 0; i < len && i < 12; i++)
         value = value * 10 + (at[i] - '0');
     const int64_t old = value;
-    if (!orr_dim_carry(&k->c->from, &k->c->to, vocab, &value) || value == old)
+    if (!orr_dim_translate(&k->c->from, &k->c->to, vocab, &value) || value == old)
         return NULL;
     k->changed = true;
     return orr_arena_printf(k->c->arena, "%.*s%lld%s", (int)(at - text), text, (long long)value,
@@ -149,7 +149,7 @@ static orr_status copy_host_node(copy *k, orr_node_id v)
     c->made[v] = made;
     ORR_TRY(remember(c, made, (orr_origin){k->step->graph, v, false}));
     if (root)
-        orr_emit_follow(e, made);
+        orr_emit_program_order(e, made);
     for (uint32_t d = g->dep_first[v]; d < g->dep_first[v + 1]; d++)
         if (!root && k->step->piece_of[g->dep[d]] == k->step->piece_of[v] &&
             (g->dep_kind[d] == ORR_DEP_THREAD || g->dep_kind[d] == ORR_DEP_CONTROL))
@@ -246,9 +246,9 @@ static void carry_bytes(copy *k, orr_comm_role role, orr_comm *comm)
     if (r.now <= 0 || r.before <= 0)
         return;
     if (comm->in_bytes > 0)
-        comm->in_bytes = orr_scale(comm->in_bytes, r.now, r.before);
+        comm->in_bytes = orr_scale_ratio(comm->in_bytes, r.now, r.before);
     if (comm->out_bytes > 0)
-        comm->out_bytes = orr_scale(comm->out_bytes, r.now, r.before);
+        comm->out_bytes = orr_scale_ratio(comm->out_bytes, r.now, r.before);
 }
 
 static orr_status copy_work(copy *k, orr_node_id v)
@@ -274,7 +274,7 @@ static orr_status copy_work(copy *k, orr_node_id v)
         const orr_comm_role role = (orr_comm_role)k->p->role;
         orr_comm comm = carried_comm(k, orr_graph_comm(g, v), role);
         carry_bytes(k, role, &comm);
-        orr_emit_comm_row(e, made, &comm, orr_compose_meeting(c, role, comm.seq), &c->rendezvous);
+        orr_emit_comm_row(e, made, &comm, orr_compose_rendezvous(c, role, comm.seq), &c->rendezvous);
         if (role == ORR_ROLE_TP || orr_comm_is_recv(role))
             orr_emit_wait(e, orr_emit_stream_of(e, e->compute_stream), stream);
     } else if (orr_graph_copy(g, v) != NULL) {
@@ -327,13 +327,13 @@ static uint32_t thread_of(orr_composer *c, const orr_profiled_step *step, uint32
     return orr_emit_thread(&c->e, "python", (int64_t)at + 1);
 }
 
-orr_status orr_compose_clone(orr_composer *c, const orr_profiled_step *step, const orr_step_piece *p,
+orr_status orr_compose_copy_piece(orr_composer *c, const orr_profiled_step *step, const orr_step_piece *p,
                              orr_ratio parameters)
 {
     orr_emit *e = &c->e;
     copy k = {.c = c, .step = step, .p = p, .parameters = parameters};
     uint32_t next = 0;
-    orr_emit_switch(e, thread_of(c, step, p->lane));
+    orr_emit_switch_thread(e, thread_of(c, step, p->lane));
     orr_emit_advance(e, p->gap_ns);
     k.shift_ns = e->hosts[e->at].now_ns - p->start_ns;
     for (uint32_t i = 0; i < p->n_works; i++) /* of an earlier copy */

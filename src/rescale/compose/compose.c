@@ -10,7 +10,7 @@
  * pieces. Layers beyond those recorded are the recorded ones over again; micro-batches likewise,
  * the last one from the last, for it reduces gradients. */
 
-const orr_profiled_step *orr_compose_source(const orr_composer *c, uint32_t recorded_stage)
+const orr_profiled_step *orr_compose_source_step(const orr_composer *c, uint32_t recorded_stage)
 {
     for (uint32_t d = 0; d < c->s->job->n_graphs; d++)
         if (orr_recorded_position_of(&c->s->plan, c->s->job->rank_of_graph[d]).stage == recorded_stage)
@@ -21,14 +21,14 @@ const orr_profiled_step *orr_compose_source(const orr_composer *c, uint32_t reco
 /* Pieces of a block: rows of the step, in order. */
 typedef struct block {
     orr_phase     phase;
-    orr_part_kind part;
+    orr_model_part_kind part;
     int32_t       layer, micro_batch;
 } block;
 
 static bool is_in(const block *b, const orr_step_piece *p)
 {
     return p->phase == b->phase && p->part == b->part && p->micro_batch == b->micro_batch &&
-           (b->part != ORR_PART_LAYER || p->layer == b->layer) &&
+           (b->part != ORR_MODEL_PART_LAYER || p->layer == b->layer) &&
            (p->role == ORR_ROLE_WORK || p->role == ORR_ROLE_TP || p->role == ORR_ROLE_DP);
 }
 
@@ -76,7 +76,7 @@ static orr_status put_piece(orr_composer *c, const orr_profiled_step *step, cons
         return ORR_OK;
     }
     const bool gradients = p->role == ORR_ROLE_DP;
-    ORR_TRY(orr_compose_clone(c, step, p, gradients ? parameters : (orr_ratio){0, 0}));
+    ORR_TRY(orr_compose_copy_piece(c, step, p, gradients ? parameters : (orr_ratio){0, 0}));
     if (c->from.tp == 1 && c->to.tp > 1 && p->role == ORR_ROLE_WORK &&
         needs_reduction(b, p, next_in(step, b, i), softmax_seen))
         return insert_reduction(c, step, p, b->phase);
@@ -123,11 +123,11 @@ static const orr_step_piece *recorded_pass(const orr_composer *c, orr_comm_role 
 
 static orr_status pass(orr_composer *c, orr_comm_role role, int32_t micro_batch)
 {
-    const orr_profiled_step *step = orr_compose_source(c, 0);
-    if (orr_role_goes_up(role) ? c->stage + 1 == c->to.pp : c->stage == 0)
+    const orr_profiled_step *step = orr_compose_source_step(c, 0);
+    if (orr_role_is_to_next_stage(role) ? c->stage + 1 == c->to.pp : c->stage == 0)
         return ORR_OK;
     const orr_step_piece *p = recorded_pass(c, role, micro_batch, &step);
-    return p != NULL ? orr_compose_clone(c, step, p, (orr_ratio){0, 0})
+    return p != NULL ? orr_compose_copy_piece(c, step, p, (orr_ratio){0, 0})
                      : orr_compose_insert_hidden(c, role, step, &step->pieces[0]);
 }
 
@@ -137,7 +137,7 @@ static const orr_profiled_step *layer_source(const orr_composer *c, uint32_t lay
     const uint32_t a_stage = c->from.layers / c->from.pp;
     layer %= c->from.layers;
     *ret_layer = (int32_t)(layer % a_stage);
-    return orr_compose_source(c, layer / a_stage);
+    return orr_compose_source_step(c, layer / a_stage);
 }
 
 static orr_status put_module(orr_composer *c, const orr_profiled_step *step, const block *b,
@@ -159,17 +159,17 @@ static orr_status put_part(orr_composer *c, orr_phase phase, uint32_t i, int32_t
                            bool reduces)
 {
     const uint32_t a_stage = c->to.layers / c->to.pp;
-    block b = {phase, ORR_PART_FRONT, -1, micro_batch};
+    block b = {phase, ORR_MODEL_PART_EMBEDDING, -1, micro_batch};
     if (i == 0)
         return c->stage > 0 ? ORR_OK
-                            : put_module(c, orr_compose_source(c, 0), &b, "Front", 0, reduces);
+                            : put_module(c, orr_compose_source_step(c, 0), &b, "Front", 0, reduces);
     if (i == a_stage + 1) {
-        b.part = ORR_PART_BACK;
+        b.part = ORR_MODEL_PART_HEAD;
         return c->stage + 1 < c->to.pp
                    ? ORR_OK
-                   : put_module(c, orr_compose_source(c, c->from.pp - 1), &b, "Back", 0, reduces);
+                   : put_module(c, orr_compose_source_step(c, c->from.pp - 1), &b, "Back", 0, reduces);
     }
-    b.part = ORR_PART_LAYER;
+    b.part = ORR_MODEL_PART_LAYER;
     const orr_profiled_step *step = layer_source(c, c->stage * a_stage + i - 1, &b.layer);
     return put_module(c, step, &b, "TransformerLayer", i - 1, reduces);
 }
@@ -219,17 +219,17 @@ static orr_ratio stage_parameters(const orr_composer *c, const orr_profiled_step
 {
     orr_ratio sum = {0, 0};
     for (uint32_t l = 0; l < c->from.layers / c->from.pp; l++)
-        sum.before += orr_compose_parameters(c, step, ORR_PART_LAYER, (int32_t)l).before;
-    const orr_profiled_step *first = orr_compose_source(c, 0), *end = orr_compose_source(c, c->from.pp - 1);
-    const orr_ratio front = orr_compose_parameters(c, first, ORR_PART_FRONT, -1);
-    const orr_ratio back = orr_compose_parameters(c, end, ORR_PART_BACK, -1);
+        sum.before += orr_compose_parameters(c, step, ORR_MODEL_PART_LAYER, (int32_t)l).before;
+    const orr_profiled_step *first = orr_compose_source_step(c, 0), *end = orr_compose_source_step(c, c->from.pp - 1);
+    const orr_ratio front = orr_compose_parameters(c, first, ORR_MODEL_PART_EMBEDDING, -1);
+    const orr_ratio back = orr_compose_parameters(c, end, ORR_MODEL_PART_HEAD, -1);
     sum.before += (old_stage == 0 ? front.before : 0) +
                   (old_stage + 1 == c->from.pp ? back.before : 0);
     const uint32_t a_stage = c->to.layers / c->to.pp;
     for (uint32_t l = 0; l < a_stage; l++) {
         int32_t local;
         const orr_profiled_step *from = layer_source(c, c->stage * a_stage + l, &local);
-        sum.now += orr_compose_parameters(c, from, ORR_PART_LAYER, local).now;
+        sum.now += orr_compose_parameters(c, from, ORR_MODEL_PART_LAYER, local).now;
     }
     sum.now += (c->stage == 0 ? front.now : 0) + (c->stage + 1 == c->to.pp ? back.now : 0);
     return sum;
@@ -243,7 +243,7 @@ static orr_status put_rest(orr_composer *c, bool after)
                                : c->stage + 1 == c->to.pp ? c->from.pp - 1
                                : c->stage < c->from.pp    ? c->stage
                                                           : c->from.pp - 1;
-    const orr_profiled_step *step = orr_compose_source(c, old_stage);
+    const orr_profiled_step *step = orr_compose_source_step(c, old_stage);
     const orr_ratio parameters = stage_parameters(c, step, old_stage);
     uint32_t first = 0, last = step->n_pieces;
     while (first < step->n_pieces && !in_pass(&step->pieces[first]))
@@ -258,7 +258,7 @@ static orr_status put_rest(orr_composer *c, bool after)
         const bool optimizer = p->phase == ORR_PHASE_OPTIMIZER;
         if (optimizer)
             orr_emit_begin(&c->e, ORR_NODE_ANNOTATION, "Optimizer.step");
-        ORR_TRY(orr_compose_clone(c, step, p, optimizer ? parameters : (orr_ratio){0, 0}));
+        ORR_TRY(orr_compose_copy_piece(c, step, p, optimizer ? parameters : (orr_ratio){0, 0}));
         if (optimizer)
             orr_emit_end(&c->e);
     }

@@ -19,7 +19,7 @@ typedef struct orr_composer {
     const orr_ensemble *base; /* the recording: durations of transfers without the waiting */
     const orr_pricing  *pricing;
     orr_plan            from, to;
-    orr_fabric_prices            old_wire, new_wire;
+    orr_network_prices            old_wire, new_wire;
     orr_arena          *arena;  /* of what is kept */
     orr_findings       *findings;
     orr_error          *err;
@@ -31,7 +31,7 @@ typedef struct orr_composer {
     uint32_t     stage;
     orr_group_id groups[ORR_PLAN_GROUPINGS];
     int64_t      seq[ORR_PLAN_GROUPINGS];
-    orr_meetings rendezvous;
+    orr_rendezvous_ids rendezvous;
     orr_origins  origins; /* shape (nodes) */
     orr_node_id *made;    /* scratch: recorded node -> its copy in the piece at hand */
     uint32_t     micro_batch; /* of the new plan, of the turn at hand */
@@ -45,7 +45,7 @@ typedef struct orr_composer {
 typedef struct orr_ratio {
     int64_t now, before;
 } orr_ratio;
-orr_status orr_compose_clone(orr_composer *c, const orr_profiled_step *step, const orr_step_piece *piece,
+orr_status orr_compose_copy_piece(orr_composer *c, const orr_profiled_step *step, const orr_step_piece *piece,
                              orr_ratio parameters) ORR_MUST_CHECK;
 /* A communication that the recording does not have. `like`: a piece whose type of numbers it
  * takes. */
@@ -56,9 +56,9 @@ orr_status orr_compose_insert(orr_composer *c, orr_comm_role role, const orr_pro
 orr_status orr_compose_insert_hidden(orr_composer *c, orr_comm_role role, const orr_profiled_step *step,
                                      const orr_step_piece *like) ORR_MUST_CHECK;
 /* Where it meets its partners. */
-orr_rendezvous_id orr_compose_meeting(const orr_composer *c, orr_comm_role role, int64_t seq);
+orr_rendezvous_id orr_compose_rendezvous(const orr_composer *c, orr_comm_role role, int64_t seq);
 int64_t     orr_compose_next_seq(orr_composer *c, orr_comm_role role);
-bool        orr_role_goes_up(orr_comm_role role); /* between this stage and the next */
+bool        orr_role_is_to_next_stage(orr_comm_role role); /* between this stage and the next */
 uint32_t    orr_compose_peer(const orr_composer *c, orr_comm_role role);
 static inline uint32_t orr_grouping_of_role(orr_comm_role role)
 {
@@ -67,7 +67,7 @@ static inline uint32_t orr_grouping_of_role(orr_comm_role role)
 }
 
 /* Parameters of a part of a stage, in one slice, as recorded and in the new plan. */
-orr_ratio orr_compose_parameters(const orr_composer *c, const orr_profiled_step *step, orr_part_kind part,
+orr_ratio orr_compose_parameters(const orr_composer *c, const orr_profiled_step *step, orr_model_part_kind part,
                                  int32_t layer);
 
 /* "Input Dims" in the new plan. *ret: the same text where nothing changes. */
@@ -83,6 +83,6 @@ orr_status orr_compose_price(orr_composer *c, const orr_graph *made, int64_t *du
 void orr_compose_done(orr_composer *c);
 
 /* The recorded rank that stands for a stage of the recording. */
-const orr_profiled_step *orr_compose_source(const orr_composer *c, uint32_t recorded_stage);
+const orr_profiled_step *orr_compose_source_step(const orr_composer *c, uint32_t recorded_stage);
 
 #endif /* ORR_RESCALE_COMPOSE_H */

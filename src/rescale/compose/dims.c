@@ -30,7 +30,7 @@ orr_status orr_compose_dims(orr_composer *c, const orr_step_piece *piece, const 
     } else {
         orr_dims_meaning(piece, &c->from, op, mm, &dims, meaning);
         for (uint32_t i = 0; i < dims.n; i++)
-            unknown_shapes |= !orr_dim_carry(&c->from, &c->to, meaning[i], &carried.at[i].value);
+            unknown_shapes |= !orr_dim_translate(&c->from, &c->to, meaning[i], &carried.at[i].value);
     }
     for (uint32_t i = 0; i < dims.n; i++)
         changed |= carried.at[i].value != dims.at[i].value;
@@ -58,7 +58,7 @@ static orr_ratio of_piece(const orr_composer *c, const orr_profiled_step *step, 
     const char *name = orr_graph_str(step->g, step->g->name[op]);
     orr_dims_meaning(p, &c->from, name, 0, &dims, meaning);
     for (uint32_t i = 0; i < dims.n; i++)
-        orr_dim_carry(&c->from, &c->to, meaning[i], &dims.at[i].value);
+        orr_dim_translate(&c->from, &c->to, meaning[i], &dims.at[i].value);
     switch ((orr_op_kind)p->kind) {
     case ORR_OP_NORM:
         for (uint32_t arg = 1; arg < 5; arg++)
@@ -76,14 +76,14 @@ static orr_ratio of_piece(const orr_composer *c, const orr_profiled_step *step, 
     return r;
 }
 
-orr_ratio orr_compose_parameters(const orr_composer *c, const orr_profiled_step *step, orr_part_kind part,
+orr_ratio orr_compose_parameters(const orr_composer *c, const orr_profiled_step *step, orr_model_part_kind part,
                                  int32_t layer)
 {
     orr_ratio sum = {0, 0};
     for (uint32_t i = 0; i < step->n_pieces; i++) {
         const orr_step_piece *p = &step->pieces[i];
         if (p->phase != ORR_PHASE_FORWARD || p->part != part || p->micro_batch != 0 ||
-            (part == ORR_PART_LAYER && p->layer != layer))
+            (part == ORR_MODEL_PART_LAYER && p->layer != layer))
             continue;
         const orr_ratio r = of_piece(c, step, p);
         sum.before += r.before;

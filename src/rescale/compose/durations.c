@@ -22,7 +22,7 @@ static orr_status price_kernel(orr_composer *c, const orr_graph *made, orr_node_
                         "'%s' changes its shapes, and nobody can price it: name the device",
                         orr_graph_str(made, made->name[v]));
     count->repriced++;
-    *ns = orr_scale(*ns, now.ns, before.ns);
+    *ns = orr_scale_ratio(*ns, now.ns, before.ns);
     *basis = now.basis;
     return ORR_OK;
 }
@@ -59,13 +59,13 @@ static orr_status scale_transfer(orr_composer *c, const orr_comm *comm, const or
         *ns = -1;
         return ORR_OK;
     }
-    ORR_TRY(orr_fabric_price(&c->new_wire, members, collective, bytes, c->arena, &now, c->err));
-    ORR_TRY(orr_fabric_price(&c->old_wire, recorded, collective, old_bytes, c->arena, &before,
+    ORR_TRY(orr_network_price(&c->new_wire, members, collective, bytes, c->arena, &now, c->err));
+    ORR_TRY(orr_network_price(&c->old_wire, recorded, collective, old_bytes, c->arena, &before,
                            c->err));
     if (now.ns < 0 || before.ns < 0)
         return orr_fail(c->err, ORR_INVALID, "transfers between other ranks, or of other sizes, "
                                              "have to be priced: name a cluster");
-    *ns = orr_scale(*ns, now.ns, before.ns);
+    *ns = orr_scale_ratio(*ns, now.ns, before.ns);
     *basis = now.basis;
     return ORR_OK;
 }
@@ -92,7 +92,7 @@ static orr_status price_transfer(orr_composer *c, const orr_graph *made, orr_nod
     *ns = -1;
     if (c->pricing->network_says)
         return ORR_OK;
-    ORR_TRY(orr_fabric_price(&c->new_wire, &members, (orr_collective)comm->collective,
+    ORR_TRY(orr_network_price(&c->new_wire, &members, (orr_collective)comm->collective,
                            orr_priced_bytes(comm), c->arena, &price, c->err));
     if (price.ns < 0)
         return orr_fail(c->err, ORR_INVALID,

@@ -11,23 +11,23 @@ int64_t orr_compose_next_seq(orr_composer *c, orr_comm_role role)
     return c->seq[orr_grouping_of_role(role)]++;
 }
 
-bool orr_role_goes_up(orr_comm_role role)
+bool orr_role_is_to_next_stage(orr_comm_role role)
 {
     return role == ORR_ROLE_SEND_FORWARD || role == ORR_ROLE_RECV_BACKWARD;
 }
 
 uint32_t orr_compose_peer(const orr_composer *c, orr_comm_role role)
 {
-    return orr_role_goes_up(role) ? c->stage + 1 : c->stage - 1;
+    return orr_role_is_to_next_stage(role) ? c->stage + 1 : c->stage - 1;
 }
 
-orr_rendezvous_id orr_compose_meeting(const orr_composer *c, orr_comm_role role, int64_t seq)
+orr_rendezvous_id orr_compose_rendezvous(const orr_composer *c, orr_comm_role role, int64_t seq)
 {
     const uint32_t grouping = orr_grouping_of_role(role);
     if (grouping != ORR_GROUPING_PP)
         return (orr_rendezvous_id){grouping, (uint32_t)seq};
     const bool backward = role == ORR_ROLE_SEND_BACKWARD || role == ORR_ROLE_RECV_BACKWARD;
-    const uint32_t lower = orr_role_goes_up(role) ? c->stage : c->stage - 1;
+    const uint32_t lower = orr_role_is_to_next_stage(role) ? c->stage : c->stage - 1;
     return (orr_rendezvous_id){grouping, orr_pipeline_ordinal(lower, c->to.micro_batches,
                                                         c->micro_batch, backward)};
 }
@@ -96,7 +96,7 @@ orr_status orr_compose_insert(orr_composer *c, orr_comm_role role, const orr_pro
                                 .bytes = elements * bytes,
                                 .dtype = type,
                                 .dims = dims};
-    orr_emit_comm(&c->e, &call, orr_compose_meeting(c, role, seq), &c->rendezvous);
+    orr_emit_comm(&c->e, &call, orr_compose_rendezvous(c, role, seq), &c->rendezvous);
     c->inserted++;
     return c->e.status;
 }

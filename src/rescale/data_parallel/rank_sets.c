@@ -21,19 +21,19 @@ static bool spans_replicas(const orr_plan *from, const uint32_t *ranks, uint32_t
     return seen == from->dp;
 }
 
-static orr_status set_of_group(const orr_spreading *s, const orr_group *group,
-                               orr_spread_set *ret, orr_error *err)
+static orr_status set_of_group(const orr_replication *s, const orr_group *group,
+                               orr_replicated_set *ret, orr_error *err)
 {
     uint32_t *ranks = orr_arena_array(s->arena, uint32_t, group->size);
     if (ranks == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < group->size; i++)
         ranks[i] = orr_group_rank(group, i);
-    *ret = (orr_spread_set){.ranks = ranks, .n = group->size};
+    *ret = (orr_replicated_set){.ranks = ranks, .n = group->size};
     return ORR_OK;
 }
 
-static bool is_known(const orr_spreading *s, const orr_group *group)
+static bool is_known(const orr_replication *s, const orr_group *group)
 {
     if (group->size == 0 || group->size > s->job->n_ranks)
         return false;
@@ -45,7 +45,7 @@ static bool is_known(const orr_spreading *s, const orr_group *group)
 
 /* The process group behind a grouping of the recording, by any of its matches; a set of recorded
  * ranks may lack some of it. ORR_NONE: send and recv, or no group. */
-static void groups_of_groupings(const orr_spreading *s, uint32_t *group)
+static void groups_of_groupings(const orr_replication *s, uint32_t *group)
 {
     const orr_job *job = s->job;
     for (uint32_t i = 0; i < s->base->n_groupings; i++)
@@ -58,12 +58,12 @@ static void groups_of_groupings(const orr_spreading *s, uint32_t *group)
         }
 }
 
-static orr_status recorded_sets(orr_spreading *s, uint32_t *group, orr_error *err)
+static orr_status recorded_sets(orr_replication *s, uint32_t *group, orr_error *err)
 {
     groups_of_groupings(s, group);
     for (uint32_t i = 0; i < s->base->n_groupings; i++) {
         const orr_grouping *g = &s->base->groupings[i];
-        s->sets[i] = (orr_spread_set){.ranks = g->members, .n = g->first[1]};
+        s->sets[i] = (orr_replicated_set){.ranks = g->members, .n = g->first[1]};
         if (group[i] != ORR_NONE && is_known(s, &s->job->groups[group[i]]))
             ORR_TRY(set_of_group(s, &s->job->groups[group[i]], &s->sets[i], err));
     }
@@ -71,7 +71,7 @@ static orr_status recorded_sets(orr_spreading *s, uint32_t *group, orr_error *er
 }
 
 /* Of a single recorded rank nothing matches; its groups say with whom it would have spoken. */
-static orr_status own_sets(orr_spreading *s, orr_error *err)
+static orr_status own_sets(orr_replication *s, orr_error *err)
 {
     const orr_graph *g = s->job->graphs[0];
     s->own_first = s->n_sets;
@@ -90,7 +90,7 @@ static orr_status own_sets(orr_spreading *s, orr_error *err)
 }
 
 /* Fewer replicas may leave some of a set that keeps to its copy without a partner. */
-static orr_status check_cut(const orr_spreading *s, const orr_spread_set *set, orr_error *err)
+static orr_status check_cut(const orr_replication *s, const orr_replicated_set *set, orr_error *err)
 {
     uint32_t gone = 0;
     for (uint32_t i = 0; i < set->n && !set->grows; i++)
@@ -103,14 +103,14 @@ static orr_status check_cut(const orr_spreading *s, const orr_spread_set *set, o
                     set->ranks[0], set->ranks[set->n - 1], set->n, s->n_ranks);
 }
 
-orr_status orr_spread_find_sets(orr_spreading *s, orr_error *err)
+orr_status orr_replication_find_sets(orr_replication *s, orr_error *err)
 {
     const orr_ensemble *base = s->base;
     const size_t most = (size_t)base->n_groupings + s->job->graphs[0]->n_groups;
     orr_status status = ORR_OK;
     uint32_t *group = orr_malloc((base->n_groupings + (size_t)1) * sizeof *group);
     bool *scratch = orr_malloc(s->from.dp * sizeof *scratch);
-    s->sets = orr_arena_array(s->arena, orr_spread_set, most);
+    s->sets = orr_arena_array(s->arena, orr_replicated_set, most);
     s->n_sets = base->n_groupings;
     if (group == NULL || scratch == NULL || s->sets == NULL) {
         status = orr_fail_memory(err);
@@ -119,7 +119,7 @@ orr_status orr_spread_find_sets(orr_spreading *s, orr_error *err)
     ORR_TRY_OUT(status, recorded_sets(s, group, err));
     ORR_TRY_OUT(status, own_sets(s, err));
     for (uint32_t i = 0; i < s->n_sets; i++) {
-        orr_spread_set *set = &s->sets[i];
+        orr_replicated_set *set = &s->sets[i];
         set->grows = spans_replicas(&s->from, set->ranks, set->n, scratch);
         set->changed = (set->grows && s->to.dp != s->from.dp) ||
                        (s->pricing->recorded != NULL &&
@@ -138,7 +138,7 @@ typedef struct packed {
     uint32_t  n_groups;
 } packed;
 
-static bool fits(const packed *p, const orr_spread_set *set)
+static bool fits(const packed *p, const orr_replicated_set *set)
 {
     for (uint32_t i = 0; i < set->n; i++)
         if (p->set_of[set->ranks[i]] != ORR_NONE)
@@ -146,11 +146,11 @@ static bool fits(const packed *p, const orr_spread_set *set)
     return true;
 }
 
-static orr_status place_set(orr_spreading *s, packed *all, uint32_t *n, uint32_t set_number,
+static orr_status place_set(orr_replication *s, packed *all, uint32_t *n, uint32_t set_number,
                             orr_error *err)
 {
     enum { LOOK_BACK = 64 }; /* a bound on the search, not on the number of groupings */
-    orr_spread_set *set = &s->sets[set_number];
+    orr_replicated_set *set = &s->sets[set_number];
     uint32_t at = *n > LOOK_BACK ? *n - LOOK_BACK : 0;
     while (at < *n && !fits(&all[at], set))
         at++;
@@ -171,20 +171,20 @@ static orr_status place_set(orr_spreading *s, packed *all, uint32_t *n, uint32_t
 }
 
 /* The recorded rank at the same place, whether it was recorded or not. */
-static uint32_t model_of(const orr_spreading *s, uint32_t rank)
+static uint32_t model_of(const orr_replication *s, uint32_t rank)
 {
     orr_recorded_position at = orr_recorded_position_of(&s->to, rank);
     at.replica %= s->from.dp;
     return orr_recorded_rank_at(&s->from, at);
 }
 
-static orr_status finish_grouping(orr_spreading *s, const packed *p, orr_grouping *ret,
+static orr_status finish_grouping(orr_replication *s, const packed *p, orr_grouping *ret,
                                   orr_error *err)
 {
     uint32_t *group_of = orr_arena_array(s->arena, uint32_t, s->n_ranks);
     if (group_of == NULL)
         return orr_fail_memory(err);
-    const orr_spread_set *any = NULL;
+    const orr_replicated_set *any = NULL;
     for (uint32_t r = 0; r < s->n_ranks; r++) {
         const uint32_t set_number = p->set_of[model_of(s, r)];
         group_of[r] = ORR_NONE;
@@ -198,7 +198,7 @@ static orr_status finish_grouping(orr_spreading *s, const packed *p, orr_groupin
     return orr_grouping_of(name, group_of, s->n_ranks, p->n_groups, s->arena, ret, err);
 }
 
-orr_status orr_spread_pack(orr_spreading *s, orr_error *err)
+orr_status orr_replication_pack(orr_replication *s, orr_error *err)
 {
     uint32_t n = 0;
     orr_status status = ORR_OK;

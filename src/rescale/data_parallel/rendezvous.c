@@ -3,7 +3,7 @@
 
 #include "rescale/data_parallel/replicate.h"
 
-static bool priced(const orr_spreading *s)
+static bool priced(const orr_replication *s)
 {
     return s->old_wire.cluster != NULL && s->new_wire.cluster != NULL;
 }
@@ -20,10 +20,10 @@ static bool same_span(const orr_span *a, const orr_span *b)
 
 /* Where a set stood, and where its first copy stands now: more replicas also move apart what keeps
  * to its copy, such as neighbouring stages. */
-static orr_status find_spans(orr_spreading *s, orr_error *err)
+static orr_status find_spans(orr_replication *s, orr_error *err)
 {
     for (uint32_t i = 0; i < s->n_sets && priced(s); i++) {
-        orr_spread_set *set = &s->sets[i];
+        orr_replicated_set *set = &s->sets[i];
         const orr_grouping *g = &s->ensemble->groupings[set->grouping];
         const uint32_t first = g->first[set->number], end = g->first[set->number + 1];
         if (first == end)
@@ -36,7 +36,7 @@ static orr_status find_spans(orr_spreading *s, orr_error *err)
     return ORR_OK;
 }
 
-static int64_t price(const orr_fabric_prices *wire, const orr_span *span, orr_collective collective,
+static int64_t price(const orr_network_prices *wire, const orr_span *span, orr_collective collective,
                      int64_t bytes)
 {
     return orr_collective_price(&wire->network, span, collective, (orr_algorithm)wire->algorithm,
@@ -49,7 +49,7 @@ typedef struct row {
     uint8_t *basis;
 } row;
 
-static orr_status open_row(const orr_spreading *s, uint32_t d, row *r, orr_error *err)
+static orr_status open_row(const orr_replication *s, uint32_t d, row *r, orr_error *err)
 {
     const orr_graph *g = s->base->graphs[d];
     const int64_t *from =
@@ -66,7 +66,7 @@ static orr_status open_row(const orr_spreading *s, uint32_t d, row *r, orr_error
     return ORR_OK;
 }
 
-static orr_status reprice(orr_spreading *s, uint32_t d, orr_node_id v, const orr_spread_set *set,
+static orr_status reprice(orr_replication *s, uint32_t d, orr_node_id v, const orr_replicated_set *set,
                           row *r, orr_error *err)
 {
     const orr_graph *g = s->base->graphs[d];
@@ -85,14 +85,14 @@ static orr_status reprice(orr_spreading *s, uint32_t d, orr_node_id v, const orr
     }
     const orr_price now = orr_collective_price(&s->new_wire.network, &set->new_span, collective,
                                                (orr_algorithm)s->new_wire.algorithm, bytes);
-    r->duration_ns[v] = orr_scale(r->duration_ns[v], now.ns,
+    r->duration_ns[v] = orr_scale_ratio(r->duration_ns[v], now.ns,
                                   price(&s->old_wire, &set->old_span, collective, bytes));
     r->basis[v] = now.basis;
     return ORR_OK;
 }
 
 /* The set that a communication of a graph is in, and its ordinal there. */
-static orr_spread_set *set_of(const orr_spreading *s, uint32_t d, uint32_t comm,
+static orr_replicated_set *set_of(const orr_replication *s, uint32_t d, uint32_t comm,
                               uint32_t *ret_ordinal)
 {
     const orr_rendezvous_id m = s->base->rendezvous[d][comm];
@@ -108,7 +108,7 @@ static orr_spread_set *set_of(const orr_spreading *s, uint32_t d, uint32_t comm,
     return NULL;
 }
 
-static orr_status find_rendezvous(orr_spreading *s, uint32_t d, orr_rendezvous_id *rendezvous, row *r, orr_error *err)
+static orr_status find_rendezvous(orr_replication *s, uint32_t d, orr_rendezvous_id *rendezvous, row *r, orr_error *err)
 {
     const orr_graph *g = s->base->graphs[d];
     for (uint32_t c = 0; c < g->n_comms; c++)
@@ -117,7 +117,7 @@ static orr_status find_rendezvous(orr_spreading *s, uint32_t d, orr_rendezvous_i
         uint32_t ordinal;
         if (!orr_is_communication(g, v) || !(g->flags[v] & ORR_FLAG_COMM))
             continue;
-        const orr_spread_set *set = set_of(s, d, g->detail[v], &ordinal);
+        const orr_replicated_set *set = set_of(s, d, g->detail[v], &ordinal);
         if (set == NULL)
             continue;
         /* Sends of one recorded rank alone would wait for a recv that nobody recorded. */
@@ -130,7 +130,7 @@ static orr_status find_rendezvous(orr_spreading *s, uint32_t d, orr_rendezvous_i
     return ORR_OK;
 }
 
-orr_status orr_spread_meetings(orr_spreading *s, orr_error *err)
+orr_status orr_replication_rendezvous(orr_replication *s, orr_error *err)
 {
     const uint32_t n = s->base->n_graphs;
     const orr_rendezvous_id **rendezvous = orr_arena_array(s->arena, const orr_rendezvous_id *, n);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Degrees of the recording: as recognised, or all of it as replicas of one another. */
-static orr_status degrees(orr_spreading *s, const orr_recognition *known, orr_error *err)
+static orr_status degrees(orr_replication *s, const orr_recognition *known, orr_error *err)
 {
     const uint32_t n = s->job->n_ranks;
     s->from = (orr_plan){.dp = n, .tp = 1, .pp = 1};
@@ -23,7 +23,7 @@ static orr_status degrees(orr_spreading *s, const orr_recognition *known, orr_er
 
 /* A recorded rank for the place: of its own replica, or of another one of the same stage and
  * slice. */
-static uint32_t recorded_rank_for(const orr_spreading *s, orr_recorded_position at)
+static uint32_t recorded_rank_for(const orr_replication *s, orr_recorded_position at)
 {
     for (uint32_t i = 0; i < s->from.dp; i++) {
         const orr_recorded_position other = {at.stage, (at.replica + i) % s->from.dp, at.slice};
@@ -34,7 +34,7 @@ static uint32_t recorded_rank_for(const orr_spreading *s, orr_recorded_position 
     return ORR_NONE;
 }
 
-static orr_status new_ensemble(orr_spreading *s, orr_error *err)
+static orr_status new_ensemble(orr_replication *s, orr_error *err)
 {
     uint32_t *graph_of_rank = orr_arena_array(s->arena, uint32_t, s->n_ranks);
     int64_t *start_ns = orr_arena_array(s->arena, int64_t, s->n_ranks);
@@ -63,7 +63,7 @@ static orr_status new_ensemble(orr_spreading *s, orr_error *err)
     return ORR_OK;
 }
 
-static orr_status report(orr_spreading *s, const orr_recognition *known, orr_error *err)
+static orr_status report(orr_replication *s, const orr_recognition *known, orr_error *err)
 {
     const bool told = s->from.tp * s->from.pp > 1 || (known != NULL && known->plan.dp > 0);
     ORR_TRY(orr_findings_number(&s->findings, "ranks", s->n_ranks,
@@ -85,21 +85,21 @@ static orr_status report(orr_spreading *s, const orr_recognition *known, orr_err
                                         : "recorded x price of the new group / price of the old"));
     if (s->kept > 0)
         ORR_TRY(orr_findings_number(&s->findings, "transfers kept", s->kept,
-                                    ORR_CONFIDENCE_NOT_TOLD, err,
+                                    ORR_CONFIDENCE_UNKNOWN, err,
                                     "their group changed, but no cluster or no size is known to "
                                     "price them: as recorded"));
     if (s->to.dp > s->from.dp && s->from.dp == 1)
-        ORR_TRY(orr_findings_add(&s->findings, "gradients", "not reduced", ORR_CONFIDENCE_NOT_TOLD,
+        ORR_TRY(orr_findings_add(&s->findings, "gradients", "not reduced", ORR_CONFIDENCE_UNKNOWN,
                                  err, "one replica was recorded, which reduces no gradients: those "
                                       "of %u replicas are not in this", s->to.dp));
     return ORR_OK;
 }
 
-orr_status orr_spread(const orr_job *job, const orr_recognition *recognition, uint32_t n_ranks,
+orr_status orr_rescale_replicas(const orr_job *job, const orr_recognition *recognition, uint32_t n_ranks,
                       const orr_pricing *pricing, orr_arena *arena, orr_rescaled *ret,
                       orr_error *err)
 {
-    orr_spreading s = {.job = job,
+    orr_replication s = {.job = job,
                        .pricing = pricing,
                        .n_ranks = n_ranks,
                        .arena = arena,
@@ -113,12 +113,12 @@ orr_status orr_spread(const orr_job *job, const orr_recognition *recognition, ui
         pricing->recorded != NULL ? pricing->recorded : pricing->cluster;
     ORR_TRY_OUT(status, degrees(&s, recognition, err));
     ORR_TRY_OUT(status, orr_ensemble_of_job(job, arena, &s.base, err));
-    orr_fabric_prices_of(recorded, pricing->algorithm, &s.old_wire);
-    orr_fabric_prices_of(pricing->cluster, pricing->algorithm, &s.new_wire);
+    orr_network_prices_of(recorded, pricing->algorithm, &s.old_wire);
+    orr_network_prices_of(pricing->cluster, pricing->algorithm, &s.new_wire);
     ORR_TRY_OUT(status, new_ensemble(&s, err));
-    ORR_TRY_OUT(status, orr_spread_find_sets(&s, err));
-    ORR_TRY_OUT(status, orr_spread_pack(&s, err));
-    ORR_TRY_OUT(status, orr_spread_meetings(&s, err));
+    ORR_TRY_OUT(status, orr_replication_find_sets(&s, err));
+    ORR_TRY_OUT(status, orr_replication_pack(&s, err));
+    ORR_TRY_OUT(status, orr_replication_rendezvous(&s, err));
     ORR_TRY_OUT(status, report(&s, recognition, err));
     ORR_TRY_OUT(status, orr_findings_keep(&s.findings, &made.findings, &made.n_findings, err));
     made.ensemble = s.ensemble;

@@ -39,7 +39,7 @@ bool orr_comm_is_send(orr_comm_role role)
 }
 
 void orr_emit_comm_row(orr_emit *e, orr_node_id node, const orr_comm *comm, orr_rendezvous_id meeting,
-                       orr_meetings *rendezvous)
+                       orr_rendezvous_ids *rendezvous)
 {
     if (e->status != ORR_OK || node == ORR_NONE)
         return;
@@ -64,32 +64,32 @@ static orr_comm row_of(orr_emit *e, const orr_comm_call *call)
 }
 
 orr_node_id orr_emit_comm(orr_emit *e, const orr_comm_call *call, orr_rendezvous_id meeting,
-                          orr_meetings *rendezvous)
+                          orr_rendezvous_ids *rendezvous)
 {
     const uint32_t compute = orr_emit_stream_of(e, e->compute_stream);
     const uint32_t stream = orr_emit_stream_of(e, roles[call->role].stream);
     const bool waits = call->role == ORR_ROLE_TP || orr_comm_is_recv(call->role);
-    orr_emit_advance(e, ORR_HOST_BETWEEN_NS);
+    orr_emit_advance(e, ORR_HOST_T1_BETWEEN_OPS_NS);
     const orr_node_id op = orr_emit_begin(e, ORR_NODE_HOST_OP, roles[call->role].op);
     orr_emit_attrs(e, op, &(orr_emit_attr){"Input Dims", call->dims, 0}, 1);
-    orr_emit_advance(e, ORR_HOST_BEFORE_NS);
+    orr_emit_advance(e, ORR_HOST_T2_OP_TO_CALL_NS);
     orr_emit_begin(e, ORR_NODE_HOST_OP, "record_param_comms");
-    orr_emit_advance(e, ORR_HOST_BEFORE_NS);
-    orr_emit_wait_calls(e, stream, compute, ORR_HOST_EVENT_NS, ORR_HOST_AMONG_NS);
-    orr_emit_advance(e, ORR_HOST_AMONG_NS);
-    const orr_node_id launch = orr_emit_call(e, "cudaLaunchKernelExC", ORR_HOST_LAUNCH_NS);
+    orr_emit_advance(e, ORR_HOST_T2_OP_TO_CALL_NS);
+    orr_emit_wait_calls(e, stream, compute, ORR_HOST_EVENT_NS, ORR_HOST_T5_BETWEEN_CALLS_NS);
+    orr_emit_advance(e, ORR_HOST_T5_BETWEEN_CALLS_NS);
+    const orr_node_id launch = orr_emit_call(e, "cudaLaunchKernelExC", ORR_HOST_T4_LAUNCH_NS);
     const orr_node work = {.name = orr_emit_str(e, roles[call->role].kernel),
                            .kind = (orr_node_kind)roles[call->role].kind};
     const orr_node_id node = orr_emit_work(e, stream, launch, &work);
     const orr_comm row = row_of(e, call);
     orr_emit_comm_row(e, node, &row, meeting, rendezvous);
-    orr_emit_advance(e, ORR_HOST_AFTER_NS);
+    orr_emit_advance(e, ORR_HOST_T3_CALL_TO_OP_END_NS);
     orr_emit_end(e);
     if (waits) {
-        orr_emit_advance(e, ORR_HOST_AMONG_NS);
-        orr_emit_wait_calls(e, compute, stream, ORR_HOST_EVENT_NS, ORR_HOST_AMONG_NS);
+        orr_emit_advance(e, ORR_HOST_T5_BETWEEN_CALLS_NS);
+        orr_emit_wait_calls(e, compute, stream, ORR_HOST_EVENT_NS, ORR_HOST_T5_BETWEEN_CALLS_NS);
     }
-    orr_emit_advance(e, ORR_HOST_AFTER_NS);
+    orr_emit_advance(e, ORR_HOST_T3_CALL_TO_OP_END_NS);
     orr_emit_end(e);
     return node;
 }

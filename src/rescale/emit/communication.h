@@ -38,12 +38,12 @@ typedef struct orr_comm_call {
 /* The communication as PyTorch makes it: operator, events between the streams, launch, and for
  * those whose result is used at once the wait. *ret_rows: rendezvous so far; the row of the
  * communication in the graph is its place there. Returns the device node. */
-typedef orr_array(orr_rendezvous_id) orr_meetings;
+typedef orr_array(orr_rendezvous_id) orr_rendezvous_ids;
 orr_node_id orr_emit_comm(orr_emit *e, const orr_comm_call *call, orr_rendezvous_id meeting,
-                          orr_meetings *rendezvous);
+                          orr_rendezvous_ids *rendezvous);
 /* Adds the comm row and its meeting to a node. */
 void orr_emit_comm_row(orr_emit *e, orr_node_id node, const orr_comm *comm, orr_rendezvous_id meeting,
-                       orr_meetings *rendezvous);
+                       orr_rendezvous_ids *rendezvous);
 
 /* Ordinal of a send and its recv in the grouping pp: of the micro-batch, from the stage up or
  * down. */

@@ -93,7 +93,7 @@ uint32_t orr_emit_stream_of(orr_emit *e, int64_t number)
     return e->n_streams++;
 }
 
-void orr_emit_switch(orr_emit *e, uint32_t host)
+void orr_emit_switch_thread(orr_emit *e, uint32_t host)
 {
     if (host == e->at)
         return;
@@ -118,7 +118,7 @@ void orr_emit_dep(orr_emit *e, orr_node_id node, orr_node_id on, orr_dep_kind ki
         fail(e, orr_builder_dep(e->b, node, on, kind, e->err));
 }
 
-void orr_emit_follow(orr_emit *e, orr_node_id node)
+void orr_emit_program_order(orr_emit *e, orr_node_id node)
 {
     orr_emit_host *host = &e->hosts[e->at];
     orr_emit_frame *frame = &host->frames[host->depth - 1];
@@ -152,7 +152,7 @@ orr_node_id orr_emit_begin(orr_emit *e, orr_node_kind kind, const char *name)
     const orr_node_id id = orr_emit_node(e, &node);
     if (id == ORR_NONE)
         return ORR_NONE;
-    orr_emit_follow(e, id);
+    orr_emit_program_order(e, id);
     host->frames[host->depth++] = (orr_emit_frame){id, ORR_NONE};
     return id;
 }
@@ -181,7 +181,7 @@ orr_node_id orr_emit_call(orr_emit *e, const char *name, int64_t duration_ns)
     const orr_node_id id = orr_emit_node(e, &node);
     if (id == ORR_NONE)
         return ORR_NONE;
-    orr_emit_follow(e, id);
+    orr_emit_program_order(e, id);
     host->now_ns += duration_ns;
     return id;
 }

@@ -61,7 +61,7 @@ orr_status orr_emit_build(orr_emit *e, const orr_graph **ret, orr_error *err) OR
 uint32_t orr_emit_thread(orr_emit *e, const char *name, int64_t number);
 uint32_t orr_emit_stream_of(orr_emit *e, int64_t number);
 /* From here on another thread runs; what it does first was handed over. */
-void orr_emit_switch(orr_emit *e, uint32_t host);
+void orr_emit_switch_thread(orr_emit *e, uint32_t host);
 
 static inline void orr_emit_advance(orr_emit *e, int64_t ns)
 {
@@ -88,7 +88,7 @@ void orr_emit_sync_calls(orr_emit *e, const char *name, int64_t call_ns, uint32_
 void orr_emit_dep(orr_emit *e, orr_node_id node, orr_node_id on, orr_dep_kind kind);
 orr_node_id orr_emit_node(orr_emit *e, const orr_node *node);
 /* A node that was written as work of the innermost open span: program order. */
-void orr_emit_follow(orr_emit *e, orr_node_id node);
+void orr_emit_program_order(orr_emit *e, orr_node_id node);
 
 /* Attributes of a node; at most 8, each a text (JSON or plain) or a number. */
 typedef struct orr_emit_attr {

@@ -3,14 +3,14 @@
 
 #include "model/plan/plan.h"
 
-void orr_fabric_prices_of(const orr_cluster *cluster, uint8_t algorithm, orr_fabric_prices *ret)
+void orr_network_prices_of(const orr_cluster *cluster, uint8_t algorithm, orr_network_prices *ret)
 {
-    *ret = (orr_fabric_prices){.cluster = cluster, .algorithm = algorithm};
+    *ret = (orr_network_prices){.cluster = cluster, .algorithm = algorithm};
     if (cluster != NULL)
         orr_network_of_cluster(cluster, &ret->network);
 }
 
-orr_status orr_fabric_price(const orr_fabric_prices *wire, const orr_members *members,
+orr_status orr_network_price(const orr_network_prices *wire, const orr_members *members,
                           orr_collective collective, int64_t bytes, orr_arena *scratch,
                           orr_price *ret, orr_error *err)
 {
@@ -93,7 +93,7 @@ bool orr_kernel_prices(const orr_pricing *pricing, orr_kernel_at before, orr_ker
                                (orr_priced_work){pricing->device, &is}, ret_before, ret_after);
 }
 
-int64_t orr_scale(int64_t x, int64_t num, int64_t den)
+int64_t orr_scale_ratio(int64_t x, int64_t num, int64_t den)
 {
     if (den <= 0 || num < 0)
         return x;

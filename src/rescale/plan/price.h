@@ -5,12 +5,12 @@
 #include <orrery/rescale.h>
 
 /* Where ranks stand, and what a transfer between them costs there. */
-typedef struct orr_fabric_prices {
+typedef struct orr_network_prices {
     const orr_cluster *cluster; /* NULL: nothing is known */
     orr_network        network;
     uint8_t            algorithm;
-} orr_fabric_prices;
-void orr_fabric_prices_of(const orr_cluster *cluster, uint8_t algorithm, orr_fabric_prices *ret);
+} orr_network_prices;
+void orr_network_prices_of(const orr_cluster *cluster, uint8_t algorithm, orr_network_prices *ret);
 
 /* Ranks of a group: `ranks`, or `n` from `first` on by `stride`. */
 typedef struct orr_members {
@@ -18,7 +18,7 @@ typedef struct orr_members {
     uint32_t        first, stride, n;
 } orr_members;
 /* *ret_ns: -1 where nothing is known of the wire. INVALID: a rank beyond the cluster. */
-orr_status orr_fabric_price(const orr_fabric_prices *wire, const orr_members *members,
+orr_status orr_network_price(const orr_network_prices *wire, const orr_members *members,
                           orr_collective collective, int64_t bytes, orr_arena *scratch,
                           orr_price *ret, orr_error *err) ORR_MUST_CHECK;
 
@@ -42,7 +42,7 @@ bool orr_kernel_prices(const orr_pricing *pricing, orr_kernel_at before, orr_ker
                        orr_price *ret_before, orr_price *ret_after);
 
 /* x * num / den, rounded to nearest, for what is not negative; x where den is 0. */
-int64_t orr_scale(int64_t x, int64_t num, int64_t den);
+int64_t orr_scale_ratio(int64_t x, int64_t num, int64_t den);
 
 /* COMPUTE, COPY, SET on a stream. */
 static inline bool orr_is_kernel(const orr_graph *g, orr_node_id v)

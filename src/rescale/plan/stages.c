@@ -28,7 +28,7 @@ orr_status orr_stages_new(const orr_plan *plan, orr_arena *arena, orr_stages *re
     return orr_plan_groupings(plan, arena, &s.ensemble->groupings, err);
 }
 
-orr_status orr_stages_add(orr_stages *s, uint32_t stage, const orr_meetings *rendezvous,
+orr_status orr_stages_add(orr_stages *s, uint32_t stage, const orr_rendezvous_ids *rendezvous,
                           orr_arena *arena, int64_t **ret_duration_ns, uint8_t **ret_basis,
                           orr_error *err)
 {

@@ -16,7 +16,7 @@ typedef struct orr_stages {
 orr_status orr_stages_new(const orr_plan *plan, orr_arena *arena, orr_stages *ret,
                           orr_error *err) ORR_MUST_CHECK;
 /* A stage's graph is there: keeps its rendezvous and makes room for its durations. */
-orr_status orr_stages_add(orr_stages *stages, uint32_t stage, const orr_meetings *rendezvous,
+orr_status orr_stages_add(orr_stages *stages, uint32_t stage, const orr_rendezvous_ids *rendezvous,
                           orr_arena *arena, int64_t **ret_duration_ns, uint8_t **ret_basis,
                           orr_error *err) ORR_MUST_CHECK;
 void orr_stages_free_graphs(orr_stages *stages);

@@ -31,15 +31,15 @@ const char *orr_dims_text(const char *text, const orr_input_dims *dims, orr_aren
 void orr_dims_meaning(const orr_step_piece *piece, const orr_plan *plan, const char *op, uint32_t mm,
                       const orr_input_dims *dims, orr_dim_meaning *ret);
 /* What a symbol stands for in a plan; 0: not known. */
-int64_t orr_symbol_value(const orr_plan *plan, orr_dim_meaning feature);
+int64_t orr_dim_symbol_value(const orr_plan *plan, orr_dim_meaning feature);
 /* The value carried over to another plan; false: it does not divide, or what it counts is not known
  * in one of the plans. */
-bool orr_dim_carry(const orr_plan *from, const orr_plan *to, orr_dim_meaning feature, int64_t *value);
+bool orr_dim_translate(const orr_plan *from, const orr_plan *to, orr_dim_meaning feature, int64_t *value);
 
 /* Parameters of a forward piece by the shapes of its weights. */
 int64_t orr_piece_parameters(const orr_profiled_step *step, const orr_step_piece *piece);
 
 /* Of operators by name. */
-orr_op_kind orr_op_kind_of(const char *name); /* ORR_OP_COLUMN for every product */
+orr_op_kind orr_op_kind_by_name(const char *name); /* ORR_OP_COLUMN for every product */
 
 #endif /* ORR_RESCALE_DIMS_H */

@@ -95,7 +95,7 @@ static void read_phases(orr_profiled_step *step)
             p->phase = ORR_PHASE_FORWARD;
         /* What follows the last backward pass and waits for it is of no pass. */
         if (p->phase == ORR_PHASE_OTHER && p->syncs)
-            p->part = ORR_PART_NONE;
+            p->part = ORR_MODEL_PART_NONE;
     }
 }
 
@@ -199,14 +199,14 @@ static void set_parts(orr_profiled_step *step)
         const bool same = last != NULL && last->micro_batch == p->micro_batch;
         if (p->layer >= 0) {
             p->layer -= least;
-            p->part = ORR_PART_LAYER;
-        } else if (!same || last->part == ORR_PART_FRONT) {
-            p->part = ORR_PART_FRONT;
-        } else if (last->part == ORR_PART_LAYER && last->layer + 1 < (int32_t)step->layers) {
-            p->part = ORR_PART_LAYER;
+            p->part = ORR_MODEL_PART_LAYER;
+        } else if (!same || last->part == ORR_MODEL_PART_EMBEDDING) {
+            p->part = ORR_MODEL_PART_EMBEDDING;
+        } else if (last->part == ORR_MODEL_PART_LAYER && last->layer + 1 < (int32_t)step->layers) {
+            p->part = ORR_MODEL_PART_LAYER;
             p->layer = last->layer;
         } else {
-            p->part = ORR_PART_BACK;
+            p->part = ORR_MODEL_PART_HEAD;
         }
         if (p->micro_batch + 1 > (int32_t)step->micro_batches)
             step->micro_batches = (uint32_t)(p->micro_batch + 1);
@@ -293,7 +293,7 @@ static orr_status label_backward(orr_profiled_step *step, orr_error *err)
             (p->micro_batch < 0 || p->micro_batch == last->micro_batch) &&
             p->role != ORR_ROLE_SEND_BACKWARD && p->role != ORR_ROLE_RECV_BACKWARD)
             follow(p, last);
-        if (p->part != ORR_PART_NONE)
+        if (p->part != ORR_MODEL_PART_NONE)
             last = p;
     }
     orr_free(all);

@@ -13,7 +13,7 @@ static bool find_dims(const orr_survey *s, orr_op_kind kind, uint32_t rank_of_fi
             orr_node_id op;
             const orr_step_piece *p = &step->pieces[i];
             if (p->phase != ORR_PHASE_FORWARD || p->kind != kind ||
-                (kind != ORR_OP_EMBEDDING && p->part != ORR_PART_LAYER))
+                (kind != ORR_OP_EMBEDDING && p->part != ORR_MODEL_PART_LAYER))
                 continue;
             const char *text = orr_piece_dims(step, p, &op);
             if (text != NULL && orr_dims_parse(text, ret) &&
@@ -39,7 +39,7 @@ static orr_status report_size(orr_survey *s, const char *what, uint32_t *field, 
         return orr_findings_number(&s->findings, what, stated, ORR_CONFIDENCE_STATED, err,
                                    "as stated");
     if (found == 0)
-        return orr_findings_add(&s->findings, what, "", ORR_CONFIDENCE_NOT_TOLD, err,
+        return orr_findings_add(&s->findings, what, "", ORR_CONFIDENCE_UNKNOWN, err,
                                 "no operator with shapes that would show it");
     return orr_findings_number(&s->findings, what, *field, ORR_CONFIDENCE_INFERRED, err,
                                "shapes of '%s'", op);

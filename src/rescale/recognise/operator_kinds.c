@@ -3,7 +3,7 @@
 
 #include "rescale/recognise/input_dims.h"
 
-orr_op_kind orr_op_kind_of(const char *name)
+orr_op_kind orr_op_kind_by_name(const char *name)
 {
     static const struct {
         const char *word;
@@ -28,7 +28,7 @@ static orr_op_kind kind_of_piece(const orr_profiled_step *step, const orr_step_p
 {
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const orr_node_id v = step->nodes[p->first_node + i];
-        const orr_op_kind kind = orr_op_kind_of(orr_graph_str(step->g, step->g->name[v]));
+        const orr_op_kind kind = orr_op_kind_by_name(orr_graph_str(step->g, step->g->name[v]));
         if (kind != ORR_OP_OTHER)
             return kind;
     }
@@ -63,7 +63,7 @@ static uint8_t symbol_ahead(const orr_profiled_step *step, uint32_t i)
             break;
         }
     }
-    return p->part == ORR_PART_BACK ? ORR_SYMBOL_VOCAB : ORR_SYMBOL_HIDDEN;
+    return p->part == ORR_MODEL_PART_HEAD ? ORR_SYMBOL_VOCAB : ORR_SYMBOL_HIDDEN;
 }
 
 static void walk_on(const orr_profiled_step *step, uint32_t i, orr_step_piece *p, walk *w)

@@ -124,7 +124,7 @@ static orr_status all_replicas(orr_survey *s, orr_error *err)
     const uint32_t n = s->job->n_ranks;
     uint64_t unknown;
     if (n > 1 && !only_the_world(s->job, &unknown))
-        return orr_findings_add(&s->findings, "plan", "", ORR_CONFIDENCE_NOT_TOLD, err,
+        return orr_findings_add(&s->findings, "plan", "", ORR_CONFIDENCE_UNKNOWN, err,
                                 "no process group is called data, tensor or pipeline parallel, "
                                 "and not all hold all ranks: state it (dp=4,tp=2)");
     s->plan.dp = n;
@@ -198,7 +198,7 @@ static orr_status check_rank_order(orr_survey *s, orr_error *err)
         if (group->size < 2 || orr_group_rank(group, 0) == ORR_NONE || by_ranks == named)
             continue;
         s->laid_out = false;
-        return orr_findings_add(&s->findings, "order of ranks", "", ORR_CONFIDENCE_NOT_TOLD, err,
+        return orr_findings_add(&s->findings, "order of ranks", "", ORR_CONFIDENCE_UNKNOWN, err,
                                 "'%s' is not of the ranks that tp-dp-pp order gives it: only the "
                                 "whole recording can be repeated", described(s->job, i));
     }

@@ -47,7 +47,7 @@ static orr_status why_not_complete(const orr_profiled_step *step, orr_arena *are
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < step->n_pieces; i++) {
         const orr_step_piece *p = &step->pieces[i];
-        if (p->part != ORR_PART_LAYER || p->micro_batch < 0 || p->micro_batch >= (int32_t)m ||
+        if (p->part != ORR_MODEL_PART_LAYER || p->micro_batch < 0 || p->micro_batch >= (int32_t)m ||
             p->layer < 0 || p->layer >= (int32_t)step->layers)
             continue;
         seen[(uint32_t)p->micro_batch * step->layers + (uint32_t)p->layer] |=
@@ -86,7 +86,7 @@ static orr_status sum_layers(orr_survey *s, const orr_plan *said, orr_error *err
     s->plan.layers = layers > 0 ? layers : said->layers;
     s->plan.micro_batches = layers > 0 ? micro_batches : said->micro_batches;
     if (layers == 0)
-        return orr_findings_add(&s->findings, "layers", "", ORR_CONFIDENCE_NOT_TOLD, err,
+        return orr_findings_add(&s->findings, "layers", "", ORR_CONFIDENCE_UNKNOWN, err,
                                 first->layers == 0
                                     ? "no numbered modules or annotations, and no forward work "
                                       "repeats"
@@ -107,7 +107,7 @@ static orr_status report_schedule(orr_survey *s, const orr_plan *said, orr_error
     int32_t ahead = -1;
     for (uint32_t i = 0; i < last->n_pieces; i++) {
         const orr_step_piece *p = &last->pieces[i];
-        if (p->phase == ORR_PHASE_BACKWARD && p->part == ORR_PART_LAYER)
+        if (p->phase == ORR_PHASE_BACKWARD && p->part == ORR_MODEL_PART_LAYER)
             break;
         if (p->phase == ORR_PHASE_FORWARD && p->micro_batch > ahead)
             ahead = p->micro_batch;

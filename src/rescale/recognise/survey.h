@@ -12,12 +12,12 @@
  * calls of the threads that issue work, in order of time, each with the device work it launched.
  * Spans that only say what they hold (annotations, modules) are no pieces; they say what
  * the pieces within them are. */
-typedef enum orr_part_kind {
-    ORR_PART_NONE,  /* not of the model: waiting, optimizer, what is not told */
-    ORR_PART_FRONT, /* before the layers: embeddings                          */
-    ORR_PART_LAYER,
-    ORR_PART_BACK   /* after them: head and loss                              */
-} orr_part_kind;
+typedef enum orr_model_part_kind {
+    ORR_MODEL_PART_NONE,  /* not of the model: waiting, optimizer, what is not told */
+    ORR_MODEL_PART_EMBEDDING, /* before the layers: embeddings                          */
+    ORR_MODEL_PART_LAYER,
+    ORR_MODEL_PART_HEAD   /* after them: head and loss                              */
+} orr_model_part_kind;
 
 /* What an operator is, as far as its shapes are concerned. */
 typedef enum orr_op_kind {
@@ -62,7 +62,7 @@ typedef struct orr_step_piece {
     bool        syncs;                 /* a call in it waits for the device */
     bool        mixed;                 /* it launches computation and communication */
     uint8_t     phase;                 /* orr_phase     */
-    uint8_t     part;                  /* orr_part_kind */
+    uint8_t     part;                  /* orr_model_part_kind */
     uint8_t     role;                  /* orr_comm_role, ORR_ROLE_WORK or ORR_ROLE_OTHER     */
     int32_t     layer;                 /* of its stage; -1 */
     int32_t     micro_batch;           /* -1 */

@@ -43,7 +43,7 @@ orr_status orr_synthetic_rank(const orr_synthetic *spec, uint32_t rank, const or
     if (rank >= orr_plan_ranks(&plan))
         return orr_fail(err, ORR_INVALID, "rank %u of a plan of %llu ranks", rank,
                         (unsigned long long)orr_plan_ranks(&plan));
-    orr_meetings rendezvous = {0};
+    orr_rendezvous_ids rendezvous = {0};
     const orr_status status =
         orr_synthesis_build(spec, &plan, orr_recorded_position_of(&plan, rank).stage, rank, ret, &rendezvous,
                             err);
@@ -54,7 +54,7 @@ orr_status orr_synthetic_rank(const orr_synthetic *spec, uint32_t rank, const or
 /* Durations of one stage's graph: shapes price its kernels, its place on the cluster the rest. */
 static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_graph *g,
                               const orr_rendezvous_id *rendezvous, const orr_pricing *pricing,
-                              const orr_fabric_prices *wire, orr_arena *arena, int64_t *duration_ns,
+                              const orr_network_prices *wire, orr_arena *arena, int64_t *duration_ns,
                               uint8_t *basis, orr_error *err)
 {
     const uint32_t rank = orr_recorded_rank_at(plan, (orr_recorded_position){.stage = stage});
@@ -65,7 +65,7 @@ static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_gr
             uint32_t pair[2];
             const orr_members members = orr_plan_members(
                 plan, rendezvous[g->detail[v]].grouping, rank, g, v, pair);
-            ORR_TRY(orr_fabric_price(wire, &members,
+            ORR_TRY(orr_network_price(wire, &members,
                                    (orr_collective)comm->collective,
                                    orr_priced_bytes(comm), arena, &price, err));
             if (pricing->network_says)
@@ -81,10 +81,10 @@ static orr_status price_stage(const orr_plan *plan, uint32_t stage, const orr_gr
 }
 
 static orr_status add_stage(const orr_synthetic *spec, const orr_plan *plan, uint32_t stage,
-                            const orr_pricing *pricing, const orr_fabric_prices *wire, orr_arena *arena,
+                            const orr_pricing *pricing, const orr_network_prices *wire, orr_arena *arena,
                             orr_stages *s, orr_error *err)
 {
-    orr_meetings found = {0};
+    orr_rendezvous_ids found = {0};
     int64_t *duration_ns;
     uint8_t *basis;
     orr_status status;
@@ -111,12 +111,12 @@ orr_status orr_synthetic_build(const orr_synthetic *spec, const orr_pricing *pri
                                orr_arena *arena, orr_rescaled *ret, orr_error *err)
 {
     const orr_plan plan = complete(&spec->plan);
-    orr_fabric_prices wire;
+    orr_network_prices wire;
     orr_stages s;
     orr_status status;
     ORR_TRY(check(&plan, err));
     ORR_TRY(orr_stages_new(&plan, arena, &s, err));
-    orr_fabric_prices_of(pricing->cluster, pricing->algorithm, &wire);
+    orr_network_prices_of(pricing->cluster, pricing->algorithm, &wire);
     for (uint32_t stage = 0; stage < plan.pp; stage++)
         ORR_TRY_OUT(status, add_stage(spec, &plan, stage, pricing, &wire, arena, &s, err));
     *ret = (orr_rescaled){.ensemble = s.ensemble,

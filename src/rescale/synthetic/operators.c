@@ -46,7 +46,7 @@ static void put_types(orr_synthesis *y, orr_node_id node, shape dims, const char
 static void put_kernel(orr_synthesis *y, const char *name)
 {
     const uint32_t stream = orr_emit_stream_of(&y->e, y->e.compute_stream);
-    const orr_node_id launch = orr_emit_call(&y->e, "cudaLaunchKernel", ORR_HOST_LAUNCH_NS);
+    const orr_node_id launch = orr_emit_call(&y->e, "cudaLaunchKernel", ORR_HOST_T4_LAUNCH_NS);
     const orr_node work = {.name = orr_emit_str(&y->e, name), .kind = ORR_NODE_COMPUTE};
     orr_emit_work(&y->e, stream, launch, &work);
 }
@@ -55,20 +55,20 @@ static void put_inner(orr_synthesis *y, const op *o)
 {
     const orr_node_id inner = orr_emit_begin(&y->e, ORR_NODE_HOST_OP, o->inner);
     put_types(y, inner, o->inner_dims, o->inner_values, -1, 0);
-    orr_emit_advance(&y->e, ORR_HOST_BEFORE_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T2_OP_TO_CALL_NS);
     put_kernel(y, o->kernel);
-    orr_emit_advance(&y->e, ORR_HOST_AFTER_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T3_CALL_TO_OP_END_NS);
     orr_emit_end(&y->e);
 }
 
 static void put_forward(orr_synthesis *y, const op *o)
 {
-    orr_emit_advance(&y->e, ORR_HOST_BETWEEN_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T1_BETWEEN_OPS_NS);
     const orr_node_id outer = orr_emit_begin(&y->e, ORR_NODE_HOST_OP, o->outer);
     put_types(y, outer, o->outer_dims, NULL, y->sequence++, 0);
-    orr_emit_advance(&y->e, ORR_HOST_BEFORE_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T2_OP_TO_CALL_NS);
     put_inner(y, o);
-    orr_emit_advance(&y->e, ORR_HOST_AFTER_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T3_CALL_TO_OP_END_NS);
     orr_emit_end(&y->e);
 }
 
@@ -78,17 +78,17 @@ static void put_backward(orr_synthesis *y, const char *name, int64_t sequence, c
 {
     char text[128];
     snprintf(text, sizeof text, "autograd::engine::evaluate_function: %s", name);
-    orr_emit_advance(&y->e, ORR_HOST_BETWEEN_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T1_BETWEEN_OPS_NS);
     const orr_node_id evaluate = orr_emit_begin(&y->e, ORR_NODE_HOST_OP, text);
     const orr_emit_attr attrs[] = {{"Sequence number", NULL, sequence}, {"Fwd thread id", NULL, 1}};
     orr_emit_attrs(&y->e, evaluate, attrs, 2);
-    orr_emit_advance(&y->e, ORR_HOST_BEFORE_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T2_OP_TO_CALL_NS);
     for (uint32_t i = 0; i < n; i++) {
         if (i > 0)
-            orr_emit_advance(&y->e, ORR_HOST_AMONG_NS);
+            orr_emit_advance(&y->e, ORR_HOST_T5_BETWEEN_CALLS_NS);
         put_inner(y, &ops[i]);
     }
-    orr_emit_advance(&y->e, ORR_HOST_AFTER_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T3_CALL_TO_OP_END_NS);
     orr_emit_end(&y->e);
 }
 
@@ -325,6 +325,6 @@ void orr_part_optimizer(orr_synthesis *y, int64_t parameters)
                   "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::"
                   "FusedAdamMathFunctor<float>>",
                   {""}, dims, NULL};
-    orr_emit_advance(&y->e, ORR_HOST_BETWEEN_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T1_BETWEEN_OPS_NS);
     put_inner(y, &o);
 }

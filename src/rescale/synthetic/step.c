@@ -124,19 +124,19 @@ static void finish(orr_synthesis *y, const parts *p)
     int64_t parameters = 0;
     for (uint32_t k = 0; k < p->n; k++)
         parameters += p->parameters[k] * p->count[k];
-    orr_emit_advance(&y->e, ORR_HOST_BETWEEN_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T1_BETWEEN_OPS_NS);
     orr_emit_begin(&y->e, ORR_NODE_HOST_OP, "torch.distributed.ddp.reducer::finalize_backward");
-    orr_emit_advance(&y->e, ORR_HOST_BEFORE_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T2_OP_TO_CALL_NS);
     orr_emit_wait_calls(&y->e, orr_emit_stream_of(&y->e, y->e.compute_stream),
                         orr_emit_stream_of(&y->e, orr_comm_stream(ORR_ROLE_DP)),
-                        ORR_HOST_EVENT_NS, ORR_HOST_AMONG_NS);
-    orr_emit_advance(&y->e, ORR_HOST_AFTER_NS);
+                        ORR_HOST_EVENT_NS, ORR_HOST_T5_BETWEEN_CALLS_NS);
+    orr_emit_advance(&y->e, ORR_HOST_T3_CALL_TO_OP_END_NS);
     orr_emit_end(&y->e);
     orr_emit_begin(&y->e, ORR_NODE_ANNOTATION, "Optimizer.step#AdamW.step");
     orr_part_optimizer(y, parameters);
     orr_emit_end(&y->e);
-    orr_emit_advance(&y->e, ORR_HOST_BETWEEN_NS);
-    orr_emit_sync_calls(&y->e, "cudaDeviceSynchronize", ORR_HOST_LAUNCH_NS,
+    orr_emit_advance(&y->e, ORR_HOST_T1_BETWEEN_OPS_NS);
+    orr_emit_sync_calls(&y->e, "cudaDeviceSynchronize", ORR_HOST_T4_LAUNCH_NS,
                         orr_emit_stream_of(&y->e, y->e.compute_stream));
 }
 
@@ -204,7 +204,7 @@ static void open_synthesis(orr_synthesis *y, const orr_synthetic *spec, const or
 }
 
 orr_status orr_synthesis_build(const orr_synthetic *spec, const orr_plan *plan, uint32_t stage,
-                               uint32_t rank, const orr_graph **ret, orr_meetings *ret_meetings,
+                               uint32_t rank, const orr_graph **ret, orr_rendezvous_ids *ret_meetings,
                                orr_error *err)
 {
     orr_synthesis y;

@@ -17,7 +17,7 @@ typedef struct orr_synthesis {
     int64_t      sequence; /* of autograd: next number of a forward operator */
     orr_group_id groups[ORR_PLAN_GROUPINGS];
     int64_t      seq[ORR_PLAN_GROUPINGS]; /* next number of a communication */
-    orr_meetings rendezvous;
+    orr_rendezvous_ids rendezvous;
 } orr_synthesis;
 
 /* Parts of a step, each its operators, kernels and all-reduces. Forward: operators take the numbers
@@ -42,7 +42,7 @@ void orr_synthesis_tp(orr_synthesis *y, int64_t elements, const char *dims);
 /* The graph of a stage of a complete plan; rank ORR_NONE: of any rank of it. *ret_meetings: the
  * caller's to free, whatever happens. */
 orr_status orr_synthesis_build(const orr_synthetic *spec, const orr_plan *plan, uint32_t stage,
-                               uint32_t rank, const orr_graph **ret, orr_meetings *ret_meetings,
+                               uint32_t rank, const orr_graph **ret, orr_rendezvous_ids *ret_meetings,
                                orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_RESCALE_SYNTHETIC_H */

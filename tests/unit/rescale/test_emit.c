@@ -67,10 +67,10 @@ static void threads_hand_over(void **state)
     const uint32_t main = orr_emit_thread(&e, "main", 1);
     const uint32_t autograd = orr_emit_thread(&e, "engine", 2);
     const orr_node_id forward = orr_emit_call(&e, "forward", 10);
-    orr_emit_switch(&e, autograd);
+    orr_emit_switch_thread(&e, autograd);
     orr_emit_advance(&e, 4);
     const orr_node_id backward = orr_emit_call(&e, "backward", 10);
-    orr_emit_switch(&e, main);
+    orr_emit_switch_thread(&e, main);
     const orr_node_id after = orr_emit_call(&e, "after", 10);
     assert_int_equal(orr_emit_build(&e, &g, NULL), ORR_OK);
     assert_true(waits(g, backward, forward, ORR_DEP_HANDOFF));

@@ -40,7 +40,7 @@ static void must_carry(const orr_step_piece *p, const char *op, uint32_t mm, con
     assert_true(orr_dims_parse(text, &d));
     orr_dims_meaning(p, &small, op, mm, &d, meaning);
     for (uint32_t i = 0; i < d.n; i++)
-        assert_true(orr_dim_carry(&small, &large, meaning[i], &d.at[i].value));
+        assert_true(orr_dim_translate(&small, &large, meaning[i], &d.at[i].value));
     assert_string_equal(orr_dims_text(text, &d, arena), want);
     orr_arena_free(arena);
 }
@@ -98,14 +98,14 @@ static void numbers_that_are_not_what_they_seem_stay(void **state)
 {
     (void)state;
     int64_t value = 7;
-    assert_false(orr_dim_carry(&small, &large, hidden, &value)); /* no multiple of 16 */
+    assert_false(orr_dim_translate(&small, &large, hidden, &value)); /* no multiple of 16 */
     assert_int_equal(value, 7);
-    assert_true(orr_dim_carry(&small, &small, hidden, &value));
+    assert_true(orr_dim_translate(&small, &small, hidden, &value));
     const orr_plan odd = {.tp = 3, .hidden = 16};
     value = 16;
-    assert_false(orr_dim_carry(&small, &odd, cut_hidden, &value));
+    assert_false(orr_dim_translate(&small, &odd, cut_hidden, &value));
     value = INT64_MAX / 2;
-    assert_false(orr_dim_carry(&small, &large, hidden, &value));
+    assert_false(orr_dim_translate(&small, &large, hidden, &value));
 }
 
 int main(void)

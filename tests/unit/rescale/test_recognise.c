@@ -168,8 +168,8 @@ static void a_real_mlp_has_no_layers(void **state)
     assert_int_equal(r.plan.dp, 2);
     assert_int_equal(r.plan.layers, 0);
     assert_int_equal(r.plan.hidden, 0);
-    assert_int_equal(find(&r, "layers")->confidence, ORR_CONFIDENCE_NOT_TOLD);
-    assert_int_equal(find(&r, "heads")->confidence, ORR_CONFIDENCE_NOT_TOLD);
+    assert_int_equal(find(&r, "layers")->confidence, ORR_CONFIDENCE_UNKNOWN);
+    assert_int_equal(find(&r, "heads")->confidence, ORR_CONFIDENCE_UNKNOWN);
     orr_job_free(recorded);
     orr_arena_free(arena);
 }

@@ -28,7 +28,7 @@ static void a_hundred_thousand_ranks(void **state)
     const orr_job *recorded = record(&w, &job, 0);
     must(orr_recognise(recorded, NULL, w.arena, &known, &err), &err, 0, "recognise");
     const orr_pricing unpriced = {.chain = w.pricing.chain};
-    must(orr_spread(recorded, &known, RANKS, &unpriced, w.arena, &big, &err), &err, 0, "spread");
+    must(orr_rescale_replicas(recorded, &known, RANKS, &unpriced, w.arena, &big, &err), &err, 0, "spread");
     const orr_ensemble *e = big.ensemble;
     assert_int_equal(e->n_ranks, RANKS);
     assert_int_equal(e->n_graphs, 8);
@@ -64,7 +64,7 @@ static void an_unknown_job_is_repeated(void **state)
     replicas.plan.tp = replicas.plan.pp = 1;
     open_world(&w, "gb200_nvl72", 0);
     const orr_job *recorded = record(&w, &replicas, 0);
-    must(orr_spread(recorded, NULL, 5, &w.pricing, w.arena, &big, &err), &err, 0, "spread");
+    must(orr_rescale_replicas(recorded, NULL, 5, &w.pricing, w.arena, &big, &err), &err, 0, "spread");
     for (uint32_t r = 0; r < 5; r++)
         assert_int_equal(big.ensemble->graph_of_rank[r], r % 2);
     assert_int_equal(big.ensemble->n_groupings, 1);
@@ -84,15 +84,15 @@ static void ranks_that_do_not_divide_are_told(void **state)
     open_world(&w, "dgx_h100_pod", 0);
     const orr_job *recorded = record(&w, &job, 0);
     must(orr_recognise(recorded, NULL, w.arena, &known, &err), &err, 0, "recognise");
-    assert_int_equal(orr_spread(recorded, &known, 10, &w.pricing, w.arena, &big, &err),
+    assert_int_equal(orr_rescale_replicas(recorded, &known, 10, &w.pricing, w.arena, &big, &err),
                      ORR_INVALID);
     assert_non_null(strstr(err.text, "10 ranks do not divide into replicas of 4"));
     /* The cluster has 64 devices. */
-    assert_int_equal(orr_spread(recorded, &known, 128, &w.pricing, w.arena, &big, &err),
+    assert_int_equal(orr_rescale_replicas(recorded, &known, 128, &w.pricing, w.arena, &big, &err),
                      ORR_INVALID);
-    assert_int_equal(orr_spread(recorded, &known, 0, &w.pricing, w.arena, &big, &err),
+    assert_int_equal(orr_rescale_replicas(recorded, &known, 0, &w.pricing, w.arena, &big, &err),
                      ORR_INVALID);
-    assert_int_equal(orr_spread(recorded, &known, UINT32_MAX, &w.pricing, w.arena, &big, &err),
+    assert_int_equal(orr_rescale_replicas(recorded, &known, UINT32_MAX, &w.pricing, w.arena, &big, &err),
                      ORR_LIMIT);
     assert_null(big.ensemble);
     orr_job_free(recorded);
