@@ -55,25 +55,25 @@ static int print_explanation(const orr_job *job, orr_arena *arena)
 {
     orr_error err;
     orr_simulation simulation;
-    orr_replay_error error;
-    orr_replay_explanation why;
+    orr_validation error;
+    orr_deviations why;
     if (replay_run(job, NULL, arena, &simulation, &error, &err) != ORR_OK ||
-        orr_replay_explain(job, &simulation, 1024, 40, arena, &why, &err) != ORR_OK) {
+        orr_simulation_explain(job, &simulation, 1024, 40, arena, &why, &err) != ORR_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
     printf("| cause | moments | sum of differences, µs |\n|---|--:|--:|\n");
     for (int cause = 0; cause < ORR_CAUSES; cause++)
-        printf("| %s | %llu | %.1f |\n", orr_replay_cause_name((orr_replay_cause)cause),
+        printf("| %s | %llu | %.1f |\n", orr_deviation_cause_name((orr_deviation_cause)cause),
                (unsigned long long)why.count[cause], (double)why.difference_ns[cause] / 1000);
     printf("\n| rank | lane | node | | recorded, µs | simulated, µs | cause | name |\n"
            "|--:|--:|--:|---|--:|--:|---|---|\n");
     for (size_t i = 0; i < why.n; i++) {
-        const orr_replay_row *row = &why.rows[i];
+        const orr_deviation *row = &why.rows[i];
         printf("| %u | %u | %u | %s | %.1f | %.1f | %s | %.60s |\n", row->rank, row->lane,
                row->node, row->end ? "end" : "start", (double)row->recorded_gap_ns / 1000,
                (double)row->simulated_gap_ns / 1000,
-               orr_replay_cause_name((orr_replay_cause)row->cause), row->name);
+               orr_deviation_cause_name((orr_deviation_cause)row->cause), row->name);
     }
     return 0;
 }

@@ -207,7 +207,7 @@ static double engine_s(const orr_ensemble *ensemble, const orr_cluster *cluster)
     orr_sim_options options;
     orr_simulation simulation;
     orr_sim_options_init(&options);
-    options.constants = (orr_replay_constants){0};
+    options.constants = (orr_sim_latencies){0};
     options.cluster = cluster;
     options.threads = 1;
     const double start_s = cpu_s();

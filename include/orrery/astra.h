@@ -38,11 +38,11 @@ typedef enum orr_astra_algorithm {
 } orr_astra_algorithm;
 
 /* How a collective goes in one dimension: "ring", "direct4", "oneDirect"... */
-typedef struct orr_astra_way {
+typedef struct orr_astra_implementation {
     uint8_t algorithm; /* orr_astra_algorithm                                       */
     bool    one;       /* "one...": all ranks as one dimension                       */
     int32_t window;    /* of direct: messages in flight; -1: as many as there are peers */
-} orr_astra_way;
+} orr_astra_implementation;
 
 /* Collectives that have ways of their own. */
 typedef enum orr_astra_kind {
@@ -56,7 +56,7 @@ typedef enum orr_astra_kind {
 /* The system file (JSON). */
 typedef struct orr_astra_system {
     uint32_t      n_ways[ORR_ASTRA_KINDS];
-    orr_astra_way ways[ORR_ASTRA_KINDS][ORR_ASTRA_DIMS];
+    orr_astra_implementation ways[ORR_ASTRA_KINDS][ORR_ASTRA_DIMS];
     bool     local_bw_aware;    /* all-reduce: reduce-scatter up the dimensions, all-gather down */
     uint32_t active_chunks;     /* of a collective, in a dimension at a time */
     uint32_t splits;            /* chunks of a collective                    */

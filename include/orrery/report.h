@@ -97,7 +97,7 @@ typedef struct orr_prediction {
     const orr_job *recorded;
     const orr_job *simulated; /* orr_simulation_job() of the simulation */
     const orr_simulation *simulation;
-    const orr_replay_constants *seen; /* observations that the constants rest on; NULL: given */
+    const orr_sim_latencies *seen; /* observations that the constants rest on; NULL: given */
     const orr_analysis_options *analysis;
     const orr_cluster *cluster; /* whose links the simulation used; NULL: none */
 } orr_prediction;

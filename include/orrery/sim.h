@@ -18,21 +18,21 @@ extern "C" {
  * any number of threads, and whether ranks that behave alike are folded or not. */
 
 /* What a recording does not say node by node. Each is a constant of host and device; -1: measured
- * from the recordings of the ensemble by the rule given (orr_replay_measure()). */
-typedef struct orr_replay_constants {
+ * from the recordings of the ensemble by the rule given (orr_sim_latencies_measure()). */
+typedef struct orr_sim_latencies {
     int64_t launch_latency_ns; /* start of the launch call -> work on an idle stream: median    */
     int64_t kernel_gap_ns;     /* end -> start of work queued behind it on its stream: median   */
     int64_t sync_return_ns;    /* end of what was waited for -> end of the waiting call: median */
     int64_t handoff_ns;        /* end on one thread -> start on the thread it hands to: median  */
     int64_t event_latency_ns;  /* end of what an event stands for -> start on another stream    */
-} orr_replay_constants;
-ORR_API void orr_replay_constants_init(orr_replay_constants *constants); /* all -1 */
+} orr_sim_latencies;
+ORR_API void orr_sim_latencies_init(orr_sim_latencies *constants); /* all -1 */
 /* Fill in those that are -1 from these graphs, shape (n). What no graph shows gets the
  * catalogue's or an assumed value; `ret_seen` (may be NULL) says how many observations each rests
  * on. */
-ORR_API ORR_MUST_CHECK orr_status orr_replay_measure(const orr_graph *const *graphs, uint32_t n,
-                                                     orr_replay_constants *constants,
-                                                     orr_replay_constants *ret_seen,
+ORR_API ORR_MUST_CHECK orr_status orr_sim_latencies_measure(const orr_graph *const *graphs, uint32_t n,
+                                                     orr_sim_latencies *constants,
+                                                     orr_sim_latencies *ret_seen,
                                                      orr_error *err);
 
 #define ORR_NETWORK_MODE_MAP(X)                                                            \
@@ -48,7 +48,7 @@ ORR_API const char *orr_network_mode_name(orr_network_mode mode); /* "" for none
 
 typedef struct orr_sim_options {
     size_t      struct_bytes;    /* set by orr_sim_options_init()                             */
-    orr_replay_constants constants; /* default: all measured                                  */
+    orr_sim_latencies constants; /* default: all measured                                  */
     uint8_t     network;         /* orr_network_mode; RECORDED. Durations of -1 are as by
                                   * ALPHA_BETA even so; where a transfer's bytes are not
                                   * known it takes its recorded time in every mode             */
@@ -111,7 +111,7 @@ typedef struct orr_simulation {
     uint64_t            n_events;      /* points of time that were settled */
     const orr_link_use *links;         /* shape (n_links); FLOWS only */
     uint32_t            n_links;
-    orr_replay_constants constants;    /* as used */
+    orr_sim_latencies constants;    /* as used */
     int64_t             basis_ns[ORR_BASES]; /* simulated work by basis, sum over ranks: device work;
                                               * transfers without the wait for members; host nodes
                                               * without those nested in them */

@@ -50,7 +50,7 @@ static orr_status check_task(const orr_model *model, const orr_workload *workloa
 
 /* A laid-out step has no host threads and no gaps that a recording would show: what launches cost
  * is in the prices. */
-static const orr_replay_constants none = {0, 0, 0, 0, 0};
+static const orr_sim_latencies none = {0, 0, 0, 0, 0};
 
 /* Energy is told by device; what is odd on request keeps the cluster's. */
 static orr_status devices_of_graphs(const orr_outcome_job *job, orr_arena *arena,

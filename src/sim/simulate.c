@@ -23,7 +23,7 @@ static orr_status compile_one(void *ctx, size_t d, orr_error *err)
     c->arenas[d] = orr_arena_new(bytes < LEAST ? LEAST : bytes > MOST ? MOST : bytes, 0);
     if (c->arenas[d] == NULL)
         return orr_fail_memory(err);
-    return orr_program_compile(graph,
+    return orr_sim_program_compile(graph,
                                c->ensemble->duration_ns ? c->ensemble->duration_ns[d] : NULL,
                                &c->options->constants, c->options->queue_depth, c->arenas[d],
                                &c->programs[d], err);
@@ -32,11 +32,11 @@ static orr_status compile_one(void *ctx, size_t d, orr_error *err)
 static orr_status measure_constants(const orr_ensemble *ensemble, orr_sim_options *options,
                                     orr_error *err)
 {
-    const orr_replay_constants *c = &options->constants;
+    const orr_sim_latencies *c = &options->constants;
     if (c->launch_latency_ns >= 0 && c->kernel_gap_ns >= 0 && c->sync_return_ns >= 0 &&
         c->handoff_ns >= 0 && c->event_latency_ns >= 0)
         return ORR_OK;
-    return orr_replay_measure(ensemble->graphs, ensemble->n_graphs, &options->constants, NULL,
+    return orr_sim_latencies_measure(ensemble->graphs, ensemble->n_graphs, &options->constants, NULL,
                               err);
 }
 
@@ -58,7 +58,7 @@ orr_status orr_simulate(const orr_ensemble *ensemble, const orr_sim_options *opt
     ORR_TRY_OUT(status, orr_sim_options_complete(options, &complete, err));
     ORR_TRY_OUT(status, measure_constants(ensemble, &complete, err));
     ORR_TRY_OUT(status, orr_parallel_for(n, (int)complete.threads, compile_one, &c, err));
-    ORR_TRY_OUT(status, orr_play(ensemble, c.programs, &complete, arena, ret, err));
+    ORR_TRY_OUT(status, orr_simulate_programs(ensemble, c.programs, &complete, arena, ret, err));
 out:
     for (uint32_t d = 0; c.arenas != NULL && d < n; d++)
         orr_arena_free(c.arenas[d]);

@@ -7,13 +7,13 @@
 
 static orr_status make_scripts(const orr_ensemble *ensemble, const orr_sim_program *programs,
                                const orr_sim_options *options, orr_transfer_pricer *pricer,
-                               orr_arena *scratch, const orr_script **ret, orr_error *err)
+                               orr_arena *scratch, const orr_prepared_program **ret, orr_error *err)
 {
-    orr_script *scripts = orr_arena_array(scratch, orr_script, ensemble->n_graphs);
+    orr_prepared_program *scripts = orr_arena_array(scratch, orr_prepared_program, ensemble->n_graphs);
     if (scripts == NULL)
         return orr_fail_memory(err);
     for (uint32_t d = 0; d < ensemble->n_graphs; d++) {
-        ORR_TRY(orr_script_of_program(&programs[d],
+        ORR_TRY(orr_prepared_program_make(&programs[d],
                                       ensemble->rendezvous ? ensemble->rendezvous[d] : NULL,
                                       options->host_speed, pricer, scratch, &scripts[d],
                                       err));
@@ -27,7 +27,7 @@ static orr_status make_scripts(const orr_ensemble *ensemble, const orr_sim_progr
 }
 
 /* Does it matter where on the cluster ranks lie? */
-static bool placement_matters(const orr_ensemble *ensemble, const orr_script *scripts,
+static bool placement_matters(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
                         const orr_transfer_pricer *pricer)
 {
     for (uint32_t d = 0; d < ensemble->n_graphs; d++)
@@ -40,25 +40,25 @@ static bool placement_matters(const orr_ensemble *ensemble, const orr_script *sc
             if (comm == NULL)
                 continue;
             const orr_transfer transfer = orr_transfer_of(comm);
-            if (orr_pricer_decides(pricer, &transfer, work->duration_ns))
+            if (orr_transfer_pricer_decides(pricer, &transfer, work->duration_ns))
                 return true;
         }
     return false;
 }
 
 /* Flows share links, so that where a rank lies decides whom it disturbs: nobody is alike. */
-static orr_status fold_ranks(const orr_ensemble *ensemble, const orr_script *scripts,
+static orr_status fold_ranks(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
                              const orr_sim_options *options, const orr_transfer_pricer *pricer,
                              orr_arena *arena, orr_fold *ret, orr_error *err)
 {
     if (!options->fold || options->network == ORR_NETWORK_FLOWS)
-        return orr_fold_nothing(ensemble, arena, ret, err);
+        return orr_fold_none(ensemble, arena, ret, err);
     const orr_cluster *cluster =
         placement_matters(ensemble, scripts, pricer) ? options->cluster : NULL;
-    return orr_fold_alike(ensemble, scripts, cluster, arena, ret, err);
+    return orr_fold_equivalent(ensemble, scripts, cluster, arena, ret, err);
 }
 
-orr_status orr_play(const orr_ensemble *ensemble, const orr_sim_program *programs,
+orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_program *programs,
                     const orr_sim_options *options, orr_arena *arena, orr_simulation *ret,
                     orr_error *err)
 {
@@ -66,7 +66,7 @@ orr_status orr_play(const orr_ensemble *ensemble, const orr_sim_program *program
     orr_transfer_pricer *pricer = orr_malloc(sizeof *pricer);
     orr_engine engine = {0};
     orr_fold fold;
-    const orr_script *scripts = NULL;
+    const orr_prepared_program *scripts = NULL;
     orr_simulation simulation = {.ensemble = ensemble, .constants = options->constants};
     orr_status status = ORR_OK;
 
@@ -79,7 +79,7 @@ orr_status orr_play(const orr_ensemble *ensemble, const orr_sim_program *program
                           ensemble->n_ranks, options->cluster->name, options->cluster->n_devices);
         goto out;
     }
-    orr_pricer_init(pricer, options);
+    orr_transfer_pricer_init(pricer, options);
     ORR_TRY_OUT(status, make_scripts(ensemble, programs, options, pricer, scratch, &scripts,
                                      err));
     ORR_TRY_OUT(status, fold_ranks(ensemble, scripts, options, pricer, arena, &fold, err));
@@ -87,7 +87,7 @@ orr_status orr_play(const orr_ensemble *ensemble, const orr_sim_program *program
     ORR_TRY_OUT(status, orr_engine_run(&engine, err));
     ORR_TRY_OUT(status, orr_engine_check(&engine, &fold, err));
     ORR_TRY_OUT(status, orr_timelines_of(&engine, &fold, arena, &simulation, err));
-    ORR_TRY_OUT(status, orr_dynamic_links(&engine, simulation.begin_ns, arena, &simulation, err));
+    ORR_TRY_OUT(status, orr_contention_link_use(&engine, simulation.begin_ns, arena, &simulation, err));
     *ret = simulation;
 out:
     orr_engine_done(&engine);

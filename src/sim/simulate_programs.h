@@ -6,7 +6,7 @@
 
 /* orr_simulate() once the graphs are compiled. `programs`: shape (D) of the ensemble; options
  * checked, constants known. */
-orr_status orr_play(const orr_ensemble *ensemble, const orr_sim_program *programs,
+orr_status orr_simulate_programs(const orr_ensemble *ensemble, const orr_sim_program *programs,
                     const orr_sim_options *options, orr_arena *arena, orr_simulation *ret,
                     orr_error *err) ORR_MUST_CHECK;
 

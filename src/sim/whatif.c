@@ -248,7 +248,7 @@ static orr_status price_comm(change *c, uint32_t d, orr_node_id v)
     }
     orr_price price;
     transfer.bytes = times(transfer.bytes, factor);
-    ORR_TRY(orr_pricer_ask(&c->pricer, &transfer, ranks, n, g, v, &price, c->err));
+    ORR_TRY(orr_transfer_price(&c->pricer, &transfer, ranks, n, g, v, &price, c->err));
     orr_arena_rewind(c->arena, mark);
     c->duration_ns[d][v] = price.ns;
     c->basis[d][v] = price.basis;
@@ -329,7 +329,7 @@ orr_status orr_whatif_apply(const orr_ensemble *ensemble, const orr_whatif *what
         return orr_fail_memory(err);
     ORR_TRY(check(&c));
     ORR_TRY(open_rows(&c));
-    orr_pricer_init(&c.pricer, &(orr_sim_options){.cluster = what->network,
+    orr_transfer_pricer_init(&c.pricer, &(orr_sim_options){.cluster = what->network,
                                                   .network = ORR_NETWORK_ALPHA_BETA,
                                                   .algorithm = what->algorithm});
     for (uint32_t d = 0; d < ensemble->n_graphs; d++)

@@ -59,8 +59,8 @@ static void draw_system(scene *s)
         for (uint32_t d = 0; d < network->n_dims; d++) {
             const bool even = (network->size[d] & (network->size[d] - 1)) == 0;
             const uint32_t draw = below(s, 8);
-            orr_astra_way *way = &system->ways[kind][d];
-            *way = (orr_astra_way){.window = -1};
+            orr_astra_implementation *way = &system->ways[kind][d];
+            *way = (orr_astra_implementation){.window = -1};
             if (draw < 3 || (!even && draw > 4) || kind == ORR_ASTRA_ALL_TO_ALL)
                 way->algorithm = draw % 2 ? ORR_ASTRA_DIRECT : ORR_ASTRA_RING;
             else if (draw < 5)
@@ -188,7 +188,7 @@ static void test_relayed(void **state)
         const orr_status status = astra_try(&s->job, ORR_ASTRA_UNAWARE, false);
         const orr_astra_result relayed = s->job.result;
         const orr_astra_job job = {&s->job.system, &s->job.network, NULL, s->job.graphs};
-        if (orr_astra_simulate_literally(&job, ORR_ASTRA_UNAWARE, s->job.arena, &literal,
+        if (orr_astra_simulate_reference(&job, ORR_ASTRA_UNAWARE, s->job.arena, &literal,
                                          &s->job.err) != status)
             seed_fail(seed, "%s", s->job.err.text);
         if (status == ORR_OK) {

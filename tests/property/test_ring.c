@@ -37,9 +37,9 @@ static uint32_t some_ops(orr_random *random, team_op *ops)
 
 static void run_for(ring_team *team, uint32_t events)
 {
-    const int64_t until_ns = orr_world_now_ns(team->world) + 200000;
+    const int64_t until_ns = orr_simnet_now_ns(team->world) + 200000;
     for (uint32_t i = 0; i < events; i++)
-        if (!orr_world_step(team->world, until_ns))
+        if (!orr_simnet_step(team->world, until_ns))
             return;
 }
 
@@ -67,7 +67,7 @@ static bool form_all(ring_team *team, orr_random *random, uint64_t epoch)
 static void kill_one(ring_team *team, orr_random *random)
 {
     const uint32_t i = below(random, team->n);
-    orr_world_kill(team->world, team->members[team->hosts[i]].host, below(random, 2) == 0);
+    orr_simnet_kill(team->world, team->members[team->hosts[i]].host, below(random, 2) == 0);
     team->n--;
     for (uint32_t k = i; k < team->n; k++)
         team->hosts[k] = team->hosts[k + 1];
@@ -82,18 +82,18 @@ static bool trouble(ring_team *team, orr_random *random)
             kill_one(team, random);
         return true;
     case 1:
-        orr_world_reset(team->world, some_member(team, random)->host,
+        orr_simnet_reset(team->world, some_member(team, random)->host,
                         some_member(team, random)->host);
         return true;
     case 2:
-        orr_world_corrupt(team->world, some_member(team, random)->host,
+        orr_simnet_corrupt(team->world, some_member(team, random)->host,
                           some_member(team, random)->host);
         return true;
     case 3:
         orr_ring_leave(some_member(team, random)->ring);
         return true;
     case 4:
-        orr_world_slow(team->world, some_member(team, random)->host, factors[below(random, 3)]);
+        orr_simnet_slow(team->world, some_member(team, random)->host, factors[below(random, 3)]);
         return true;
     default:
         return true;

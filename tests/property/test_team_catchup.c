@@ -32,7 +32,7 @@ typedef struct party {
 } party;
 
 typedef struct play {
-    orr_world *world;
+    orr_simnet *world;
     orr_random random;
     uint32_t n; /* sources */
     party sources[SOURCES], takers[TAKERS];
@@ -81,7 +81,7 @@ static uint32_t below(play *y, uint32_t bound)
 static void rise(play *y, party *p, bool source)
 {
     const orr_state_receiver_callbacks user = {.ctx = p, .whole = on_whole, .lost = on_lost};
-    orr_net *net = orr_world_net(y->world, p->host);
+    orr_net *net = orr_simnet_host_net(y->world, p->host);
     orr_error err = {0};
     if (source)
         assert_int_equal(orr_state_provider_new(net, "h:0", p->spans, SPANS, &p->source, &err), ORR_OK);
@@ -92,12 +92,12 @@ static void rise(play *y, party *p, bool source)
 
 static void die(play *y, party *p)
 {
-    orr_world_kill(y->world, p->host, below(y, 2));
+    orr_simnet_kill(y->world, p->host, below(y, 2));
     const bool source = p->source != NULL;
     orr_state_provider_free(p->source);
     orr_state_receiver_free(p->taker);
     p->busy = p->stopped = false;
-    orr_world_restart(y->world, p->host);
+    orr_simnet_restart(y->world, p->host);
     rise(y, p, source);
 }
 
@@ -128,7 +128,7 @@ static void act(play *y)
 {
     party *s = &y->sources[below(y, y->n)], *t = &y->takers[below(y, TAKERS)];
     party *any = below(y, 4) == 0 ? t : s;
-    orr_world *w = y->world;
+    orr_simnet *w = y->world;
     switch (below(y, 14)) {
     case 0:
     case 1:
@@ -150,17 +150,17 @@ static void act(play *y)
         break;
     case 7:
         any->stopped = !any->stopped;
-        (any->stopped ? orr_world_stop : orr_world_continue)(w, any->host);
+        (any->stopped ? orr_simnet_stop : orr_simnet_continue)(w, any->host);
         break;
     case 8:
-        orr_world_cut(w, below(y, 2) ? s->host : t->host, below(y, 2) ? t->host : s->host,
+        orr_simnet_cut(w, below(y, 2) ? s->host : t->host, below(y, 2) ? t->host : s->host,
                       below(y, 2));
         break;
     case 9:
-        orr_world_reset(w, s->host, t->host);
+        orr_simnet_reset(w, s->host, t->host);
         break;
     case 10:
-        orr_world_corrupt(w, s->host, t->host);
+        orr_simnet_corrupt(w, s->host, t->host);
         break;
     case 11:
         if (below(y, 3) == 0) {
@@ -177,7 +177,7 @@ static void act(play *y)
         orr_alloc_fail_from(1 + below(y, 20));
         begin(y, t, s->step);
         train(y, s);
-        orr_world_run(w, orr_world_now_ns(w) + 500 * us_ns);
+        orr_simnet_run(w, orr_simnet_now_ns(w) + 500 * us_ns);
         orr_alloc_fail_from(0);
     }
 }
@@ -187,10 +187,10 @@ static void heal(play *y)
     for (uint32_t i = 0; i < y->n + TAKERS; i++) {
         party *p = i < y->n ? &y->sources[i] : &y->takers[i - y->n];
         if (p->stopped)
-            orr_world_continue(y->world, p->host);
+            orr_simnet_continue(y->world, p->host);
         p->stopped = false;
         for (uint32_t k = 0; k < y->n + TAKERS; k++)
-            orr_world_cut(y->world, i, k, false);
+            orr_simnet_cut(y->world, i, k, false);
     }
 }
 
@@ -202,21 +202,21 @@ static void comes_back(play *y, party *t)
         if (tries > SOURCES)
             seed_fail(t->seed, "a taker has not come back");
         begin(y, t, 1000);
-        orr_world_run(y->world, orr_world_now_ns(y->world) + 2 * silence_ns);
+        orr_simnet_run(y->world, orr_simnet_now_ns(y->world) + 2 * silence_ns);
     }
 }
 
 static void run_seed(uint64_t seed, uint64_t *wholes, uint64_t *losses)
 {
     play y = {.random = orr_random_of(seed, 0)};
-    const orr_world_options options = {.seed = seed, .bytes_per_s = 2e9};
+    const orr_simnet_options options = {.seed = seed, .bytes_per_s = 2e9};
     orr_error err = {0};
-    assert_int_equal(orr_world_new(&options, &y.world, &err), ORR_OK);
+    assert_int_equal(orr_simnet_new(&options, &y.world, &err), ORR_OK);
     y.n = 1 + below(&y, SOURCES);
     for (uint32_t i = 0; i < y.n + TAKERS; i++) {
         party *p = i < y.n ? &y.sources[i] : &y.takers[i - y.n];
         p->seed = seed;
-        assert_int_equal(orr_world_host(y.world, &p->host, &err), ORR_OK);
+        assert_int_equal(orr_simnet_add_host(y.world, &p->host, &err), ORR_OK);
         for (int k = 0; k < SPANS; k++)
             p->spans[k] = (orr_state_span){calloc(span_words[k] + 1, 8), span_words[k] * 8};
         rise(&y, p, i < y.n);
@@ -225,10 +225,10 @@ static void run_seed(uint64_t seed, uint64_t *wholes, uint64_t *losses)
         fill(&y.sources[i], 1);
     for (int i = 0; i < ACTIONS; i++) {
         act(&y);
-        orr_world_run(y.world, orr_world_now_ns(y.world) + below(&y, 2000) * us_ns);
+        orr_simnet_run(y.world, orr_simnet_now_ns(y.world) + below(&y, 2000) * us_ns);
     }
     heal(&y);
-    orr_world_run(y.world, orr_world_now_ns(y.world) + (2 * SOURCES + 2) * silence_ns);
+    orr_simnet_run(y.world, orr_simnet_now_ns(y.world) + (2 * SOURCES + 2) * silence_ns);
     for (uint32_t i = 0; i < TAKERS; i++)
         if (y.takers[i].busy)
             seed_fail(seed, "taker %u was told nothing", i);
@@ -248,7 +248,7 @@ static void run_seed(uint64_t seed, uint64_t *wholes, uint64_t *losses)
         for (int k = 0; k < SPANS; k++)
             free(p->spans[k].data);
     }
-    orr_world_free(y.world);
+    orr_simnet_free(y.world);
 }
 
 static void test_whole_is_what_was_asked_for(void **state)

@@ -4,7 +4,7 @@
 
 /* Replays of recordings, held against them; shared by test_replay.c and bench/accuracy.c.
  *
- * A replay has five constants (orr_replay_constants). Each recording is replayed twice: with those
+ * A replay has five constants (orr_sim_latencies). Each recording is replayed twice: with those
  * measured from itself, and with those of recordings that it is no part of. The split, written down
  * before anything was measured:
  *
@@ -93,16 +93,16 @@ typedef const orr_job *replay_jobs[REPLAY_CASES_N];
 /* Constants for recording `i` from what it is no part of; `half`: which ranks of a split job are
  * judged (0: the lower). */
 static inline orr_status replay_held_out(const replay_jobs jobs, size_t i, int half,
-                                         orr_arena *arena, orr_replay_constants *ret,
+                                         orr_arena *arena, orr_sim_latencies *ret,
                                          orr_error *err)
 {
     const orr_graph *graphs[64];
     const orr_job *own = jobs[i];
     uint32_t n = 0;
-    orr_replay_constants_init(ret);
+    orr_sim_latencies_init(ret);
     if (REPLAY_CASES[i].split_ranks) {
         const uint32_t quarter = own->n_graphs / 2;
-        return orr_replay_measure(own->graphs + (half == 0 ? quarter : 0), quarter, ret, NULL, err);
+        return orr_sim_latencies_measure(own->graphs + (half == 0 ? quarter : 0), quarter, ret, NULL, err);
     }
     for (size_t k = 0; k < REPLAY_CASES_N; k++)
         if (k != i && jobs[k] != NULL &&
@@ -110,16 +110,16 @@ static inline orr_status replay_held_out(const replay_jobs jobs, size_t i, int h
             for (uint32_t d = 0; d < jobs[k]->n_graphs && n < 64; d++)
                 graphs[n++] = jobs[k]->graphs[d];
     if (n > 0)
-        return orr_replay_measure(graphs, n, ret, NULL, err);
+        return orr_sim_latencies_measure(graphs, n, ret, NULL, err);
     ORR_TRY(replay_first_half(own->graphs[0], arena, &graphs[0], err));
-    const orr_status status = orr_replay_measure(graphs, 1, ret, NULL, err);
+    const orr_status status = orr_sim_latencies_measure(graphs, 1, ret, NULL, err);
     orr_graph_free(graphs[0]);
     return status;
 }
 
-static inline orr_status replay_run(const orr_job *job, const orr_replay_constants *constants,
+static inline orr_status replay_run(const orr_job *job, const orr_sim_latencies *constants,
                                     orr_arena *arena, orr_simulation *ret,
-                                    orr_replay_error *ret_error, orr_error *err)
+                                    orr_validation *ret_error, orr_error *err)
 {
     const orr_ensemble *ensemble;
     orr_sim_options options;
@@ -128,7 +128,7 @@ static inline orr_status replay_run(const orr_job *job, const orr_replay_constan
         options.constants = *constants;
     ORR_TRY(orr_ensemble_of_job(job, arena, &ensemble, err));
     ORR_TRY(orr_simulate(ensemble, &options, arena, ret, err));
-    return orr_replay_compare(job, ret, arena, ret_error, err);
+    return orr_simulation_validate(job, ret, arena, ret_error, err);
 }
 
 /* What is reported of a recording. */
@@ -141,13 +141,13 @@ typedef struct replay_score {
     double   mean_start_us;              /* of device work, or of communications */
 } replay_score;
 
-static inline void replay_add(replay_score *s, const orr_replay_error *e, uint32_t from,
+static inline void replay_add(replay_score *s, const orr_validation *e, uint32_t from,
                               uint32_t to)
 {
     double starts = 0;
     uint64_t n_starts = 0;
     for (size_t i = 0; i < e->n_ranks; i++) {
-        const orr_replay_span *span = &e->ranks[i].span;
+        const orr_validation_span *span = &e->ranks[i].span;
         if (e->ranks[i].rank < from || e->ranks[i].rank >= to)
             continue;
         const double error = span->error_frac < 0 ? -span->error_frac : span->error_frac;
@@ -180,9 +180,9 @@ static inline orr_status replay_judge(const replay_jobs jobs, size_t i, bool hel
     replay_score score = {0};
     for (int half = 0; half < (split ? 2 : 1); half++) {
         const uint32_t middle = jobs[i]->n_ranks / 2;
-        orr_replay_constants constants;
+        orr_sim_latencies constants;
         orr_simulation simulation;
-        orr_replay_error error;
+        orr_validation error;
         if (held_out)
             ORR_TRY(replay_held_out(jobs, i, half, arena, &constants, err));
         ORR_TRY(replay_run(jobs[i], held_out ? &constants : NULL, arena, &simulation, &error, err));

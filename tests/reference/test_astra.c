@@ -13,7 +13,7 @@ static void with_algorithm(astra_job *job, orr_astra_algorithm algorithm)
 {
     for (int kind = 0; kind < ORR_ASTRA_KINDS; kind++) {
         job->system.n_ways[kind] = 1;
-        job->system.ways[kind][0] = (orr_astra_way){.algorithm = (uint8_t)algorithm, .window = -1};
+        job->system.ways[kind][0] = (orr_astra_implementation){.algorithm = (uint8_t)algorithm, .window = -1};
     }
 }
 
@@ -76,7 +76,7 @@ static void test_printed_3d(void **state)
     job->system.n_ways[ORR_ASTRA_ALL_REDUCE] = 3;
     for (int d = 0; d < 3; d++)
         job->system.ways[ORR_ASTRA_ALL_REDUCE][d] =
-            (orr_astra_way){.algorithm = (uint8_t)ways[d], .window = -1};
+            (orr_astra_implementation){.algorithm = (uint8_t)ways[d], .window = -1};
     astra_all_call(job, ORR_COLL_ALL_REDUCE, MIB);
     assert_int_equal(astra_finish_ns(job, ORR_ASTRA_UNAWARE, false), 82999);
     assert_int_equal(astra_finish_ns(job, ORR_ASTRA_UNAWARE, true), 82999);

@@ -94,13 +94,13 @@ static void central_engineering_drawn(void **state)
 {
     (void)state;
     for (uint32_t failed = 0; failed <= 4; failed += 4) {
-        orr_paths_job job = {.balance = ORR_BALANCE_CENTRAL, .flows = 1000, .queue_pairs = 1,
+        orr_multipath_job job = {.balance = ORR_BALANCE_CENTRAL, .flows = 1000, .queue_pairs = 1,
                              .paths = 16, .failed = failed, .draws = 300, .seed = 4};
-        orr_paths_load central, hashed;
-        assert_int_equal(orr_paths_simulate(&job, &central, NULL), ORR_OK);
+        orr_multipath_load central, hashed;
+        assert_int_equal(orr_multipath_simulate(&job, &central, NULL), ORR_OK);
         job.balance = ORR_BALANCE_QP;
         job.queue_pairs = 4;
-        assert_int_equal(orr_paths_simulate(&job, &hashed, NULL), ORR_OK);
+        assert_int_equal(orr_multipath_simulate(&job, &hashed, NULL), ORR_OK);
         const double gain = 0.95 * hashed.mean / central.mean;
         assert_true(failed == 0 ? between(gain, 1.04, 1.10) : between(gain, 0.90, 0.98));
     }

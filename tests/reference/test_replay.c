@@ -147,13 +147,13 @@ static void test_every_file(void **state)
             const orr_graph *graph;
             const orr_job *job;
             orr_simulation simulation;
-            orr_replay_error error;
-            orr_replay_explanation why;
+            orr_validation error;
+            orr_deviations why;
             orr_arena *own = orr_arena_new(0, 0);
             if (orr_trace_read(files[i], &options, &graph, NULL, &err) != ORR_OK ||
                 orr_job_build(&graph, 1, &job, &err) != ORR_OK ||
                 replay_run(job, NULL, own, &simulation, &error, &err) != ORR_OK ||
-                orr_replay_explain(job, &simulation, 1024, 10, own, &why, &err) != ORR_OK)
+                orr_simulation_explain(job, &simulation, 1024, 10, own, &why, &err) != ORR_OK)
                 fail_msg("%s: %s", files[i], err.text);
             orr_job_free(job);
             orr_arena_free(own);
@@ -233,7 +233,7 @@ static const orr_graph *with_pauses(const orr_graph *g, const pause *pauses, siz
 }
 
 /* Starts of a graph's replay; the graph is freed. */
-static const int64_t *replayed_starts(const orr_graph *g, const orr_replay_constants *constants,
+static const int64_t *replayed_starts(const orr_graph *g, const orr_sim_latencies *constants,
                                       orr_arena *own)
 {
     const orr_job *job;
@@ -263,11 +263,11 @@ static uint32_t count_moved(const orr_graph *g, size_t *paused)
     pause pauses[MOST_PAUSES];
     uint32_t moved = 0;
     orr_error err;
-    orr_replay_constants constants;
+    orr_sim_latencies constants;
     orr_arena *own = orr_arena_new(0, 0);
     assert_non_null(own);
-    orr_replay_constants_init(&constants);
-    assert_int_equal(orr_replay_measure(&g, 1, &constants, NULL, &err), ORR_OK);
+    orr_sim_latencies_init(&constants);
+    assert_int_equal(orr_sim_latencies_measure(&g, 1, &constants, NULL, &err), ORR_OK);
     const size_t n = find_pauses(g, pauses, MOST_PAUSES);
     const int64_t *as_was = replayed_starts(with_pauses(g, pauses, 0, own), &constants, own);
     const int64_t *longer_waits = replayed_starts(with_pauses(g, pauses, n, own), &constants, own);

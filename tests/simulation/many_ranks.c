@@ -32,7 +32,7 @@ typedef struct rank {
     bool fresh; /* its state is whole, after step model.state[0] */
 } rank;
 struct run {
-    orr_world *world;
+    orr_simnet *world;
     orr_coordinator *coordinator;
     uint32_t coordinator_host;
     uint32_t replicas, ranks;
@@ -128,19 +128,19 @@ static void on_told(void *ctx, const orr_team_event *event)
 {
     run *r = ctx;
     printf("  %10.3f ms  %s: %s (epoch %" PRIu64 ", step %" PRIu64 ")\n",
-           (double)orr_world_now_ns(r->world) / 1e6,
+           (double)orr_simnet_now_ns(r->world) / 1e6,
            orr_team_event_name((orr_team_event_kind)event->kind), event->text, event->epoch,
            event->step);
     if (event->kind == ORR_TEAM_COMMIT) {
         r->decided = event->step;
-        r->decided_ns = orr_world_now_ns(r->world);
+        r->decided_ns = orr_simnet_now_ns(r->world);
     }
 }
 
 static void start_rank(run *r, rank *k, const char *name, bool first)
 {
     orr_error err;
-    k->net = orr_world_net(r->world, k->host);
+    k->net = orr_simnet_host_net(r->world, k->host);
     k->user = (orr_net_callbacks){.ctx = k, .woken = on_woken};
     k->doing = IDLE;
     k->n_turns = 0;
@@ -174,10 +174,10 @@ static void start_replica(run *r, uint32_t replica, bool first)
     r->incarnations++;
     snprintf(name, sizeof name, "r%02u", replica);
     for (uint32_t i = 0; i < r->ranks; i++)
-        orr_world_restart(r->world, ranks[i].host);
+        orr_simnet_restart(r->world, ranks[i].host);
     const orr_replica_proxy_settings settings = {
         .coordinator = "h0:77", .where = "here:0", .ranks = r->ranks};
-    if (orr_replica_proxy_new(orr_world_net(r->world, ranks[0].host), &settings, &r->hubs[replica], &err) !=
+    if (orr_replica_proxy_new(orr_simnet_host_net(r->world, ranks[0].host), &settings, &r->hubs[replica], &err) !=
         ORR_OK)
         fail(r, err.text);
     for (uint32_t i = 0; i < r->ranks && !r->failed; i++)
@@ -189,7 +189,7 @@ static void kill_replica(run *r, uint32_t replica)
     rank *ranks = r->all + (size_t)replica * r->ranks;
     r->lives[replica] = false;
     for (uint32_t i = 0; i < r->ranks; i++)
-        orr_world_kill(r->world, ranks[i].host, false);
+        orr_simnet_kill(r->world, ranks[i].host, false);
     for (uint32_t i = 0; i < r->ranks; i++) {
         orr_team_member_free(ranks[i].member);
         model_done(&ranks[i].model);
@@ -201,19 +201,19 @@ static void kill_replica(run *r, uint32_t replica)
 static bool start(run *r)
 {
     orr_error err;
-    const orr_world_options options = {.seed = 1};
+    const orr_simnet_options options = {.seed = 1};
     const orr_coordinator_settings settings = {
         .listen = "here:77", .replicas = r->replicas, .stay = true, .told = on_told, .ctx = r};
     r->shape = (model_shape){.n_ops = 1, .n = {12}, .words = 16};
     r->all = calloc((size_t)r->replicas * r->ranks, sizeof *r->all);
-    if (r->all == NULL || orr_world_new(&options, &r->world, &err) != ORR_OK ||
-        orr_world_host(r->world, &r->coordinator_host, &err) != ORR_OK ||
-        orr_coordinator_new(orr_world_net(r->world, r->coordinator_host), &settings,
+    if (r->all == NULL || orr_simnet_new(&options, &r->world, &err) != ORR_OK ||
+        orr_simnet_add_host(r->world, &r->coordinator_host, &err) != ORR_OK ||
+        orr_coordinator_new(orr_simnet_host_net(r->world, r->coordinator_host), &settings,
                             &r->coordinator, &err) != ORR_OK)
         return false;
     for (uint32_t i = 0; i < r->replicas * r->ranks; i++) {
         r->all[i] = (rank){.of = r, .replica = i / r->ranks, .index = i % r->ranks};
-        if (orr_world_host(r->world, &r->all[i].host, &err) != ORR_OK)
+        if (orr_simnet_add_host(r->world, &r->all[i].host, &err) != ORR_OK)
             return false;
     }
     for (uint32_t i = 0; i < r->replicas; i++)
@@ -225,24 +225,24 @@ static bool start(run *r)
 static void run_to(run *r, uint64_t step, const char *what)
 {
     const double begin_s = now_s();
-    const uint64_t events = orr_world_events(r->world);
-    const int64_t begin_ns = orr_world_now_ns(r->world);
+    const uint64_t events = orr_simnet_events(r->world);
+    const int64_t begin_ns = orr_simnet_now_ns(r->world);
     struct rusage usage;
     for (bool all = false; !all && !r->failed;) {
-        orr_world_run(r->world, orr_world_now_ns(r->world) + 5 * MS);
+        orr_simnet_run(r->world, orr_simnet_now_ns(r->world) + 5 * MS);
         all = r->decided >= step;
         for (uint32_t i = 0; i < r->replicas * r->ranks && all; i++)
             all = !r->lives[r->all[i].replica] ||
                   (r->all[i].fresh && r->all[i].model.state[0] >= step);
-        if (orr_world_now_ns(r->world) - begin_ns > 600000 * MS)
+        if (orr_simnet_now_ns(r->world) - begin_ns > 600000 * MS)
             fail(r, "the team does not go on");
     }
     getrusage(RUSAGE_SELF, &usage);
     const double took_s = now_s() - begin_s;
     printf("%s: %.3f s of the team's time; %.1f s, %.2f M events, %.2f M events/s; %.2f GB\n", what,
-           (double)(orr_world_now_ns(r->world) - begin_ns) / 1e9, took_s,
-           (double)(orr_world_events(r->world) - events) / 1e6,
-           (double)(orr_world_events(r->world) - events) / took_s / 1e6,
+           (double)(orr_simnet_now_ns(r->world) - begin_ns) / 1e9, took_s,
+           (double)(orr_simnet_events(r->world) - events) / 1e6,
+           (double)(orr_simnet_events(r->world) - events) / took_s / 1e6,
            (double)usage.ru_maxrss / 1e6);
     fflush(stdout);
 }
@@ -270,9 +270,9 @@ static void finish(run *r)
     for (uint32_t i = 0; i < r->replicas; i++)
         if (r->lives[i])
             kill_replica(r, i);
-    orr_world_kill(r->world, r->coordinator_host, true);
+    orr_simnet_kill(r->world, r->coordinator_host, true);
     orr_coordinator_free(r->coordinator);
-    orr_world_free(r->world);
+    orr_simnet_free(r->world);
     free(r->all);
 }
 
@@ -285,8 +285,8 @@ int main(int argc, char **argv)
     printf("%u replicas of %u ranks\n", r.replicas, r.ranks);
     run_to(&r, STEPS_BEFORE, "meet, and the first steps");
     compare(&r);
-    orr_world_run(r.world, orr_world_now_ns(r.world) + 10 * MS); /* into the next */
-    const int64_t killed_ns = orr_world_now_ns(r.world);
+    orr_simnet_run(r.world, orr_simnet_now_ns(r.world) + 10 * MS); /* into the next */
+    const int64_t killed_ns = orr_simnet_now_ns(r.world);
     const uint64_t before = r.decided;
     kill_replica(&r, r.replicas / 2);
     run_to(&r, before + 1, "a replica dies");

@@ -28,16 +28,16 @@ void scenario_log(scenario *d, const char *who, const char *format, ...)
     va_list args;
     if (d->log == NULL)
         return;
-    fprintf(d->log, "%12.6f ms %11s  ", (double)orr_world_now_ns(d->world) / 1e6, who);
+    fprintf(d->log, "%12.6f ms %11s  ", (double)orr_simnet_now_ns(d->world) / 1e6, who);
     va_start(args, format);
     vfprintf(d->log, format, args);
     va_end(args);
     fputc('\n', d->log);
 }
 
-void scenario_at(scenario *d, int64_t at_ns, orr_world_call *what, void *ctx)
+void scenario_at(scenario *d, int64_t at_ns, orr_simnet_call *what, void *ctx)
 {
-    if (orr_world_at(d->world, at_ns, what, ctx, NULL) != ORR_OK)
+    if (orr_simnet_at(d->world, at_ns, what, ctx, NULL) != ORR_OK)
         abort();
 }
 
@@ -72,8 +72,8 @@ static void on_event(void *ctx, int64_t at_ns, const char *what, uint32_t from, 
 static void make_world(scenario *d)
 {
     orr_error err;
-    if (orr_world_new(&d->plan.world, &d->world, &err) != ORR_OK ||
-        orr_world_host(d->world, &d->coordinator_process.host, &err) != ORR_OK)
+    if (orr_simnet_new(&d->plan.world, &d->world, &err) != ORR_OK ||
+        orr_simnet_add_host(d->world, &d->coordinator_process.host, &err) != ORR_OK)
         abort();
     for (uint32_t i = 0; i < d->plan.replicas + d->plan.joiners; i++) {
         replica *r = &d->replicas[i];
@@ -84,12 +84,12 @@ static void make_world(scenario *d)
         snprintf(r->name, sizeof r->name, "r%u", i);
         for (uint32_t k = 0; k < d->plan.ranks; k++) {
             r->ranks[k] = (rank){.of = r, .index = k};
-            if (orr_world_host(d->world, &r->ranks[k].host, &err) != ORR_OK)
+            if (orr_simnet_add_host(d->world, &r->ranks[k].host, &err) != ORR_OK)
                 abort();
         }
     }
     if (d->frames)
-        orr_world_watch(d->world, on_event, d);
+        orr_simnet_observe(d->world, on_event, d);
 }
 
 static bool all_go_on(const scenario *d)
@@ -107,7 +107,7 @@ static bool all_go_on(const scenario *d)
 /* Where all who had a state died and came back without one, somebody has to begin again. */
 static void begin_anew_if_lost(scenario *d)
 {
-    const int64_t waited_ns = orr_world_now_ns(d->world) - d->plan.faults_end_ns;
+    const int64_t waited_ns = orr_simnet_now_ns(d->world) - d->plan.faults_end_ns;
     if (!d->stateless || d->anew || waited_ns < 3 * d->plan.failure_ns)
         return;
     scenario_log(d, "FAULT", "all state is lost: the job begins anew");
@@ -125,7 +125,7 @@ static void begin_anew_if_lost(scenario *d)
  * somebody has to start that again. */
 static void call_back_who_left(scenario *d)
 {
-    const int64_t waited_ns = orr_world_now_ns(d->world) - d->plan.faults_end_ns;
+    const int64_t waited_ns = orr_simnet_now_ns(d->world) - d->plan.faults_end_ns;
     if (!d->coordinator_process.died || waited_ns < 20 * d->plan.failure_ns)
         return;
     for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
@@ -137,8 +137,8 @@ static void call_back_who_left(scenario *d)
 static void run_until(scenario *d, int64_t until_ns)
 {
     const bool calm = d->calm;
-    while (!d->failed && d->calm == calm && orr_world_step(d->world, until_ns))
-        if (orr_world_events(d->world) > MOST_EVENTS)
+    while (!d->failed && d->calm == calm && orr_simnet_step(d->world, until_ns))
+        if (orr_simnet_events(d->world) > MOST_EVENTS)
             scenario_fail(d, "L1: %d events, and no end", MOST_EVENTS);
 }
 
@@ -150,12 +150,12 @@ static void expect_progress(scenario *d)
         if (d->replicas[i].refused)
             scenario_fail(d, "%s was refused", d->replicas[i].name);
     while (!d->failed && !all_go_on(d) &&
-           orr_world_now_ns(d->world) < calm_ns + BOUND * d->plan.failure_ns) {
+           orr_simnet_now_ns(d->world) < calm_ns + BOUND * d->plan.failure_ns) {
         begin_anew_if_lost(d);
         call_back_who_left(d);
-        run_until(d, orr_world_now_ns(d->world) + d->plan.failure_ns / 4);
+        run_until(d, orr_simnet_now_ns(d->world) + d->plan.failure_ns / 4);
     }
-    d->settled_ns = orr_world_now_ns(d->world) - calm_ns;
+    d->settled_ns = orr_simnet_now_ns(d->world) - calm_ns;
     for (uint32_t i = 0; i < SCENARIO_REPLICAS && !d->failed; i++)
         if (d->replicas[i].lives && !replica_goes_on(&d->replicas[i], d->calm_step + MORE_STEPS))
             scenario_fail(d, "L1: %s does not go on: at step %" PRId64 ", the team at %" PRIu64,
@@ -180,7 +180,7 @@ bool scenario_run(scenario *d, uint64_t seed, FILE *log, bool frames)
         replica_start(&d->replicas[i]);
     run_until(d, INT64_MAX);
     expect_progress(d);
-    if (!d->failed && orr_world_changed(d->world) > 0)
+    if (!d->failed && orr_simnet_changed_payloads(d->world) > 0)
         scenario_fail(d, "kept memory was changed before it was handed over");
     return !d->failed;
 }
@@ -197,5 +197,5 @@ void scenario_done(scenario *d)
     orr_sim_disk_done(&d->coordinator_process.disk);
     oracle_done(&d->oracle);
     orr_array_done(&d->decisions);
-    orr_world_free(d->world);
+    orr_simnet_free(d->world);
 }

@@ -103,7 +103,7 @@ typedef struct plan { /* what a seed draws */
     uint32_t replicas, joiners, ranks, n_faults;
     int64_t failure_ns, compute_ns, update_ns, faults_end_ns;
     enum { BACK_EMPTY, BACK_BEGINNING, BACK_CHECKPOINT } back; /* what a restarted process has */
-    orr_world_options world;
+    orr_simnet_options world;
     orr_ring_options ring;
     uint32_t catch_up_steps;
     model_shape shape;
@@ -115,7 +115,7 @@ struct scenario {
     plan plan;
     FILE *log;   /* NULL: none */
     bool frames; /* in the log too */
-    orr_world *world;
+    orr_simnet *world;
     orr_random random; /* of what happens on the way */
     coordinator_process coordinator_process;
     replica replicas[SCENARIO_REPLICAS];
@@ -157,6 +157,6 @@ void faults_end(void *scenario);
 
 void scenario_fail(scenario *d, const char *format, ...) ORR_PRINTF(2, 3);
 void scenario_log(scenario *d, const char *who, const char *format, ...) ORR_PRINTF(3, 4);
-void scenario_at(scenario *d, int64_t at_ns, orr_world_call *what, void *ctx);
+void scenario_at(scenario *d, int64_t at_ns, orr_simnet_call *what, void *ctx);
 
 #endif /* ORR_TESTS_SIMULATION_DRAMA_H */

@@ -60,7 +60,7 @@ static void note_joined(scenario *d, const char *text)
 /* A commit, told as such or, where it dies before, by what it says last. */
 static void note_decision(scenario *d, const orr_team_event *event)
 {
-    const oracle_decision none = {0}, next = {event->step, event->epoch, orr_world_events(d->world)};
+    const oracle_decision none = {0}, next = {event->step, event->epoch, orr_simnet_events(d->world)};
     const oracle_decision last = d->decisions.n > 0 ? d->decisions.at[d->decisions.n - 1] : none;
     if (event->kind != ORR_TEAM_COMMIT &&
         (event->kind != ORR_TEAM_HALT || event->step != last.step + 1))
@@ -97,7 +97,7 @@ void coordinator_process_start(scenario *d)
     orr_error err;
     if (k->lives)
         return;
-    orr_world_restart(d->world, k->host);
+    orr_simnet_restart(d->world, k->host);
     scenario_log(d, "COORDINATOR", "starts");
     k->store = (orr_team_store){
         .name = "sim", .ctx = k, .load = load, .save = save, .close = close_nothing};
@@ -112,7 +112,7 @@ void coordinator_process_start(scenario *d)
                                                .ctx = d};
     k->lives = true;
     memset(k->joined, 0, sizeof k->joined);
-    if (orr_coordinator_new(orr_world_net(d->world, k->host), &settings, &k->coordinator, &err) !=
+    if (orr_coordinator_new(orr_simnet_host_net(d->world, k->host), &settings, &k->coordinator, &err) !=
         ORR_OK)
         scenario_fail(d, "the coordinator cannot start: %s", err.text);
 }
@@ -120,7 +120,7 @@ void coordinator_process_start(scenario *d)
 void coordinator_process_kill(scenario *d, bool silently)
 {
     coordinator_process *k = &d->coordinator_process;
-    orr_world_kill(d->world, k->host, silently);
+    orr_simnet_kill(d->world, k->host, silently);
     orr_coordinator_free(k->coordinator);
     k->coordinator = NULL;
     k->lives = false;

@@ -29,9 +29,9 @@ static void for_each(const fault *f, each_host *what)
 
 static void cut_pair(const fault *f, uint32_t a, uint32_t b, bool cut)
 {
-    orr_world_cut(f->of->world, a, b, cut);
+    orr_simnet_cut(f->of->world, a, b, cut);
     if (f->both_ways)
-        orr_world_cut(f->of->world, b, a, cut);
+        orr_simnet_cut(f->of->world, b, a, cut);
 }
 
 static void cut_between(const fault *f, uint32_t who, uint32_t other, bool cut)
@@ -59,21 +59,21 @@ static void isolate(const fault *f, bool cut)
 static void stop(scenario *d, const fault *f, uint32_t host)
 {
     (void)f;
-    orr_world_stop(d->world, host);
+    orr_simnet_stop(d->world, host);
 }
 static void resume(scenario *d, const fault *f, uint32_t host)
 {
     (void)f;
-    orr_world_continue(d->world, host);
+    orr_simnet_continue(d->world, host);
 }
 static void slow_down(scenario *d, const fault *f, uint32_t host)
 {
-    orr_world_slow(d->world, host, f->factor);
+    orr_simnet_slow(d->world, host, f->factor);
 }
 static void speed_up(scenario *d, const fault *f, uint32_t host)
 {
     (void)f;
-    orr_world_slow(d->world, host, 1);
+    orr_simnet_slow(d->world, host, 1);
 }
 
 static void pass_kill(fault *f)
@@ -139,7 +139,7 @@ static void bury(void *ctx)
     if (f->of->calm)
         coordinator_process_start(f->of);
     else
-        scenario_at(f->of, orr_world_now_ns(f->of->world) + f->lasts_ns, pass, f);
+        scenario_at(f->of, orr_simnet_now_ns(f->of->world) + f->lasts_ns, pass, f);
 }
 
 /* In the middle of a save: the coordinator's objects are under way, and freed a moment later. */
@@ -147,8 +147,8 @@ static void crash(void *ctx)
 {
     fault *f = ctx;
     scenario_log(f->of, "FAULT", "the coordinator dies while it saves");
-    orr_world_kill(f->of->world, f->of->coordinator_process.host, false);
-    scenario_at(f->of, orr_world_now_ns(f->of->world), bury, f);
+    orr_simnet_kill(f->of->world, f->of->coordinator_process.host, false);
+    scenario_at(f->of, orr_simnet_now_ns(f->of->world), bury, f);
 }
 
 static bool may_leave(const scenario *d, const fault *f)
@@ -202,10 +202,10 @@ static void begin(void *ctx)
     case FAULT_RESET:
         for (; a < a_end; a++)
             for (uint32_t i = b; i < b_end; i++)
-                orr_world_reset(d->world, host_of(d, f->who, a), host_of(d, f->other, i));
+                orr_simnet_reset(d->world, host_of(d, f->who, a), host_of(d, f->other, i));
         return;
     case FAULT_CORRUPT:
-        orr_world_corrupt(d->world, host_of(d, f->who, a), host_of(d, f->other, b));
+        orr_simnet_corrupt(d->world, host_of(d, f->who, a), host_of(d, f->other, b));
         return;
     case FAULT_LEAVE:
         leave(f);
@@ -224,7 +224,7 @@ static void begin(void *ctx)
     case FAULT_KINDS:
         return;
     }
-    scenario_at(d, orr_world_now_ns(d->world) + f->lasts_ns, pass, f);
+    scenario_at(d, orr_simnet_now_ns(d->world) + f->lasts_ns, pass, f);
 }
 
 void faults_arm(scenario *d)
@@ -247,7 +247,7 @@ void faults_notice(scenario *d, int event)
         if (f->begun || f->event != event || f->seen++ < f->nth)
             continue;
         f->begun = true;
-        scenario_at(d, orr_world_now_ns(d->world) + f->at_ns, begin, f);
+        scenario_at(d, orr_simnet_now_ns(d->world) + f->at_ns, begin, f);
     }
 }
 

@@ -11,7 +11,7 @@ static void look_around(const scenario *d, const oracle_part *parts[SCENARIO_REP
                         oracle_now *ret)
 {
     *ret = (oracle_now){.parts = parts,
-                       .at = orr_world_events(d->world),
+                       .at = orr_simnet_events(d->world),
                        .decisions = d->decisions.at,
                        .n_decisions = d->decisions.n,
                        .abandoned = d->abandoned};
@@ -143,7 +143,7 @@ static void work(rank *k)
     if (!zeros) {
         k->part.step = k->turn.step;
         k->part.slot = k->turn.slot;
-        k->part.at = orr_world_events(d->world);
+        k->part.at = orr_simnet_events(d->world);
     }
     orr_team_member_complete(k->member);
 }
@@ -230,7 +230,7 @@ static void take_turn(rank *k, const orr_team_directive *turn)
         break;
     case ORR_DIRECTIVE_LEAVE:
         k->doing = RANK_LEFT;
-        scenario_at(d, orr_world_now_ns(d->world) + d->plan.world.latency_ns, leave, k->of);
+        scenario_at(d, orr_simnet_now_ns(d->world) + d->plan.world.latency_ns, leave, k->of);
         break;
     }
 }
@@ -284,7 +284,7 @@ static void end_quarrel(void *ctx)
         return;
     r->of->quarrels++;
     replica_kill(r, false);
-    scenario_at(r->of, orr_world_now_ns(r->of->world) + r->of->plan.failure_ns / 10, come_back, r);
+    scenario_at(r->of, orr_simnet_now_ns(r->of->world) + r->of->plan.failure_ns / 10, come_back, r);
 }
 
 /* The ranks of a replica act on an outcome when all have been told the same; if not, the replica
@@ -303,7 +303,7 @@ static void agree(replica *r)
     }
     if (r->quarrels) {
         scenario_log(r->of, r->name, "was told different things");
-        scenario_at(r->of, orr_world_now_ns(r->of->world), end_quarrel, r);
+        scenario_at(r->of, orr_simnet_now_ns(r->of->world), end_quarrel, r);
         return;
     }
     for (uint32_t i = 0; i < n && !r->of->failed; i++)
@@ -359,8 +359,8 @@ static void start_rank(rank *k, const orr_team_data_cursor *data)
     replica *r = k->of;
     scenario *d = r->of;
     orr_error err;
-    orr_world_restart(d->world, k->host);
-    k->net = orr_world_net(d->world, k->host);
+    orr_simnet_restart(d->world, k->host);
+    k->net = orr_simnet_host_net(d->world, k->host);
     k->user = (orr_net_callbacks){.ctx = k, .woken = owner_woken};
     k->n_turns = 0;
     k->doing = RANK_IDLE;
@@ -418,8 +418,8 @@ void replica_start(replica *r)
                                            .where = "here:0",
                                            .ranks = d->plan.ranks,
                                            .failure_timeout_ns = d->plan.failure_ns};
-        orr_world_restart(d->world, r->ranks[0].host);
-        if (orr_replica_proxy_new(orr_world_net(d->world, r->ranks[0].host), &settings, &r->hub, &err) !=
+        orr_simnet_restart(d->world, r->ranks[0].host);
+        if (orr_replica_proxy_new(orr_simnet_host_net(d->world, r->ranks[0].host), &settings, &r->hub, &err) !=
             ORR_OK)
             scenario_fail(d, "%s has no hub: %s", r->name, err.text);
     }
@@ -435,7 +435,7 @@ void replica_kill(replica *r, bool silently)
         return;
     r->lives = false;
     for (uint32_t i = 0; i < r->of->plan.ranks; i++)
-        orr_world_kill(r->of->world, r->ranks[i].host, silently);
+        orr_simnet_kill(r->of->world, r->ranks[i].host, silently);
     for (uint32_t i = 0; i < r->of->plan.ranks; i++) {
         orr_team_member_free(r->ranks[i].member);
         r->ranks[i].member = NULL;

@@ -44,7 +44,7 @@ static void run_seed(uint64_t seed, tally *t)
         fflush(stdout);
     }
     t->done++;
-    t->events += orr_world_events(d.world);
+    t->events += orr_simnet_events(d.world);
     t->commits += d.commits;
     t->undone += d.oracle.undone;
     if (d.settled_ns > 0 && (uint64_t)d.settled_ns > t->settled_ns)
@@ -121,7 +121,7 @@ static int run_one(uint64_t seed, bool trace, bool frames)
     const bool ok = scenario_run(&d, seed, trace ? stdout : NULL, frames);
     printf("seed %" PRIu64 ": %s; %" PRIu64 " events, digest %016" PRIx64
            ", recovered after %.3f s\n",
-           seed, ok ? "holds" : d.why, orr_world_events(d.world), orr_world_digest(d.world),
+           seed, ok ? "holds" : d.why, orr_simnet_events(d.world), orr_simnet_digest(d.world),
            (double)d.settled_ns / 1e9);
     scenario_done(&d);
     return !ok;
@@ -136,7 +136,7 @@ static void seeds_hold(void **state)
     (void)state;
     for (; seed < SEEDS && now_s() < until_s; seed++) {
         const bool ok = scenario_run(&d, seed, NULL, false);
-        events += orr_world_events(d.world);
+        events += orr_simnet_events(d.world);
         scenario_done(&d);
         if (!ok)
             fail_msg("seed %" PRIu64 ": %s (--seed %" PRIu64 " --trace)", seed, d.why, seed);
@@ -153,7 +153,7 @@ static void a_seed_is_one_run(void **state)
         uint64_t digests[2];
         for (int i = 0; i < 2; i++) {
             scenario_run(&d, seed, NULL, false);
-            digests[i] = orr_world_digest(d.world);
+            digests[i] = orr_simnet_digest(d.world);
             scenario_done(&d);
         }
         assert_int_equal(digests[0], digests[1]);

@@ -107,7 +107,7 @@ static orr_status simulate(orr_predict *p)
     if (p->changes)
         ORR_TRY(replay_unchanged(p));
     ORR_TRY(
-        orr_replay_measure(job->graphs, job->n_graphs, &p->sim.constants, &p->seen, &session->err));
+        orr_sim_latencies_measure(job->graphs, job->n_graphs, &p->sim.constants, &p->seen, &session->err));
     ORR_TRY(orr_simulate(p->ensemble, &p->sim, session->arena, &p->simulation, &session->err));
     if (!p->changes)
         p->replayed_ns = p->simulation.end_ns - p->simulation.begin_ns;

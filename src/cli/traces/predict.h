@@ -20,7 +20,7 @@ typedef struct orr_predict {
     orr_rescaled       rescaled;
     const orr_ensemble *ensemble;
     orr_whatif_report  report;
-    orr_replay_constants seen;
+    orr_sim_latencies seen;
     orr_simulation     simulation;
     const orr_job     *simulated;
     int64_t            replayed_ns; /* the recording as it was, replayed */

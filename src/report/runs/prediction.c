@@ -205,11 +205,11 @@ static orr_status constant_table(const orr_prediction *p, orr_arena *arena, orr_
         const char *name;
         size_t offset;
     } constants[] = {
-        {"launch_latency", offsetof(orr_replay_constants, launch_latency_ns)},
-        {"kernel_gap", offsetof(orr_replay_constants, kernel_gap_ns)},
-        {"sync_return", offsetof(orr_replay_constants, sync_return_ns)},
-        {"handoff", offsetof(orr_replay_constants, handoff_ns)},
-        {"event_latency", offsetof(orr_replay_constants, event_latency_ns)},
+        {"launch_latency", offsetof(orr_sim_latencies, launch_latency_ns)},
+        {"kernel_gap", offsetof(orr_sim_latencies, kernel_gap_ns)},
+        {"sync_return", offsetof(orr_sim_latencies, sync_return_ns)},
+        {"handoff", offsetof(orr_sim_latencies, handoff_ns)},
+        {"event_latency", offsetof(orr_sim_latencies, event_latency_ns)},
     };
     const size_t n = sizeof constants / sizeof *constants;
     constant_row *rows = orr_arena_array(arena, constant_row, n);

@@ -39,7 +39,7 @@ static const char *lane_name(const orr_graph *g, orr_lane_id id, orr_arena *aren
 }
 
 static lane_row row_of(const orr_job *job, uint32_t rank, uint32_t graph, const char *lane,
-                       const orr_replay_span *span)
+                       const orr_validation_span *span)
 {
     const orr_graph *g = job->graphs[graph];
     return (lane_row){.rank = rank,
@@ -59,17 +59,17 @@ static lane_row row_of(const orr_job *job, uint32_t rank, uint32_t graph, const 
 static orr_status error_table(const orr_job *job, const orr_simulation *simulation,
                               orr_arena *arena, orr_table *ret, orr_error *err)
 {
-    orr_replay_error error;
-    ORR_TRY(orr_replay_compare(job, simulation, arena, &error, err));
+    orr_validation error;
+    ORR_TRY(orr_simulation_validate(job, simulation, arena, &error, err));
     lane_row *rows = orr_arena_array(arena, lane_row, error.n_ranks + error.n_lanes);
     size_t n = 0, lane = 0;
     if (rows == NULL)
         return orr_fail_memory(err);
     for (size_t r = 0; r < error.n_ranks; r++) {
-        const orr_replay_rank *of = &error.ranks[r];
+        const orr_validation_rank *of = &error.ranks[r];
         rows[n++] = row_of(job, of->rank, of->graph, "all", &of->span);
         for (; lane < error.n_lanes && error.lanes[lane].rank == of->rank; lane++) {
-            const orr_replay_lane *at = &error.lanes[lane];
+            const orr_validation_lane *at = &error.lanes[lane];
             const char *name = lane_name(job->graphs[at->graph], at->lane, arena);
             if (name == NULL)
                 return orr_fail_memory(err);
@@ -93,7 +93,7 @@ static const orr_column cause_columns[] = {
     ORR_COL_(cause_row, difference_ns, NS),
 };
 
-static orr_status cause_table(const orr_replay_explanation *explanation, orr_arena *arena,
+static orr_status cause_table(const orr_deviations *explanation, orr_arena *arena,
                               orr_table *ret, orr_error *err)
 {
     cause_row *rows = orr_arena_array(arena, cause_row, ORR_CAUSES);
@@ -102,7 +102,7 @@ static orr_status cause_table(const orr_replay_explanation *explanation, orr_are
         return orr_fail_memory(err);
     for (int c = 0; c < ORR_CAUSES; c++)
         if (explanation->count[c] > 0)
-            rows[n++] = (cause_row){orr_replay_cause_name((orr_replay_cause)c),
+            rows[n++] = (cause_row){orr_deviation_cause_name((orr_deviation_cause)c),
                                     explanation->count[c], explanation->difference_ns[c]};
     *ret = ORR_TABLE_("orrery.replay_causes/1", "why it is off, over all moments that differ",
                       cause_columns, rows, n);
@@ -122,14 +122,14 @@ static const orr_column moment_columns[] = {
     ORR_COL_(moment_row, replayed_gap_ns, NS), ORR_COL_(moment_row, difference_ns, NS),
 };
 
-static orr_status moment_table(const orr_job *job, const orr_replay_explanation *explanation,
+static orr_status moment_table(const orr_job *job, const orr_deviations *explanation,
                                orr_arena *arena, orr_table *ret, orr_error *err)
 {
     moment_row *rows = orr_arena_array(arena, moment_row, explanation->n);
     if (rows == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < explanation->n; i++) {
-        const orr_replay_row *of = &explanation->rows[i];
+        const orr_deviation *of = &explanation->rows[i];
         const char *lane = lane_name(job->graphs[of->graph], of->lane, arena);
         if (lane == NULL)
             return orr_fail_memory(err);
@@ -137,7 +137,7 @@ static orr_status moment_table(const orr_job *job, const orr_replay_explanation 
                                lane,
                                of->name,
                                of->end ? "end" : "start",
-                               orr_replay_cause_name((orr_replay_cause)of->cause),
+                               orr_deviation_cause_name((orr_deviation_cause)of->cause),
                                of->recorded_gap_ns,
                                of->simulated_gap_ns,
                                of->difference_ns};
@@ -152,8 +152,8 @@ orr_status orr_replay_tables(const orr_job *job, const orr_simulation *simulatio
                              uint32_t queue_depth, size_t most, orr_arena *arena,
                              orr_table ret[ORR_REPLAY_TABLES], orr_error *err)
 {
-    orr_replay_explanation explanation;
-    ORR_TRY(orr_replay_explain(job, simulation, queue_depth, most, arena, &explanation, err));
+    orr_deviations explanation;
+    ORR_TRY(orr_simulation_explain(job, simulation, queue_depth, most, arena, &explanation, err));
     ORR_TRY(error_table(job, simulation, arena, &ret[0], err));
     ORR_TRY(cause_table(&explanation, arena, &ret[1], err));
     return moment_table(job, &explanation, arena, &ret[2], err);

@@ -110,7 +110,7 @@ static void count_widths(const orr_astra_run *run, const orr_collective_plan *pl
 static orr_collective_task *task_new(orr_astra_run *run, const orr_collective_plan *plan, uint64_t ordinal, uint32_t rank,
                           const orr_astra_node *v)
 {
-    orr_collective_task *task = orr_task_new(&run->messages, plan, ordinal);
+    orr_collective_task *task = orr_collective_task_new(&run->messages, plan, ordinal);
     const orr_astra_collective record = {.rank = rank,
                                          .node = v->id,
                                          .collective = v->collective,
@@ -119,8 +119,8 @@ static orr_collective_task *task_new(orr_astra_run *run, const orr_collective_pl
                                          .n_members = plan->members->n,
                                          .first_ns = run->messages.now_ns};
     if (task == NULL || run->records.n >= ORR_NONE || !orr_array_push(&run->records, record)) {
-        orr_task_free(&run->messages, task);
-        orr_astra_stop(run, orr_fail_memory(run->err));
+        orr_collective_task_free(&run->messages, task);
+        orr_astra_fail(run, orr_fail_memory(run->err));
         return NULL;
     }
     uint32_t *head = head_of(run, plan->members, ordinal);
@@ -153,7 +153,7 @@ static void task_end(orr_astra_run *run, orr_collective_task *task)
     while (*link != task->number)
         link = &run->messages.tasks.at[*link]->next_same;
     *link = task->next_same;
-    orr_task_free(&run->messages, task);
+    orr_collective_task_free(&run->messages, task);
 }
 
 /* Orrery's own model: one piece of work from the last arrival on. */
@@ -192,12 +192,12 @@ void orr_astra_collective_begin(orr_astra_run *run, uint32_t rank, uint32_t node
     if (status == ORR_OK && kind_of(v->collective, &kind))
         status = orr_planner_plan(&run->planner, members, kind, v->bytes, &plan, run->err);
     if (status != ORR_OK) {
-        orr_astra_stop(run, status);
+        orr_astra_fail(run, status);
         return;
     }
     const uint32_t member = orr_communicator_member(&run->planner, members, rank);
     if (member == ORR_NONE) {
-        orr_astra_stop(run, orr_fail(run->err, ORR_INVALID,
+        orr_astra_fail(run, orr_fail(run->err, ORR_INVALID,
                                      "rank %u calls a collective of communication group %" PRId64
                                      ", of which it is no member",
                                      rank, v->group));
@@ -206,13 +206,13 @@ void orr_astra_collective_begin(orr_astra_run *run, uint32_t rank, uint32_t node
     uint64_t *ordinal = v->group == 0 ? &state->ordinal : group_ordinal(run, members, member);
     orr_collective_task *task = ordinal != NULL ? task_of(run, plan, (*ordinal)++, rank, v) : NULL;
     if (task == NULL) {
-        orr_astra_stop(run, orr_fail_memory(run->err));
+        orr_astra_fail(run, orr_fail_memory(run->err));
         return;
     }
     state->task = task;
     run->records.at[task->record].last_ns = run->messages.now_ns;
     if (run->mode != ORR_ASTRA_MODEL) {
-        orr_task_join(&run->messages, task, member);
+        orr_collective_task_join(&run->messages, task, member);
     } else if (++task->joined == (run->messages.folded ? 1 : members->n)) {
         begin_model(run, task);
     }

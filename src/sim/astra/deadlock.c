@@ -40,15 +40,15 @@ static bool is_at(const orr_chunk *chunk, uint32_t phase, uint32_t n_phases)
 static bool crossing_at(const orr_collective_task *task, uint32_t member, uint32_t chunk, crossing *ret)
 {
     const orr_collective_plan *plan = task->plan;
-    const uint32_t phase = orr_task_chunk(task, member, chunk)->phase;
+    const uint32_t phase = orr_collective_task_chunk(task, member, chunk)->phase;
     const orr_line *line = &plan->lines[plan->phases[phase].line];
     const uint32_t first = member - orr_line_place(line, member) * line->stride;
     for (uint32_t place = 0; place < line->n; place++) {
         const uint32_t other = first + place * line->stride;
-        if (is_at(orr_task_chunk(task, other, chunk), phase, plan->n_phases))
+        if (is_at(orr_collective_task_chunk(task, other, chunk), phase, plan->n_phases))
             continue;
         for (uint32_t c = 0; c < plan->n_chunks; c++) {
-            const orr_chunk *there = orr_task_chunk(task, other, c);
+            const orr_chunk *there = orr_collective_task_chunk(task, other, c);
             if (there->state != 0 && plan->phases[there->phase].line == plan->phases[phase].line) {
                 *ret = (crossing){orr_communicator_rank(plan->members, member),
                                   chunk,
@@ -69,7 +69,7 @@ static bool find_crossing(const orr_astra_run *run, const orr_collective_task *t
     const orr_collective_plan *plan = task->plan;
     for (uint32_t member = 0; run->mode != ORR_ASTRA_MODEL && member < task->n_members; member++)
         for (uint32_t chunk = 0; chunk < plan->n_chunks; chunk++)
-            if (orr_task_chunk(task, member, chunk)->state != 0 &&
+            if (orr_collective_task_chunk(task, member, chunk)->state != 0 &&
                 crossing_at(task, member, chunk, ret))
                 return true;
     return false;
@@ -144,7 +144,7 @@ static uint32_t on_cycle(const orr_astra_run *run, uint32_t rank)
     return rank;
 }
 
-orr_status orr_astra_explain_stall(const orr_astra_run *run, orr_error *err)
+orr_status orr_astra_explain_deadlock(const orr_astra_run *run, orr_error *err)
 {
     uint32_t rank = 0, unfinished = 0;
     char text[440];

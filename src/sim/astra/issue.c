@@ -3,7 +3,7 @@
 
 /* A rank: nodes that wait for nothing, by id, start as far as what they need is free. */
 
-void orr_astra_stop(orr_astra_run *run, orr_status status)
+void orr_astra_fail(orr_astra_run *run, orr_status status)
 {
     if (run->status == ORR_OK)
         run->status = status;
@@ -13,7 +13,7 @@ void orr_astra_stop(orr_astra_run *run, orr_status status)
 static void heap_push(orr_astra_run *run, orr_node_heap *heap, uint32_t node)
 {
     if (!orr_array_push(heap, node)) {
-        orr_astra_stop(run, orr_fail_memory(run->err));
+        orr_astra_fail(run, orr_fail_memory(run->err));
         return;
     }
     size_t i = heap->n - 1;
@@ -44,7 +44,7 @@ static void make_ready(orr_astra_run *run, orr_astra_state *state, uint32_t node
     if (!state->issuing)
         heap_push(run, &state->ready[state->program->nodes[node].slot], node);
     else if (!orr_array_push(&state->pending, node))
-        orr_astra_stop(run, orr_fail_memory(run->err));
+        orr_astra_fail(run, orr_fail_memory(run->err));
 }
 
 static void complete(orr_astra_run *run, orr_astra_state *state, uint32_t node)
@@ -72,7 +72,7 @@ static void start(orr_astra_run *run, uint32_t rank, uint32_t node)
         state->comm_node = node;
         orr_astra_send(run, rank, node);
     } else if (v->collective == ORR_COLL_RECV) {
-        orr_astra_receive_node(run, rank, node);
+        orr_astra_post_receive(run, rank, node);
     } else if (v->collective != 0 && v->collective != ORR_COLL_BROADCAST) {
         state->comm_node = node;
         orr_astra_collective_begin(run, rank, node);
@@ -92,7 +92,7 @@ static void issue(orr_astra_run *run, uint32_t rank)
         state->issuing = true;
         for (;;) {
             int best = -1;
-            for (int slot = 0; slot < ORR_ASTRA_SLOTS; slot++)
+            for (int slot = 0; slot < ORR_ASTRA_RESOURCES; slot++)
                 if (!state->busy[slot] && state->ready[slot].n > 0 &&
                     (best < 0 || state->ready[slot].at[0] < state->ready[best].at[0]))
                     best = slot;
@@ -123,7 +123,7 @@ void orr_astra_node_done(orr_astra_run *run, uint32_t rank, uint32_t node)
         issue(run, rank);
 }
 
-void orr_astra_begin(orr_astra_run *run, uint32_t rank)
+void orr_astra_start_rank(orr_astra_run *run, uint32_t rank)
 {
     orr_astra_state *state = &run->ranks[rank];
     for (uint32_t i = 0; i < state->program->n; i++)

@@ -7,17 +7,17 @@
 /* Ranks that work through their graphs, with the message engine below them. */
 
 /* What a node needs one of; a rank has one of each in flight, but for receives. */
-typedef enum orr_astra_slot {
+typedef enum orr_astra_resource {
     ORR_ASTRA_CPU,
     ORR_ASTRA_COMPUTE,
     ORR_ASTRA_COMM,
     ORR_ASTRA_RECEIVE,
-    ORR_ASTRA_SLOTS
-} orr_astra_slot;
+    ORR_ASTRA_RESOURCES
+} orr_astra_resource;
 
 typedef struct orr_astra_node {
     orr_node_id id;         /* in the graph */
-    uint8_t     slot;       /* orr_astra_slot */
+    uint8_t     slot;       /* orr_astra_resource */
     bool        skipped;    /* takes no time and no event: metadata, invalid */
     uint8_t     collective; /* orr_collective, or 0 */
     uint32_t    mask;       /* dimensions involved  */
@@ -49,8 +49,8 @@ typedef struct orr_astra_state {
     const orr_astra_program *program;
     uint32_t     *waits;      /* shape (n): nodes still waited for */
     int64_t      *start_ns, *end_ns; /* shape (n), by program */
-    orr_node_heap ready[ORR_ASTRA_SLOTS], pending;
-    bool          busy[ORR_ASTRA_SLOTS], issuing, finished;
+    orr_node_heap ready[ORR_ASTRA_RESOURCES], pending;
+    bool          busy[ORR_ASTRA_RESOURCES], issuing, finished;
     uint32_t      in_flight, unfinished;
     uint32_t      comm_node;  /* in flight        */
     orr_collective_task     *task;       /* of it; NULL: none */
@@ -59,12 +59,12 @@ typedef struct orr_astra_state {
 } orr_astra_state;
 
 /* Messages between two ranks that are alike: the k-th sent is the k-th received. */
-typedef struct orr_astra_pair {
+typedef struct orr_astra_channel {
     uint32_t from, to, tag;
     int64_t  bytes;
     uint32_t arrived;    /* and not yet asked for */
     uint32_t head, tail; /* receives that wait: entries of orr_astra_run.receives */
-} orr_astra_pair;
+} orr_astra_channel;
 typedef struct orr_astra_receive {
     uint32_t node, next;
 } orr_astra_receive;
@@ -81,7 +81,7 @@ typedef struct orr_astra_run {
     uint32_t            *task_heads, task_mask; /* tasks under way by communicator and ordinal */
     orr_array(uint64_t *) ordinals; /* of each communicator's members; NULL where it is all ranks */
     orr_array(orr_astra_collective) records;
-    orr_array(orr_astra_pair) pairs;
+    orr_array(orr_astra_channel) pairs;
     orr_array(orr_astra_receive) receives;
     uint32_t *pair_table, pair_mask;
     uint64_t  n_messages;
@@ -90,15 +90,15 @@ typedef struct orr_astra_run {
 } orr_astra_run;
 
 /* Every rank, and every step of a message an event: what the shorter ways are held against. */
-orr_status orr_astra_simulate_literally(const orr_astra_job *job, orr_astra_mode mode,
+orr_status orr_astra_simulate_reference(const orr_astra_job *job, orr_astra_mode mode,
                                         orr_arena *arena, orr_astra_result *ret,
                                         orr_error *err) ORR_MUST_CHECK;
 
 /* Remember what went wrong, and stop. */
-void orr_astra_stop(orr_astra_run *run, orr_status status);
+void orr_astra_fail(orr_astra_run *run, orr_status status);
 
 /* astra_issue.c */
-void orr_astra_begin(orr_astra_run *run, uint32_t rank);
+void orr_astra_start_rank(orr_astra_run *run, uint32_t rank);
 void orr_astra_node_done(orr_astra_run *run, uint32_t rank, uint32_t node);
 /* astra_collective.c */
 void orr_astra_collective_begin(orr_astra_run *run, uint32_t rank, uint32_t node);
@@ -108,9 +108,9 @@ void orr_astra_collectives_done(orr_astra_run *run);
 bool orr_astra_has_joined(const orr_astra_run *run, const orr_collective_task *task, uint32_t member);
 /* astra_pair.c */
 void orr_astra_send(orr_astra_run *run, uint32_t rank, uint32_t node);
-void orr_astra_receive_node(orr_astra_run *run, uint32_t rank, uint32_t node);
-void orr_astra_passed(orr_astra_run *run, uint32_t pair, uint32_t sender_node);
+void orr_astra_post_receive(orr_astra_run *run, uint32_t rank, uint32_t node);
+void orr_astra_message_delivered(orr_astra_run *run, uint32_t pair, uint32_t sender_node);
 /* astra_stall.c: CANCELED with the cycle, when a rank has not finished. */
-orr_status orr_astra_explain_stall(const orr_astra_run *run, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_astra_explain_deadlock(const orr_astra_run *run, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_SIM_ASTRA_RUN_H */

@@ -4,7 +4,7 @@
 
 enum { FIRST_TABLE = 64 };
 
-static uint32_t slot_of(const orr_astra_run *run, const orr_astra_pair *pair)
+static uint32_t slot_of(const orr_astra_run *run, const orr_astra_channel *pair)
 {
     uint64_t h = ((uint64_t)pair->from << 32 | pair->to) * UINT64_C(0x9E3779B97F4A7C15);
     h = (h ^ h >> 29 ^ (uint64_t)pair->tag << 32 ^ (uint64_t)pair->bytes) *
@@ -12,7 +12,7 @@ static uint32_t slot_of(const orr_astra_run *run, const orr_astra_pair *pair)
     return (uint32_t)(h >> 32) & run->pair_mask;
 }
 
-static bool same(const orr_astra_pair *a, const orr_astra_pair *b)
+static bool same(const orr_astra_channel *a, const orr_astra_channel *b)
 {
     return a->from == b->from && a->to == b->to && a->tag == b->tag && a->bytes == b->bytes;
 }
@@ -38,7 +38,7 @@ static bool table_grow(orr_astra_run *run)
 /* The pair's number, made if it is new; ORR_NONE: out of memory. */
 static uint32_t pair_of(orr_astra_run *run, uint32_t from, uint32_t to, const orr_astra_node *v)
 {
-    const orr_astra_pair key = {from, to, v->tag, v->bytes, 0, ORR_NONE, ORR_NONE};
+    const orr_astra_channel key = {from, to, v->tag, v->bytes, 0, ORR_NONE, ORR_NONE};
     if ((run->pair_table == NULL || 2 * (run->pairs.n + 1) > run->pair_mask) && !table_grow(run))
         goto fail;
     uint32_t slot = slot_of(run, &key);
@@ -50,7 +50,7 @@ static uint32_t pair_of(orr_astra_run *run, uint32_t from, uint32_t to, const or
     run->pair_table[slot] = (uint32_t)run->pairs.n;
     return (uint32_t)run->pairs.n - 1;
 fail:
-    orr_astra_stop(run, orr_fail_memory(run->err));
+    orr_astra_fail(run, orr_fail_memory(run->err));
     return ORR_NONE;
 }
 
@@ -81,7 +81,7 @@ void orr_astra_send(orr_astra_run *run, uint32_t rank, uint32_t node)
         orr_links_send(&m->links, m->now_ns, ORR_MESSAGE_HOP, ORR_MESSAGE_LINK, rank, v->peer,
                        v->bytes, passed);
     else
-        orr_message_queue_push(
+        orr_bucket_queue_push(
             &m->queue,
             m->now_ns + (run->mode == ORR_ASTRA_MODEL
                              ? model_ns(run, rank, v->peer, v->bytes)
@@ -89,22 +89,22 @@ void orr_astra_send(orr_astra_run *run, uint32_t rank, uint32_t node)
             passed);
 }
 
-void orr_astra_receive_node(orr_astra_run *run, uint32_t rank, uint32_t node)
+void orr_astra_post_receive(orr_astra_run *run, uint32_t rank, uint32_t node)
 {
     const orr_astra_node *v = &run->ranks[rank].program->nodes[node];
     const uint32_t number = pair_of(run, v->peer, rank, v);
     if (number == ORR_NONE)
         return;
-    orr_astra_pair *pair = &run->pairs.at[number];
+    orr_astra_channel *pair = &run->pairs.at[number];
     if (pair->arrived > 0) {
         pair->arrived--;
-        orr_message_queue_push(&run->messages.queue, run->messages.now_ns,
+        orr_bucket_queue_push(&run->messages.queue, run->messages.now_ns,
                                (orr_message_event){ORR_MESSAGE_RECV, rank, node});
         return;
     }
     if (run->receives.n >= ORR_NONE ||
         !orr_array_push(&run->receives, ((orr_astra_receive){node, ORR_NONE}))) {
-        orr_astra_stop(run, orr_fail_memory(run->err));
+        orr_astra_fail(run, orr_fail_memory(run->err));
         return;
     }
     const uint32_t receive = (uint32_t)run->receives.n - 1;
@@ -115,7 +115,7 @@ void orr_astra_receive_node(orr_astra_run *run, uint32_t rank, uint32_t node)
     pair->tail = receive;
 }
 
-void orr_astra_passed(orr_astra_run *run, uint32_t number, uint32_t sender_node)
+void orr_astra_message_delivered(orr_astra_run *run, uint32_t number, uint32_t sender_node)
 {
     const uint32_t to = run->pairs.at[number].to;
     const uint32_t receive = run->pairs.at[number].head;
@@ -123,7 +123,7 @@ void orr_astra_passed(orr_astra_run *run, uint32_t number, uint32_t sender_node)
     if (receive == ORR_NONE) {
         run->pairs.at[number].arrived++;
     } else {
-        orr_astra_pair *pair = &run->pairs.at[number];
+        orr_astra_channel *pair = &run->pairs.at[number];
         node = run->receives.at[receive].node;
         pair->head = run->receives.at[receive].next;
         if (pair->head == ORR_NONE)

@@ -88,7 +88,7 @@ static void on_event(void *ctx, orr_message_event event)
         break;
     }
     case ORR_MESSAGE_PASSED:
-        orr_astra_passed(run, event.who, event.index);
+        orr_astra_message_delivered(run, event.who, event.index);
         break;
     case ORR_MESSAGE_RECV:
         orr_astra_node_done(run, event.who, event.index);
@@ -132,7 +132,7 @@ static void run_done(orr_astra_run *run)
         orr_free(state->start_ns);
         orr_free(state->end_ns);
         orr_array_done(&state->pending);
-        for (int slot = 0; slot < ORR_ASTRA_SLOTS; slot++)
+        for (int slot = 0; slot < ORR_ASTRA_RESOURCES; slot++)
             orr_array_done(&state->ready[slot]);
     }
     orr_free(run->ranks);
@@ -216,7 +216,7 @@ static orr_status simulate(const orr_astra_job *job, orr_astra_mode mode, way_to
     *ret_holds = true;
     ORR_TRY_OUT(status, run_init(&run, programs, how, err));
     for (uint32_t rank = 0; rank < run.n_ranks; rank++)
-        orr_astra_begin(&run, rank);
+        orr_astra_start_rank(&run, rank);
     status = run.status != ORR_OK ? run.status : orr_messages_run(&run.messages, err);
     if (run.status != ORR_OK)
         status = run.status;
@@ -225,7 +225,7 @@ static orr_status simulate(const orr_astra_job *job, orr_astra_mode mode, way_to
     *ret_holds = how != FOLDED || fold_holds(&run);
     if (!*ret_holds)
         goto out;
-    ORR_TRY_OUT(status, orr_astra_explain_stall(&run, err));
+    ORR_TRY_OUT(status, orr_astra_explain_deadlock(&run, err));
     status = give_result(&run, ret, err);
 out:
     run_done(&run);
@@ -255,7 +255,7 @@ orr_status orr_astra_simulate(const orr_astra_job *job, orr_astra_mode mode, boo
     return simulate_job(job, mode, fold ? FOLDED : UNFOLDED, arena, ret, err);
 }
 
-orr_status orr_astra_simulate_literally(const orr_astra_job *job, orr_astra_mode mode,
+orr_status orr_astra_simulate_reference(const orr_astra_job *job, orr_astra_mode mode,
                                         orr_arena *arena, orr_astra_result *ret, orr_error *err)
 {
     return simulate_job(job, mode, LITERAL, arena, ret, err);

@@ -36,9 +36,9 @@ static bool begins(orr_text text, const char *word, int32_t *ret_window)
     return *end == '\0' && window > 0 && window < 1 << 24;
 }
 
-static bool way_of(orr_text text, orr_astra_way *ret)
+static bool way_of(orr_text text, orr_astra_implementation *ret)
 {
-    *ret = (orr_astra_way){.window = -1};
+    *ret = (orr_astra_implementation){.window = -1};
     if (text.n > 3 && memcmp(text.at, "one", 3) == 0) {
         static const struct {
             const char *one, *plain;

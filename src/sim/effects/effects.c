@@ -30,10 +30,10 @@ static double balanced(uint8_t balance, uint32_t queue_pairs, uint32_t failed, d
 
 static orr_status ecmp(double *ret, bool *ret_direction, orr_error *err)
 {
-    const orr_paths_job job = {.balance = ORR_BALANCE_ECMP, .flows = 1000, .paths = 16,
+    const orr_multipath_job job = {.balance = ORR_BALANCE_ECMP, .flows = 1000, .paths = 16,
                                .draws = 200, .seed = SEED};
-    orr_paths_load load;
-    ORR_TRY(orr_paths_simulate(&job, &load, err));
+    orr_multipath_load load;
+    ORR_TRY(orr_multipath_simulate(&job, &load, err));
     *ret = load.mean;
     *ret_direction = load.mean > 1.2;
     return ORR_OK;

@@ -8,7 +8,7 @@
 #include "base/philox.h"
 
 typedef struct deal {
-    const orr_paths_job *job;
+    const orr_multipath_job *job;
     uint32_t *on; /* shape (paths): balls; those of failed paths stay 0 */
     uint64_t balls;
     orr_random random;
@@ -60,7 +60,7 @@ static int by_value(const void *a_, const void *b_)
     return (a > b) - (a < b);
 }
 
-static uint64_t balls_of(const orr_paths_job *job)
+static uint64_t balls_of(const orr_multipath_job *job)
 {
     const uint64_t queue_pairs =
         (uint64_t)job->flows * (job->queue_pairs > 0 ? job->queue_pairs : 1);
@@ -69,7 +69,7 @@ static uint64_t balls_of(const orr_paths_job *job)
                                                                     : queue_pairs;
 }
 
-orr_status orr_paths_simulate(const orr_paths_job *job, orr_paths_load *ret, orr_error *err)
+orr_status orr_multipath_simulate(const orr_multipath_job *job, orr_multipath_load *ret, orr_error *err)
 {
     if (job->flows == 0 || job->draws == 0 || job->paths <= job->failed)
         return orr_fail(err, ORR_INVALID, "%u flows over %u paths, %u of them down, %u draws",
@@ -87,7 +87,7 @@ orr_status orr_paths_simulate(const orr_paths_job *job, orr_paths_load *ret, orr
         sum += drawn[i] = busiest_over_mean(&d);
     }
     qsort(drawn, job->draws, sizeof *drawn, by_value);
-    *ret = (orr_paths_load){.mean = sum / job->draws,
+    *ret = (orr_multipath_load){.mean = sum / job->draws,
                             .median = drawn[job->draws / 2],
                             .p99 = drawn[(uint64_t)job->draws * 99 / 100]};
 out:

@@ -19,7 +19,7 @@ static bool class_of(const orr_sim_work *work, uint8_t *ret)
 }
 
 /* Devices of a graph, numbered from 0 in order of appearance. */
-static orr_status number_devices(orr_dynamic *d, uint32_t graph, const orr_sim_program *program,
+static orr_status number_devices(orr_contention *d, uint32_t graph, const orr_sim_program *program,
                                  orr_error *err)
 {
     enum { MOST = 1024 }; /* devices of one rank: searched one by one */
@@ -47,7 +47,7 @@ static orr_status number_devices(orr_dynamic *d, uint32_t graph, const orr_sim_p
     return ORR_OK;
 }
 
-static orr_status share_devices(orr_dynamic *d, const orr_engine *e, orr_error *err)
+static orr_status share_devices(orr_contention *d, const orr_engine *e, orr_error *err)
 {
     const uint32_t n_graphs = e->ensemble->n_graphs;
     const uint32_t slow_ppm[ORR_TASK_CLASSES] = {orr_ppm(e->options->compute_slowdown),
@@ -68,17 +68,17 @@ static orr_status share_devices(orr_dynamic *d, const orr_engine *e, orr_error *
     }
     if (n > UINT32_MAX - 1)
         return orr_fail(err, ORR_LIMIT, "over 2^32 - 2 devices");
-    return orr_overlap_init(&d->overlap, n, slow_ppm, err);
+    return orr_interference_init(&d->overlap, n, slow_ppm, err);
 }
 
-orr_status orr_dynamic_new(const orr_engine *engine, const orr_transfer_pricer *pricer, orr_dynamic **ret,
+orr_status orr_contention_new(const orr_engine *engine, const orr_transfer_pricer *pricer, orr_contention **ret,
                            orr_error *err)
 {
     const orr_sim_options *options = engine->options;
     if (options->compute_slowdown <= 1 && options->comm_slowdown <= 1 &&
         options->network != ORR_NETWORK_FLOWS)
         return ORR_OK;
-    orr_dynamic *d = orr_calloc(1, sizeof *d);
+    orr_contention *d = orr_calloc(1, sizeof *d);
     if (d == NULL)
         return orr_fail_memory(err);
     d->algorithm = options->algorithm;
@@ -90,11 +90,11 @@ orr_status orr_dynamic_new(const orr_engine *engine, const orr_transfer_pricer *
     if (status == ORR_OK)
         *ret = d;
     else
-        orr_dynamic_free(d);
+        orr_contention_free(d);
     return status;
 }
 
-void orr_dynamic_free(orr_dynamic *d)
+void orr_contention_free(orr_contention *d)
 {
     if (d == NULL)
         return;
@@ -103,7 +103,7 @@ void orr_dynamic_free(orr_dynamic *d)
     orr_free(d->device_of_work);
     orr_free(d->n_devices);
     orr_free(d->first_device);
-    orr_overlap_done(&d->overlap);
+    orr_interference_done(&d->overlap);
     orr_flows_free(d->flows);
     orr_demands_done(&d->demands);
     orr_array_done(&d->members);
@@ -115,9 +115,9 @@ static uint32_t node_of(const orr_engine *e, uint32_t actor, uint32_t work)
     return e->actors[actor].script->program->works[work].node;
 }
 
-static bool add_task(orr_engine *e, const orr_overlap_task *task, int64_t at_ns, uint32_t *ret)
+static bool add_task(orr_engine *e, const orr_interference_task *task, int64_t at_ns, uint32_t *ret)
 {
-    *ret = orr_overlap_add(&e->dynamic->overlap, task, at_ns, e->actors[task->actor].rank,
+    *ret = orr_interference_add(&e->dynamic->overlap, task, at_ns, e->actors[task->actor].rank,
                            node_of(e, task->actor, task->work));
     if (*ret == ORR_NONE)
         e->no_memory = true;
@@ -126,18 +126,18 @@ static bool add_task(orr_engine *e, const orr_overlap_task *task, int64_t at_ns,
 
 static void occupy(orr_engine *e, uint32_t task, uint32_t actor, uint32_t work)
 {
-    orr_dynamic *d = e->dynamic;
+    orr_contention *d = e->dynamic;
     if (!d->shares_devices)
         return;
     const uint32_t device = d->device_of_work[e->actors[actor].graph][work];
     if (device != ORR_NONE &&
-        !orr_overlap_occupy(&d->overlap, task, (uint32_t)d->first_device[actor] + device))
+        !orr_interference_occupy(&d->overlap, task, (uint32_t)d->first_device[actor] + device))
         e->no_memory = true;
 }
 
-bool orr_dynamic_takes_work(orr_engine *e, uint32_t actor, uint32_t work, int64_t start_ns)
+bool orr_contention_takes_work(orr_engine *e, uint32_t actor, uint32_t work, int64_t start_ns)
 {
-    orr_overlap_task task = {.actor = actor, .work = work, .rendezvous = ORR_NONE};
+    orr_interference_task task = {.actor = actor, .work = work, .rendezvous = ORR_NONE};
     uint32_t id;
     task.duration_ns = orr_work_ns(&e->actors[actor], work);
     if (!e->dynamic->shares_devices || task.duration_ns == 0 ||
@@ -148,12 +148,12 @@ bool orr_dynamic_takes_work(orr_engine *e, uint32_t actor, uint32_t work, int64_
     return true;
 }
 
-bool orr_dynamic_takes_meeting(orr_engine *e, uint32_t rendezvous)
+bool orr_contention_takes_rendezvous(orr_engine *e, uint32_t rendezvous)
 {
     const orr_rendezvous *m = &e->rendezvous.at[rendezvous];
-    const orr_seat *seats = &e->rendezvous.seats[m->first_seat];
+    const orr_rendezvous_arrival *seats = &e->rendezvous.seats[m->first_seat];
     const bool flows = e->rendezvous.moved != NULL && e->rendezvous.moved[rendezvous].flows;
-    orr_overlap_task task = {.actor = seats[m->count - 1].actor,
+    orr_interference_task task = {.actor = seats[m->count - 1].actor,
                      .work = seats[m->count - 1].work,
                      .rendezvous = rendezvous,
                      .duration_ns = m->transfer_ns,
@@ -170,19 +170,19 @@ bool orr_dynamic_takes_meeting(orr_engine *e, uint32_t rendezvous)
 
 static void finish(orr_engine *e, uint32_t id, int64_t now_ns)
 {
-    const orr_overlap_task task = e->dynamic->overlap.tasks.at[id];
-    orr_overlap_stop(&e->dynamic->overlap, id, now_ns);
+    const orr_interference_task task = e->dynamic->overlap.tasks.at[id];
+    orr_interference_stop(&e->dynamic->overlap, id, now_ns);
     if (task.rendezvous != ORR_NONE)
-        orr_engine_end_meeting(e, task.rendezvous, now_ns);
+        orr_engine_end_rendezvous(e, task.rendezvous, now_ns);
     else
-        orr_engine_say(e, task.actor,
+        orr_engine_propagate(e, task.actor,
                        e->actors[task.actor].script->program->works[task.work].end, now_ns);
 }
 
-static void take_event(orr_engine *e, const orr_queue_event *event)
+static void take_event(orr_engine *e, const orr_queued_event *event)
 {
-    orr_dynamic *d = e->dynamic;
-    orr_overlap_task *task = &d->overlap.tasks.at[event->id];
+    orr_contention *d = e->dynamic;
+    orr_interference_task *task = &d->overlap.tasks.at[event->id];
     if (task->state == ORR_TASK_RUNS) {
         finish(e, event->id, event->at_ns);
         return;
@@ -191,16 +191,16 @@ static void take_event(orr_engine *e, const orr_queue_event *event)
     if (rendezvous != ORR_NONE && e->rendezvous.moved != NULL && e->rendezvous.moved[rendezvous].flows)
         task->state = ORR_TASK_FLOWS;
     const bool flows = task->state == ORR_TASK_FLOWS;
-    orr_overlap_start(&d->overlap, event->id, event->at_ns, event->rank, event->node);
+    orr_interference_start(&d->overlap, event->id, event->at_ns, event->rank, event->node);
     if (flows)
-        d->status = orr_dynamic_send(e, rendezvous, event->id, event->at_ns);
+        d->status = orr_contention_start_flows(e, rendezvous, event->id, event->at_ns);
 }
 
 /* The network goes first where times tie: what it ends may begin something at that time. */
-bool orr_dynamic_step(orr_engine *e)
+bool orr_contention_step(orr_engine *e)
 {
-    orr_dynamic *d = e->dynamic;
-    const orr_queue_event *first = orr_queue_first(&d->overlap.queue);
+    orr_contention *d = e->dynamic;
+    const orr_queued_event *first = orr_event_queue_first(&d->overlap.queue);
     int64_t at_ns;
     if (d->flows != NULL && orr_flows_next(d->flows, &at_ns) &&
         (first == NULL || at_ns <= first->at_ns)) {
@@ -211,8 +211,8 @@ bool orr_dynamic_step(orr_engine *e)
             finish(e, (uint32_t)done[i], at_ns);
         return true;
     }
-    orr_queue_event event;
-    if (!orr_queue_pop(&d->overlap.queue, &event))
+    orr_queued_event event;
+    if (!orr_event_queue_pop(&d->overlap.queue, &event))
         return false;
     take_event(e, &event);
     return d->status == ORR_OK;

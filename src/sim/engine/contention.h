@@ -14,7 +14,7 @@
  * for an event that is in the queue or later; lags are never negative, so nothing that is yet to
  * be settled comes before the next event. So every start that lies before it is in the queue
  * already, and events come in order of time. */
-struct orr_dynamic {
+struct orr_contention {
     orr_interference overlap;
     bool        shares_devices; /* a slowdown is asked for */
     orr_flows  *flows;          /* NULL: no network of flows */
@@ -29,23 +29,23 @@ struct orr_dynamic {
     orr_status       status; /* the first failure inside a run */
 };
 
-/* NULL in *ret where nothing is dynamic. Free with orr_dynamic_free(). */
-orr_status orr_dynamic_new(const orr_engine *engine, const orr_transfer_pricer *pricer, orr_dynamic **ret,
+/* NULL in *ret where nothing is dynamic. Free with orr_contention_free(). */
+orr_status orr_contention_new(const orr_engine *engine, const orr_transfer_pricer *pricer, orr_contention **ret,
                            orr_error *err) ORR_MUST_CHECK;
-void orr_dynamic_free(orr_dynamic *dynamic); /* NULL is allowed */
+void orr_contention_free(orr_contention *dynamic); /* NULL is allowed */
 
 /* False: not dynamic, its length is known. */
-bool orr_dynamic_takes_work(orr_engine *engine, uint32_t actor, uint32_t work, int64_t start_ns);
+bool orr_contention_takes_work(orr_engine *engine, uint32_t actor, uint32_t work, int64_t start_ns);
 /* All members have arrived. */
-bool orr_dynamic_takes_meeting(orr_engine *engine, uint32_t rendezvous);
+bool orr_contention_takes_rendezvous(orr_engine *engine, uint32_t rendezvous);
 /* The next event, if there is one; what it sets free is on the engine's list. */
-bool orr_dynamic_step(orr_engine *engine);
+bool orr_contention_step(orr_engine *engine);
 
 /* The transfer of a rendezvous sets out on the network of flows (dynamic_flows.c). */
-orr_status orr_dynamic_send(orr_engine *engine, uint32_t rendezvous, uint32_t task,
+orr_status orr_contention_start_flows(orr_engine *engine, uint32_t rendezvous, uint32_t task,
                             int64_t now_ns) ORR_MUST_CHECK;
 /* What the links carried; nothing without a network of flows. */
-orr_status orr_dynamic_links(const orr_engine *engine, int64_t begin_ns, orr_arena *arena,
+orr_status orr_contention_link_use(const orr_engine *engine, int64_t begin_ns, orr_arena *arena,
                              orr_simulation *ret, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_SIM_DYNAMIC_H */

@@ -5,7 +5,7 @@
 static bool list_members(orr_engine *e, const orr_rendezvous_transfer *moved, uint32_t rendezvous)
 {
     const orr_grouping *grouping = &e->ensemble->groupings[moved->grouping];
-    orr_dynamic *d = e->dynamic;
+    orr_contention *d = e->dynamic;
     const uint32_t first = grouping->first[moved->group];
     const uint32_t end = grouping->first[moved->group + 1];
     d->members.n = 0;
@@ -16,7 +16,7 @@ static bool list_members(orr_engine *e, const orr_rendezvous_transfer *moved, ui
         if (a == ORR_NONE)
             continue;
         const uint32_t call =
-            orr_script_call(e->actors[a].script, moved->grouping, moved->ordinal);
+            orr_prepared_call(e->actors[a].script, moved->grouping, moved->ordinal);
         if (call == ORR_NONE || e->rendezvous.of_call[e->actors[a].first_call + call] != rendezvous)
             continue;
         d->members.at[d->members.n++] = grouping->members[i];
@@ -26,17 +26,17 @@ static bool list_members(orr_engine *e, const orr_rendezvous_transfer *moved, ui
 
 static bool receives(const orr_engine *e, uint32_t rank, const orr_rendezvous_transfer *moved)
 {
-    const orr_script *script = e->actors[e->actor_of_rank[rank]].script;
-    const uint32_t call = orr_script_call(script, moved->grouping, moved->ordinal);
+    const orr_prepared_program *script = e->actors[e->actor_of_rank[rank]].script;
+    const uint32_t call = orr_prepared_call(script, moved->grouping, moved->ordinal);
     const orr_node_id node = script->program->works[script->calls[call].work].node;
     const orr_comm *comm = orr_graph_comm(script->program->graph, node);
     return comm != NULL && comm->collective == ORR_COLL_RECV;
 }
 
-orr_status orr_dynamic_send(orr_engine *e, uint32_t rendezvous, uint32_t task, int64_t now_ns)
+orr_status orr_contention_start_flows(orr_engine *e, uint32_t rendezvous, uint32_t task, int64_t now_ns)
 {
     const orr_rendezvous_transfer *moved = &e->rendezvous.moved[rendezvous];
-    orr_dynamic *d = e->dynamic;
+    orr_contention *d = e->dynamic;
     if (!list_members(e, moved, rendezvous))
         return orr_fail_memory(d->err);
     uint32_t *members = d->members.at;
@@ -56,7 +56,7 @@ orr_status orr_dynamic_send(orr_engine *e, uint32_t rendezvous, uint32_t task, i
                            task, d->err);
 }
 
-orr_status orr_dynamic_links(const orr_engine *engine, int64_t begin_ns, orr_arena *arena,
+orr_status orr_contention_link_use(const orr_engine *engine, int64_t begin_ns, orr_arena *arena,
                              orr_simulation *ret, orr_error *err)
 {
     if (engine->dynamic == NULL || engine->dynamic->flows == NULL)

@@ -104,7 +104,7 @@ static bool is_missing(const search *q, uint32_t rank, const orr_comm_work *rend
     if (q->fold->class_of_rank[rank] == ORR_NONE)
         return false;
     const orr_actor *actor = actor_of(q, rank);
-    const uint32_t call = orr_script_call(actor->script, rendezvous->grouping, rendezvous->ordinal);
+    const uint32_t call = orr_prepared_call(actor->script, rendezvous->grouping, rendezvous->ordinal);
     if (call == ORR_NONE)
         return false;
     *ret_work = actor->script->calls[call].work;
@@ -114,7 +114,7 @@ static bool is_missing(const search *q, uint32_t rank, const orr_comm_work *rend
 /* A member that has not come, and the work with which it would; one met before if there is one. */
 static uint32_t missing_member(const search *q, uint32_t rank, uint32_t work, uint32_t *ret_work)
 {
-    const orr_script *script = actor_of(q, rank)->script;
+    const orr_prepared_program *script = actor_of(q, rank)->script;
     const orr_comm_work *call = &script->calls[script->call_of_work[work]];
     const orr_grouping *grouping = &q->engine->ensemble->groupings[call->grouping];
     const uint32_t group = grouping->group_of[rank];
@@ -145,7 +145,7 @@ static uint32_t find_step(const search *q, uint32_t rank, uint32_t work)
 enum { PLACE_BYTES = 160 };
 static void describe_place(const search *q, const step *s, char place[PLACE_BYTES])
 {
-    const orr_script *script = actor_of(q, s->rank)->script;
+    const orr_prepared_program *script = actor_of(q, s->rank)->script;
     const orr_graph *graph = script->program->graph;
     const orr_node_id node = script->program->works[s->work].node;
     const uint32_t grouping = script->calls[script->call_of_work[s->work]].grouping;

@@ -25,13 +25,13 @@ int64_t orr_work_ns(const orr_actor *actor, uint32_t work)
     return slowed_ns(ns, actor->slowdown_ppm);
 }
 
-void orr_engine_end_meeting(orr_engine *e, uint32_t id, int64_t end_ns)
+void orr_engine_end_rendezvous(orr_engine *e, uint32_t id, int64_t end_ns)
 {
     const orr_rendezvous *rendezvous = &e->rendezvous.at[id];
     for (uint32_t i = 0; i < rendezvous->count; i++) {
-        const orr_seat seat = e->rendezvous.seats[rendezvous->first_seat + i];
+        const orr_rendezvous_arrival seat = e->rendezvous.seats[rendezvous->first_seat + i];
         const orr_sim_work *work = &e->actors[seat.actor].script->program->works[seat.work];
-        orr_engine_say(e, seat.actor, work->end, end_ns);
+        orr_engine_propagate(e, seat.actor, work->end, end_ns);
     }
 }
 
@@ -43,19 +43,19 @@ static void begin_work(orr_engine *e, uint32_t actor_id, uint32_t work_id, int64
     const uint32_t id =
         call == ORR_NONE ? ORR_NONE : e->rendezvous.of_call[actor->first_call + call];
     if (id == ORR_NONE) {
-        if (e->dynamic != NULL && orr_dynamic_takes_work(e, actor_id, work_id, now_ns))
+        if (e->dynamic != NULL && orr_contention_takes_work(e, actor_id, work_id, now_ns))
             return;
-        orr_engine_say(e, actor_id, work->end, orr_after_ns(now_ns, orr_work_ns(actor, work_id)));
+        orr_engine_propagate(e, actor_id, work->end, orr_after_ns(now_ns, orr_work_ns(actor, work_id)));
         return;
     }
     orr_rendezvous *rendezvous = &e->rendezvous.at[id];
-    e->rendezvous.seats[rendezvous->first_seat + rendezvous->arrived++] = (orr_seat){actor_id, work_id};
+    e->rendezvous.seats[rendezvous->first_seat + rendezvous->arrived++] = (orr_rendezvous_arrival){actor_id, work_id};
     if (now_ns > rendezvous->start_ns)
         rendezvous->start_ns = now_ns;
     if (rendezvous->arrived < rendezvous->count)
         return;
-    if (e->dynamic == NULL || !orr_dynamic_takes_meeting(e, id))
-        orr_engine_end_meeting(e, id, orr_after_ns(rendezvous->start_ns, rendezvous->transfer_ns));
+    if (e->dynamic == NULL || !orr_contention_takes_rendezvous(e, id))
+        orr_engine_end_rendezvous(e, id, orr_after_ns(rendezvous->start_ns, rendezvous->transfer_ns));
 }
 
 /* Follow one actor from a settled point, as long as the next point is its own. */
@@ -116,14 +116,14 @@ orr_status orr_engine_run(orr_engine *e, orr_error *err)
         begin_actor(e, a);
         drain(e);
     }
-    while (e->dynamic != NULL && !e->no_memory && orr_dynamic_step(e))
+    while (e->dynamic != NULL && !e->no_memory && orr_contention_step(e))
         drain(e);
     if (e->dynamic != NULL && e->dynamic->status != ORR_OK)
         return e->dynamic->status;
     return e->no_memory ? orr_fail_memory(err) : ORR_OK;
 }
 
-static orr_status lay_out(orr_engine *e, const orr_script *scripts, const orr_fold *fold,
+static orr_status lay_out(orr_engine *e, const orr_prepared_program *scripts, const orr_fold *fold,
                           orr_error *err)
 {
     const orr_ensemble *ensemble = e->ensemble;
@@ -167,7 +167,7 @@ static orr_status fill_points(orr_engine *e, orr_error *err)
 }
 
 orr_status orr_engine_init(orr_engine *engine, const orr_ensemble *ensemble,
-                           const orr_sim_options *options, const orr_script *scripts,
+                           const orr_sim_options *options, const orr_prepared_program *scripts,
                            const orr_fold *fold, orr_transfer_pricer *pricer, orr_error *err)
 {
     *engine = (orr_engine){
@@ -175,7 +175,7 @@ orr_status orr_engine_init(orr_engine *engine, const orr_ensemble *ensemble,
     ORR_TRY(lay_out(engine, scripts, fold, err));
     ORR_TRY(fill_points(engine, err));
     ORR_TRY(orr_rendezvous_find(ensemble, fold, engine->actors, pricer, &engine->rendezvous, err));
-    return orr_dynamic_new(engine, pricer, &engine->dynamic, err);
+    return orr_contention_new(engine, pricer, &engine->dynamic, err);
 }
 
 void orr_engine_done(orr_engine *engine)
@@ -184,7 +184,7 @@ void orr_engine_done(orr_engine *engine)
     orr_free(engine->time_ns);
     orr_free(engine->waits);
     orr_rendezvous_done(&engine->rendezvous);
-    orr_dynamic_free(engine->dynamic);
+    orr_contention_free(engine->dynamic);
     orr_array_done(&engine->ready);
     *engine = (orr_engine){0};
 }

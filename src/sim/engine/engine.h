@@ -17,7 +17,7 @@ typedef struct orr_settled_point {
     orr_point_id point;
 } orr_settled_point;
 
-typedef struct orr_dynamic orr_dynamic;
+typedef struct orr_contention orr_contention;
 
 typedef struct orr_engine {
     const orr_ensemble    *ensemble;
@@ -29,7 +29,7 @@ typedef struct orr_engine {
     uint32_t             *waits;    /* shape (n_points): how many have yet to say */
     const uint32_t       *actor_of_rank; /* shape (R); ORR_NONE: none */
     orr_rendezvous_table  rendezvous;
-    orr_dynamic          *dynamic;  /* NULL: the length of every work is known */
+    orr_contention          *dynamic;  /* NULL: the length of every work is known */
     orr_array(orr_settled_point)  ready;    /* settled, and not yet followed */
     uint64_t              n_settled;
     bool                  no_memory;
@@ -38,7 +38,7 @@ typedef struct orr_engine {
 /* The actors of a fold, each with its points and calls laid out. `scripts`: shape (D). Free with
  * orr_engine_done(). Errors: NO_MEMORY, LIMIT. */
 orr_status orr_engine_init(orr_engine *engine, const orr_ensemble *ensemble,
-                           const orr_sim_options *options, const orr_script *scripts,
+                           const orr_sim_options *options, const orr_prepared_program *scripts,
                            const orr_fold *fold, orr_transfer_pricer *pricer,
                            orr_error *err) ORR_MUST_CHECK;
 /* Settle all that can be. Errors: NO_MEMORY; LIMIT: a time beyond 2^63 ns. Whether all was
@@ -61,10 +61,10 @@ static inline int64_t orr_after_ns(int64_t time_ns, int64_t lag_ns)
 int64_t orr_work_ns(const orr_actor *actor, uint32_t work);
 
 /* A rendezvous is over, for all its members. */
-void orr_engine_end_meeting(orr_engine *engine, uint32_t rendezvous, int64_t end_ns);
+void orr_engine_end_rendezvous(orr_engine *engine, uint32_t rendezvous, int64_t end_ns);
 
 /* A time is said to a point. */
-static inline void orr_engine_say(orr_engine *engine, uint32_t actor, orr_point_id point,
+static inline void orr_engine_propagate(orr_engine *engine, uint32_t actor, orr_point_id point,
                                   int64_t time_ns)
 {
     const size_t at = engine->actors[actor].first_point + point;

@@ -7,7 +7,7 @@
 
 enum { CHILDREN = 4, LEAST_ROOM = 64 };
 
-static bool before(const orr_queue_event *a, const orr_queue_event *b)
+static bool before(const orr_queued_event *a, const orr_queued_event *b)
 {
     if (a->at_ns != b->at_ns)
         return a->at_ns < b->at_ns;
@@ -16,7 +16,7 @@ static bool before(const orr_queue_event *a, const orr_queue_event *b)
     return a->node != b->node ? a->node < b->node : a->id < b->id;
 }
 
-bool orr_queue_reserve(orr_queue *q, uint32_t n_ids)
+bool orr_event_queue_reserve(orr_event_queue *q, uint32_t n_ids)
 {
     if (n_ids <= q->room)
         return true;
@@ -26,7 +26,7 @@ bool orr_queue_reserve(orr_queue *q, uint32_t n_ids)
         room = LEAST_ROOM;
     if (room > UINT32_MAX)
         room = UINT32_MAX;
-    orr_queue_event *heap = orr_realloc(q->heap, room * sizeof *heap);
+    orr_queued_event *heap = orr_realloc(q->heap, room * sizeof *heap);
     if (heap == NULL)
         return false;
     q->heap = heap;
@@ -39,20 +39,20 @@ bool orr_queue_reserve(orr_queue *q, uint32_t n_ids)
     return true;
 }
 
-void orr_queue_done(orr_queue *q)
+void orr_event_queue_done(orr_event_queue *q)
 {
     orr_free(q->heap);
     orr_free(q->place);
-    *q = (orr_queue){0};
+    *q = (orr_event_queue){0};
 }
 
-static void set(orr_queue *q, uint32_t i, orr_queue_event event)
+static void set(orr_event_queue *q, uint32_t i, orr_queued_event event)
 {
     q->heap[i] = event;
     q->place[event.id] = i;
 }
 
-static void rise(orr_queue *q, uint32_t i, orr_queue_event event)
+static void rise(orr_event_queue *q, uint32_t i, orr_queued_event event)
 {
     while (i > 0) {
         const uint32_t above = (i - 1) / CHILDREN;
@@ -64,7 +64,7 @@ static void rise(orr_queue *q, uint32_t i, orr_queue_event event)
     set(q, i, event);
 }
 
-static void sink(orr_queue *q, uint32_t i, orr_queue_event event)
+static void sink(orr_event_queue *q, uint32_t i, orr_queued_event event)
 {
     for (;;) {
         const uint64_t first = (uint64_t)i * CHILDREN + 1;
@@ -82,7 +82,7 @@ static void sink(orr_queue *q, uint32_t i, orr_queue_event event)
     set(q, i, event);
 }
 
-void orr_queue_put(orr_queue *q, orr_queue_event event)
+void orr_event_queue_put(orr_event_queue *q, orr_queued_event event)
 {
     const uint32_t i = q->place[event.id];
     if (i == UINT32_MAX)
@@ -93,7 +93,7 @@ void orr_queue_put(orr_queue *q, orr_queue_event event)
         sink(q, i, event);
 }
 
-bool orr_queue_pop(orr_queue *q, orr_queue_event *ret)
+bool orr_event_queue_pop(orr_event_queue *q, orr_queued_event *ret)
 {
     if (q->n == 0)
         return false;

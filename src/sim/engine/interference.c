@@ -5,7 +5,7 @@
 
 enum { MILLION = 1000000 };
 
-orr_status orr_overlap_init(orr_interference *o, size_t n_devices,
+orr_status orr_interference_init(orr_interference *o, size_t n_devices,
                             const uint32_t slow_ppm[ORR_TASK_CLASSES], orr_error *err)
 {
     *o = (orr_interference){.free_task = ORR_NONE, .free_occupant = ORR_NONE};
@@ -20,16 +20,16 @@ orr_status orr_overlap_init(orr_interference *o, size_t n_devices,
     return ORR_OK;
 }
 
-void orr_overlap_done(orr_interference *o)
+void orr_interference_done(orr_interference *o)
 {
-    orr_queue_done(&o->queue);
+    orr_event_queue_done(&o->queue);
     orr_array_done(&o->tasks);
     orr_array_done(&o->occupants);
     orr_free(o->devices);
     o->devices = NULL;
 }
 
-uint32_t orr_overlap_add(orr_interference *o, const orr_overlap_task *task, int64_t at_ns, uint32_t rank,
+uint32_t orr_interference_add(orr_interference *o, const orr_interference_task *task, int64_t at_ns, uint32_t rank,
                          uint32_t node)
 {
     uint32_t id = o->free_task;
@@ -38,17 +38,17 @@ uint32_t orr_overlap_add(orr_interference *o, const orr_overlap_task *task, int6
         o->tasks.at[id] = *task;
     } else {
         id = (uint32_t)o->tasks.n;
-        if (o->tasks.n >= UINT32_MAX - 1 || !orr_queue_reserve(&o->queue, id + 1) ||
+        if (o->tasks.n >= UINT32_MAX - 1 || !orr_event_queue_reserve(&o->queue, id + 1) ||
             !orr_array_push(&o->tasks, *task))
             return ORR_NONE;
     }
     o->tasks.at[id].occupant = ORR_NONE;
     o->tasks.at[id].state = ORR_TASK_DUE;
-    orr_queue_put(&o->queue, (orr_queue_event){at_ns, rank, node, id});
+    orr_event_queue_put(&o->queue, (orr_queued_event){at_ns, rank, node, id});
     return id;
 }
 
-bool orr_overlap_occupy(orr_interference *o, uint32_t task, uint32_t device)
+bool orr_interference_occupy(orr_interference *o, uint32_t task, uint32_t device)
 {
     uint32_t id = o->free_occupant;
     if (id != ORR_NONE) {
@@ -65,7 +65,7 @@ bool orr_overlap_occupy(orr_interference *o, uint32_t task, uint32_t device)
 }
 
 /* When nothing is left at the present rate. */
-static int64_t end_ns(const orr_overlap_task *task)
+static int64_t end_ns(const orr_interference_task *task)
 {
     const unsigned __int128 ns = (task->left + task->rate - 1) / task->rate;
     const unsigned __int128 most = (unsigned __int128)INT64_MAX;
@@ -75,28 +75,28 @@ static int64_t end_ns(const orr_overlap_task *task)
     return end;
 }
 
-static void work_until(orr_overlap_task *task, int64_t now_ns)
+static void work_until(orr_interference_task *task, int64_t now_ns)
 {
     const unsigned __int128 done = (unsigned __int128)(now_ns - task->since_ns) * task->rate;
     task->left = done < task->left ? task->left - done : 0;
     task->since_ns = now_ns;
 }
 
-static void choose_rate(const orr_interference *o, orr_overlap_task *task)
+static void choose_rate(const orr_interference *o, orr_interference_task *task)
 {
     task->rate = task->n_busy > 0 ? MILLION : o->slow_ppm[task->class];
 }
 
 static void requeue(orr_interference *o, uint32_t id)
 {
-    const orr_queue_event *old = &o->queue.heap[o->queue.place[id]];
-    orr_queue_put(&o->queue, (orr_queue_event){end_ns(&o->tasks.at[id]), old->rank, old->node, id});
+    const orr_queued_event *old = &o->queue.heap[o->queue.place[id]];
+    orr_event_queue_put(&o->queue, (orr_queued_event){end_ns(&o->tasks.at[id]), old->rank, old->node, id});
 }
 
 /* On one of its devices the other class began (+1) or ended (-1). */
 static void disturb(orr_interference *o, uint32_t id, int by, int64_t now_ns)
 {
-    orr_overlap_task *task = &o->tasks.at[id];
+    orr_interference_task *task = &o->tasks.at[id];
     const uint32_t was = task->n_busy;
     task->n_busy += (uint32_t)by;
     if (task->state != ORR_TASK_RUNS || (was > 0) == (task->n_busy > 0))
@@ -140,9 +140,9 @@ static void leave(orr_interference *o, uint32_t i, int class, int64_t now_ns)
         disturb_all(o, occupant->device, !class, -1, now_ns);
 }
 
-void orr_overlap_start(orr_interference *o, uint32_t id, int64_t now_ns, uint32_t rank, uint32_t node)
+void orr_interference_start(orr_interference *o, uint32_t id, int64_t now_ns, uint32_t rank, uint32_t node)
 {
-    orr_overlap_task *task = &o->tasks.at[id];
+    orr_interference_task *task = &o->tasks.at[id];
     task->since_ns = now_ns;
     task->left = (unsigned __int128)task->duration_ns * o->slow_ppm[task->class];
     task->n_busy = 0;
@@ -154,12 +154,12 @@ void orr_overlap_start(orr_interference *o, uint32_t id, int64_t now_ns, uint32_
         return;
     task->state = ORR_TASK_RUNS;
     choose_rate(o, task);
-    orr_queue_put(&o->queue, (orr_queue_event){end_ns(task), rank, node, id});
+    orr_event_queue_put(&o->queue, (orr_queued_event){end_ns(task), rank, node, id});
 }
 
-void orr_overlap_stop(orr_interference *o, uint32_t id, int64_t now_ns)
+void orr_interference_stop(orr_interference *o, uint32_t id, int64_t now_ns)
 {
-    orr_overlap_task *task = &o->tasks.at[id];
+    orr_interference_task *task = &o->tasks.at[id];
     for (uint32_t i = task->occupant, next; i != ORR_NONE; i = next) {
         next = o->occupants.at[i].next_of_task;
         leave(o, i, task->class, now_ns);

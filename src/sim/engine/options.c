@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-void orr_replay_constants_init(orr_replay_constants *constants)
+void orr_sim_latencies_init(orr_sim_latencies *constants)
 {
-    *constants = (orr_replay_constants){.launch_latency_ns = -1,
+    *constants = (orr_sim_latencies){.launch_latency_ns = -1,
                                         .kernel_gap_ns = -1,
                                         .sync_return_ns = -1,
                                         .handoff_ns = -1,
@@ -23,7 +23,7 @@ void orr_sim_options_init(orr_sim_options *options)
                                  .compute_slowdown = 1,
                                  .comm_slowdown = 1,
                                  .fold = true};
-    orr_replay_constants_init(&options->constants);
+    orr_sim_latencies_init(&options->constants);
 }
 
 const char *orr_network_mode_name(orr_network_mode mode)

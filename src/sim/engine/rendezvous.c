@@ -15,7 +15,7 @@ typedef struct entry {
 
 /* A graph of the group, and the rendezvous of its calls. */
 typedef struct graph_calls {
-    const orr_script *script;
+    const orr_prepared_program *script;
     uint32_t begin, end; /* its calls in this grouping      */
     uint32_t first;      /* row of `ids` of the first call  */
     bool     takes_part; /* in the rendezvous that is priced   */
@@ -48,7 +48,7 @@ static int by_ordinal(const void *a_, const void *b_)
 static bool add_cast(finder *f, const orr_actor *actor, uint32_t grouping)
 {
     graph_calls c = {.script = actor->script, .first = (uint32_t)f->entries.n};
-    orr_script_calls_of(c.script, grouping, &c.begin, &c.end);
+    orr_prepared_calls_of(c.script, grouping, &c.begin, &c.end);
     f->calls_of_graph[actor->graph] = (uint32_t)f->graphs_calls.n;
     if (!orr_array_reserve(&f->entries, c.end - c.begin))
         return false;
@@ -87,7 +87,7 @@ static int64_t shorter_ns(int64_t a, int64_t b)
 
 static const orr_sim_work *work_of(const finder *f, const entry *e)
 {
-    const orr_script *script = f->graphs_calls.at[e->graph].script;
+    const orr_prepared_program *script = f->graphs_calls.at[e->graph].script;
     return &script->program->works[script->calls[e->call].work];
 }
 
@@ -115,13 +115,13 @@ static orr_status price(finder *f, const orr_fold_group *group, const entry *ent
     const orr_sim_work *work = work_of(f, &entries[0]);
     const orr_graph *graph = f->graphs_calls.at[entries[0].graph].script->program->graph;
     for (size_t i = 0; i < n; i++) {
-        const orr_script *script = f->graphs_calls.at[entries[i].graph].script;
+        const orr_prepared_program *script = f->graphs_calls.at[entries[i].graph].script;
         const orr_comm *comm =
             orr_graph_comm(script->program->graph, work_of(f, &entries[i])->node);
         if (comm != NULL)
             transfer = orr_transfer_join(transfer, orr_transfer_of(comm));
     }
-    const bool decides = orr_pricer_decides(f->pricer, &transfer, r->transfer_ns);
+    const bool decides = orr_transfer_pricer_decides(f->pricer, &transfer, r->transfer_ns);
     if (f->pricer->mode == ORR_NETWORK_FLOWS)
         f->moved.at[f->moved.n++] =
             (orr_rendezvous_transfer){transfer, group->grouping, group->group, entries[0].ordinal, decides};
@@ -135,7 +135,7 @@ static orr_status price(finder *f, const orr_fold_group *group, const entry *ent
     if (!listed)
         return orr_fail_memory(err);
     orr_price answer;
-    ORR_TRY(orr_pricer_ask(f->pricer, &transfer, f->ranks.at, (uint32_t)f->ranks.n, graph,
+    ORR_TRY(orr_transfer_price(f->pricer, &transfer, f->ranks.at, (uint32_t)f->ranks.n, graph,
                            work->node, &answer, err));
     r->transfer_ns = answer.ns;
     r->basis = answer.basis;

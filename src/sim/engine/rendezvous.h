@@ -6,7 +6,7 @@
 
 /* One rank that is simulated, for all that behave like it. */
 typedef struct orr_actor {
-    const orr_script *script;
+    const orr_prepared_program *script;
     uint32_t graph, rank, n_ranks;
     uint32_t slowdown_ppm;
     int64_t  start_ns;
@@ -15,9 +15,9 @@ typedef struct orr_actor {
 } orr_actor;
 
 /* A call of an actor that has arrived. */
-typedef struct orr_seat {
+typedef struct orr_rendezvous_arrival {
     uint32_t actor, work;
-} orr_seat;
+} orr_rendezvous_arrival;
 
 /* Rendezvous: a rendezvous of a group. The transfer starts when the last member arrives. */
 typedef struct orr_rendezvous {
@@ -38,14 +38,14 @@ typedef struct orr_rendezvous_transfer {
 typedef struct orr_rendezvous_table {
     uint32_t        n;
     orr_rendezvous *at;      /* shape (n)                                          */
-    orr_seat       *seats;   /* of all, in order of arrival                        */
+    orr_rendezvous_arrival       *seats;   /* of all, in order of arrival                        */
     uint32_t       *of_call; /* shape (calls of all actors); ORR_NONE: meets nobody */
     size_t          n_calls;
     orr_rendezvous_transfer      *moved;   /* shape (n); NULL: no network of flows */
 } orr_rendezvous_table;
 
 /* Actor of class c is actors[c]. On the heap: freed with orr_rendezvous_done(). Errors:
- * NO_MEMORY; LIMIT; as orr_pricer_ask(). */
+ * NO_MEMORY; LIMIT; as orr_transfer_price(). */
 orr_status orr_rendezvous_find(const orr_ensemble *ensemble, const orr_fold *fold,
                                const orr_actor *actors, orr_transfer_pricer *pricer,
                                orr_rendezvous_table *ret, orr_error *err) ORR_MUST_CHECK;

@@ -47,9 +47,9 @@ static lines lines_of(const orr_flows *flows, const uint32_t *sorted, uint32_t n
     return set;
 }
 
-static orr_flow_line line_at(const lines *set, uint32_t i, uint32_t first, int64_t bytes)
+static orr_flow_level line_at(const lines *set, uint32_t i, uint32_t first, int64_t bytes)
 {
-    orr_flow_line line = {.members = set->members + first, .stride = set->below[i],
+    orr_flow_level line = {.members = set->members + first, .stride = set->below[i],
                           .root = set->root / set->below[i] % set->width[i], .bytes = bytes};
     if (set->level[i] == ORR_NONE)
         line.shape = (orr_coll_topology){set->width[i], set->width[i], ORR_TOPOLOGY_SWITCH};
@@ -81,18 +81,18 @@ static bool flat_ring(const lines *set, orr_collective collective, int64_t bytes
                       orr_demands *ret)
 {
     if (!has_root(collective))
-        bytes = orr_flow_share(bytes, (collective == ORR_COLL_ALL_REDUCE ? 2 : 1) * (set->n - 1ull),
+        bytes = orr_flow_bytes_of_part(bytes, (collective == ORR_COLL_ALL_REDUCE ? 2 : 1) * (set->n - 1ull),
                                set->n);
     for (uint32_t i = 0; i < set->n_levels; i++) {
         const bool top = i + 1 == set->n_levels;
         const uint32_t width = set->width[i];
-        const int64_t crossing = orr_flow_share(bytes, top ? 1 : width - 1,
+        const int64_t crossing = orr_flow_bytes_of_part(bytes, top ? 1 : width - 1,
                                                 top ? set->below[i]
                                                     : (uint64_t)set->below[i] * width);
         for (uint32_t at = next_line(set, i, 0, false); at < set->n;
              at = next_line(set, i, at + 1, false)) {
-            const orr_flow_line line = line_at(set, i, at, bytes);
-            if (!orr_flow_line_around(&line, crossing, ret))
+            const orr_flow_level line = line_at(set, i, at, bytes);
+            if (!orr_flow_level_ring(&line, crossing, ret))
                 return false;
         }
     }
@@ -102,9 +102,9 @@ static bool flat_ring(const lines *set, orr_collective collective, int64_t bytes
 static bool flat_direct(const lines *set, orr_collective collective, int64_t bytes,
                         orr_demands *ret)
 {
-    const orr_flow_line line = {.members = set->members, .stride = 1, .root = set->root,
+    const orr_flow_level line = {.members = set->members, .stride = 1, .root = set->root,
                                 .shape = {set->n, set->n, ORR_TOPOLOGY_SWITCH}, .bytes = bytes};
-    return orr_flow_line_demands(&line, collective, ORR_ALGORITHM_DIRECT, ret);
+    return orr_flow_level_demands(&line, collective, ORR_ALGORITHM_DIRECT, ret);
 }
 
 /* What a member holds on the i-th level: see cost/collective/schedule.c. */
@@ -112,11 +112,11 @@ static int64_t held_bytes(const lines *set, uint32_t i, orr_collective collectiv
                           orr_algorithm algorithm, int64_t bytes)
 {
     if (collective == ORR_COLL_ALL_GATHER || collective == ORR_COLL_REDUCE_SCATTER)
-        return orr_flow_share(bytes, 1, set->below[i]);
+        return orr_flow_bytes_of_part(bytes, 1, set->below[i]);
     if (collective == ORR_COLL_ALL_REDUCE && algorithm != ORR_ALGORITHM_RECURSIVE_DOUBLING)
-        return orr_flow_share(bytes, 1, set->below[i]);
+        return orr_flow_bytes_of_part(bytes, 1, set->below[i]);
     if (collective == ORR_COLL_SCATTER || collective == ORR_COLL_GATHER)
-        return orr_flow_share(bytes, (uint64_t)set->below[i] * set->width[i], set->n);
+        return orr_flow_bytes_of_part(bytes, (uint64_t)set->below[i] * set->width[i], set->n);
     return bytes;
 }
 
@@ -132,9 +132,9 @@ static bool by_levels(const lines *set, orr_collective collective, orr_algorithm
         const int64_t held = held_bytes(set, i, collective, algorithm, bytes);
         for (uint32_t at = next_line(set, i, 0, has_root(collective)); at < set->n;
              at = next_line(set, i, at + 1, has_root(collective))) {
-            const orr_flow_line line = line_at(set, i, at, held);
+            const orr_flow_level line = line_at(set, i, at, held);
             for (int way = 0; way <= split; way++)
-                if (!orr_flow_line_demands(&line, split ? ORR_COLL_ALL_GATHER : collective,
+                if (!orr_flow_level_demands(&line, split ? ORR_COLL_ALL_GATHER : collective,
                                            algorithm, ret))
                     return false;
         }

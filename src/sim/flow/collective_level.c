@@ -5,13 +5,13 @@
 
 __extension__ typedef __int128 wide;
 
-int64_t orr_flow_share(int64_t bytes, uint64_t part, uint64_t whole)
+int64_t orr_flow_bytes_of_part(int64_t bytes, uint64_t part, uint64_t whole)
 {
     const wide share = ((wide)bytes * part + whole - 1) / whole;
     return share < INT64_MAX ? (int64_t)share : INT64_MAX;
 }
 
-static bool send(const orr_flow_line *line, uint32_t from, uint32_t to, int64_t bytes,
+static bool send(const orr_flow_level *line, uint32_t from, uint32_t to, int64_t bytes,
                  orr_demands *ret)
 {
     const orr_flow_demand demand = {line->members[from * line->stride],
@@ -20,7 +20,7 @@ static bool send(const orr_flow_line *line, uint32_t from, uint32_t to, int64_t 
 }
 
 /* Everybody to the member d further. */
-static bool shift(const orr_flow_line *line, uint32_t d, int64_t bytes, orr_demands *ret)
+static bool shift(const orr_flow_level *line, uint32_t d, int64_t bytes, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
     for (uint32_t i = 0; i < n; i++)
@@ -29,7 +29,7 @@ static bool shift(const orr_flow_line *line, uint32_t d, int64_t bytes, orr_dema
     return true;
 }
 
-static bool pairs(const orr_flow_line *line, int64_t bytes, orr_demands *ret)
+static bool pairs(const orr_flow_level *line, int64_t bytes, orr_demands *ret)
 {
     for (uint32_t d = 1; d < line->shape.n; d++)
         if (!shift(line, d, bytes, ret))
@@ -37,25 +37,25 @@ static bool pairs(const orr_flow_line *line, int64_t bytes, orr_demands *ret)
     return true;
 }
 
-bool orr_flow_line_around(const orr_flow_line *line, int64_t bytes, orr_demands *ret)
+bool orr_flow_level_ring(const orr_flow_level *line, int64_t bytes, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
     if (line->shape.topology == ORR_TOPOLOGY_FULLY_CONNECTED)
-        return pairs(line, orr_flow_share(bytes, 1, n - 1), ret);
+        return pairs(line, orr_flow_bytes_of_part(bytes, 1, n - 1), ret);
     if (line->shape.topology == ORR_TOPOLOGY_RING && n == line->shape.size) {
-        const int64_t half = orr_flow_share(bytes, 1, 2);
+        const int64_t half = orr_flow_bytes_of_part(bytes, 1, 2);
         return shift(line, 1, half, ret) && shift(line, n - 1, half, ret);
     }
     return shift(line, 1, bytes, ret);
 }
 
 /* All-gather of `bytes` in all, and backwards the reduce-scatter. */
-static bool doubling(const orr_flow_line *line, orr_demands *ret)
+static bool doubling(const orr_flow_level *line, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
     for (uint64_t d = 1; d < n; d *= 2) {
         const uint64_t blocks = d < n - d ? d : n - d;
-        if (!shift(line, (uint32_t)d, orr_flow_share(line->bytes, blocks, n), ret))
+        if (!shift(line, (uint32_t)d, orr_flow_bytes_of_part(line->bytes, blocks, n), ret))
             return false;
     }
     return true;
@@ -63,7 +63,7 @@ static bool doubling(const orr_flow_line *line, orr_demands *ret)
 
 /* Whole vectors between partners; 2 (n - p) members, p the power of two below n, meet two by two
  * before and after. */
-static bool exchange(const orr_flow_line *line, orr_demands *ret)
+static bool exchange(const orr_flow_level *line, orr_demands *ret)
 {
     const uint32_t n = line->shape.n, p = 1u << (31 - __builtin_clz(n)), rest = n - p;
     for (uint32_t i = 0; i < rest; i++)
@@ -88,10 +88,10 @@ static uint32_t above(uint32_t i, uint32_t n)
 }
 
 /* Two trees, each with half of the bytes; who is inside one is mostly a leaf of the other. */
-static bool double_tree(const orr_flow_line *line, orr_demands *ret)
+static bool double_tree(const orr_flow_level *line, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
-    const int64_t half = orr_flow_share(line->bytes, 1, 2);
+    const int64_t half = orr_flow_bytes_of_part(line->bytes, 1, 2);
     for (uint32_t i = 1; i < n; i++) {
         const uint32_t up = above(i, n);
         const uint32_t mirror = n % 2 == 0 ? n - 1 - i : (i + 1) % n;
@@ -103,21 +103,21 @@ static bool double_tree(const orr_flow_line *line, orr_demands *ret)
     return true;
 }
 
-static bool bruck(const orr_flow_line *line, orr_demands *ret)
+static bool bruck(const orr_flow_level *line, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
     for (uint64_t d = 1; d < n; d *= 2) {
         uint64_t blocks = 0;
         for (uint32_t i = 0; i < n; i++)
             blocks += (i & d) != 0;
-        if (!shift(line, (uint32_t)d, orr_flow_share(line->bytes, blocks, n), ret))
+        if (!shift(line, (uint32_t)d, orr_flow_bytes_of_part(line->bytes, blocks, n), ret))
             return false;
     }
     return true;
 }
 
 /* From the root, or to it. */
-static bool rooted(const orr_flow_line *line, uint32_t from, uint32_t to, bool to_root,
+static bool rooted(const orr_flow_level *line, uint32_t from, uint32_t to, bool to_root,
                    int64_t bytes, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
@@ -126,7 +126,7 @@ static bool rooted(const orr_flow_line *line, uint32_t from, uint32_t to, bool t
     return to_root ? send(line, b, a, bytes, ret) : send(line, a, b, bytes, ret);
 }
 
-static bool chain(const orr_flow_line *line, bool to_root, orr_demands *ret)
+static bool chain(const orr_flow_level *line, bool to_root, orr_demands *ret)
 {
     for (uint32_t i = 1; i < line->shape.n; i++)
         if (!rooted(line, i - 1, i, to_root, line->bytes, ret))
@@ -134,7 +134,7 @@ static bool chain(const orr_flow_line *line, bool to_root, orr_demands *ret)
     return true;
 }
 
-static bool star(const orr_flow_line *line, bool to_root, int64_t bytes, orr_demands *ret)
+static bool star(const orr_flow_level *line, bool to_root, int64_t bytes, orr_demands *ret)
 {
     for (uint32_t i = 1; i < line->shape.n; i++)
         if (!rooted(line, 0, i, to_root, bytes, ret))
@@ -144,19 +144,19 @@ static bool star(const orr_flow_line *line, bool to_root, int64_t bytes, orr_dem
 
 /* Binomial tree. Member i hears from i less its lowest bit, and passes on to those below it: whole
  * vectors, or (`parts`) one n-th for each. */
-static bool binomial(const orr_flow_line *line, bool to_root, bool parts, orr_demands *ret)
+static bool binomial(const orr_flow_level *line, bool to_root, bool parts, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
     for (uint32_t i = 1; i < n; i++) {
         const uint32_t low = i & -i, below = low < n - i ? low : n - i;
-        const int64_t bytes = parts ? orr_flow_share(line->bytes, below, n) : line->bytes;
+        const int64_t bytes = parts ? orr_flow_bytes_of_part(line->bytes, below, n) : line->bytes;
         if (!rooted(line, i ^ low, i, to_root, bytes, ret))
             return false;
     }
     return true;
 }
 
-static bool all_reduce(const orr_flow_line *line, orr_algorithm algorithm, orr_demands *ret)
+static bool all_reduce(const orr_flow_level *line, orr_algorithm algorithm, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
     switch (algorithm) {
@@ -167,15 +167,15 @@ static bool all_reduce(const orr_flow_line *line, orr_algorithm algorithm, orr_d
     case ORR_ALGORITHM_HALVING_DOUBLING:
         return doubling(line, ret) && doubling(line, ret);
     case ORR_ALGORITHM_DIRECT:
-        return pairs(line, orr_flow_share(line->bytes, 2, n), ret);
+        return pairs(line, orr_flow_bytes_of_part(line->bytes, 2, n), ret);
     case ORR_ALGORITHM_IN_NETWORK:
         return shift(line, 1, line->bytes, ret);
     default:
-        return orr_flow_line_around(line, orr_flow_share(line->bytes, 2 * (n - 1ull), n), ret);
+        return orr_flow_level_ring(line, orr_flow_bytes_of_part(line->bytes, 2 * (n - 1ull), n), ret);
     }
 }
 
-static bool all_gather(const orr_flow_line *line, orr_algorithm algorithm, orr_demands *ret)
+static bool all_gather(const orr_flow_level *line, orr_algorithm algorithm, orr_demands *ret)
 {
     const uint32_t n = line->shape.n;
     switch (algorithm) {
@@ -183,15 +183,15 @@ static bool all_gather(const orr_flow_line *line, orr_algorithm algorithm, orr_d
     case ORR_ALGORITHM_HALVING_DOUBLING:
         return doubling(line, ret);
     case ORR_ALGORITHM_DIRECT:
-        return pairs(line, orr_flow_share(line->bytes, 1, n), ret);
+        return pairs(line, orr_flow_bytes_of_part(line->bytes, 1, n), ret);
     case ORR_ALGORITHM_IN_NETWORK:
-        return shift(line, 1, orr_flow_share(line->bytes, n - 1, n), ret);
+        return shift(line, 1, orr_flow_bytes_of_part(line->bytes, n - 1, n), ret);
     default:
-        return orr_flow_line_around(line, orr_flow_share(line->bytes, n - 1, n), ret);
+        return orr_flow_level_ring(line, orr_flow_bytes_of_part(line->bytes, n - 1, n), ret);
     }
 }
 
-static bool broadcast(const orr_flow_line *line, orr_algorithm algorithm, bool to_root,
+static bool broadcast(const orr_flow_level *line, orr_algorithm algorithm, bool to_root,
                       orr_demands *ret)
 {
     switch (algorithm) {
@@ -208,7 +208,7 @@ static bool broadcast(const orr_flow_line *line, orr_algorithm algorithm, bool t
     }
 }
 
-bool orr_flow_line_demands(const orr_flow_line *line, orr_collective collective,
+bool orr_flow_level_demands(const orr_flow_level *line, orr_collective collective,
                            orr_algorithm algorithm, orr_demands *ret)
 {
     const bool to_root = collective == ORR_COLL_REDUCE || collective == ORR_COLL_GATHER;
@@ -221,7 +221,7 @@ bool orr_flow_line_demands(const orr_flow_line *line, orr_collective collective,
     case ORR_COLL_ALL_TO_ALL:
         return algorithm == ORR_ALGORITHM_RECURSIVE_DOUBLING
                    ? bruck(line, ret)
-                   : pairs(line, orr_flow_share(line->bytes, 1, line->shape.n), ret);
+                   : pairs(line, orr_flow_bytes_of_part(line->bytes, 1, line->shape.n), ret);
     case ORR_COLL_BROADCAST:
     case ORR_COLL_REDUCE:
         return broadcast(line, algorithm, to_root, ret);
@@ -229,7 +229,7 @@ bool orr_flow_line_demands(const orr_flow_line *line, orr_collective collective,
     case ORR_COLL_GATHER:
         return algorithm == ORR_ALGORITHM_TREE
                    ? binomial(line, to_root, true, ret)
-                   : star(line, to_root, orr_flow_share(line->bytes, 1, line->shape.n), ret);
+                   : star(line, to_root, orr_flow_bytes_of_part(line->bytes, 1, line->shape.n), ret);
     default:
         return true; /* a barrier carries nothing */
     }

@@ -46,7 +46,7 @@ void orr_flows_free(orr_flows *flows)
     if (flows == NULL)
         return;
     for (uint32_t l = 0; flows->uses != NULL && l < flows->fabric.n_links; l++)
-        orr_flow_use_done(&flows->uses[l]);
+        orr_link_load_done(&flows->uses[l]);
     orr_free(flows->uses);
     orr_flow_rates_done(&flows->rates);
     orr_fabric_done(&flows->fabric);
@@ -92,7 +92,7 @@ static void settle(orr_flows *flows)
         change_rate(flows, rates->open.at[i]);
     for (size_t i = 0; i < rates->touched.n; i++) {
         const uint32_t l = rates->touched.at[i];
-        orr_flow_use_note(&flows->uses[l], flows->now_ns, rates->links[l].load);
+        orr_link_load_set(&flows->uses[l], flows->now_ns, rates->links[l].load);
     }
 }
 
@@ -220,7 +220,7 @@ static bool reserve(orr_flows *flows, size_t n)
         !orr_array_reserve(&flows->done, transfers))
         return false;
     for (size_t i = 0; i < flows->route.n; i++)
-        if (!orr_flow_use_reserve(&flows->uses[flows->route.at[i]], ORR_FLOW_SAMPLES))
+        if (!orr_link_load_reserve(&flows->uses[flows->route.at[i]], ORR_FLOW_SAMPLES))
             return false;
     return true;
 }

@@ -4,7 +4,7 @@
 enum { FIRST_ROOM = 8 };
 __extension__ typedef __int128 wide;
 
-bool orr_flow_use_reserve(orr_flow_use *use, size_t limit)
+bool orr_link_load_reserve(orr_link_load *use, size_t limit)
 {
     size_t n = use->samples.n, room = use->samples.room;
     if (room >= limit || (room > 0 && n + n / 4 < room))
@@ -13,13 +13,13 @@ bool orr_flow_use_reserve(orr_flow_use *use, size_t limit)
     return orr_array_reserve(&use->samples, room - n);
 }
 
-void orr_flow_use_done(orr_flow_use *use)
+void orr_link_load_done(orr_link_load *use)
 {
     orr_array_done(&use->samples);
 }
 
 /* `first` takes in `second`, which follows it and ends at end_ns. */
-static void take_in(orr_flow_sample *first, const orr_flow_sample *second, int64_t end_ns)
+static void take_in(orr_link_load_sample *first, const orr_link_load_sample *second, int64_t end_ns)
 {
     const int64_t ns = end_ns - first->at_ns;
     const wide all = (wide)first->load * (second->at_ns - first->at_ns) + first->rest +
@@ -30,9 +30,9 @@ static void take_in(orr_flow_sample *first, const orr_flow_sample *second, int64
 
 /* Double the least length of a sample until half of the room is free. The last one, which has no
  * end yet, is left alone. */
-static void merge(orr_flow_use *use)
+static void merge(orr_link_load *use)
 {
-    orr_flow_sample *at = use->samples.at;
+    orr_link_load_sample *at = use->samples.at;
     while (use->samples.n > use->samples.room / 2) {
         const size_t n = use->samples.n;
         const int64_t span_ns = at[n - 1].at_ns - at[0].at_ns;
@@ -49,9 +49,9 @@ static void merge(orr_flow_use *use)
     }
 }
 
-static void push(orr_flow_use *use, orr_flow_sample sample)
+static void push(orr_link_load *use, orr_link_load_sample sample)
 {
-    orr_flow_sample *at = use->samples.at;
+    orr_link_load_sample *at = use->samples.at;
     const size_t n = use->samples.n;
     if (n > 0 && at[n - 1].at_ns == sample.at_ns) {
         at[n - 1] = sample;
@@ -67,7 +67,7 @@ static void push(orr_flow_use *use, orr_flow_sample sample)
     use->samples.at[use->samples.n++] = sample;
 }
 
-void orr_flow_use_note(orr_flow_use *use, int64_t now_ns, int64_t load)
+void orr_link_load_set(orr_link_load *use, int64_t now_ns, int64_t load)
 {
     if (load == use->load)
         return;
@@ -75,5 +75,5 @@ void orr_flow_use_note(orr_flow_use *use, int64_t now_ns, int64_t load)
         use->busy_ns += now_ns - use->since_ns;
     use->load = load;
     use->since_ns = now_ns;
-    push(use, (orr_flow_sample){.at_ns = now_ns, .load = load});
+    push(use, (orr_link_load_sample){.at_ns = now_ns, .load = load});
 }

@@ -25,7 +25,7 @@ static bool has_carried(const orr_flows *flows, uint32_t l)
 static bool fill_link(const orr_flows *flows, uint32_t l, int64_t begin_ns, orr_arena *arena,
                       orr_link_use *ret)
 {
-    const orr_flow_use *use = &flows->uses[l];
+    const orr_link_load *use = &flows->uses[l];
     const orr_fabric_link *link = &flows->fabric.links[l];
     const uint32_t n = (uint32_t)use->samples.n;
     int64_t *at_ns = orr_arena_array(arena, int64_t, n);

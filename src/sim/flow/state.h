@@ -31,7 +31,7 @@ struct orr_flows {
     orr_network    network;
     orr_fabric     fabric;
     orr_flow_rates rates;
-    orr_flow_use  *uses;    /* shape (n_links) */
+    orr_link_load  *uses;    /* shape (n_links) */
     orr_array(orr_flow_row) rows;
     orr_array(orr_flow_transfer) transfers;
     uint32_t       free_transfer, n_transfers;

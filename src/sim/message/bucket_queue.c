@@ -5,20 +5,20 @@
 
 enum { FIRST_TABLE = 256, FIRST_ROOM = 16 };
 
-static uint32_t hash_of(const orr_message_queue *queue, int64_t ns)
+static uint32_t hash_of(const orr_bucket_queue *queue, int64_t ns)
 {
     return (uint32_t)(((uint64_t)ns * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & queue->table_mask;
 }
 
-bool orr_message_queue_init(orr_message_queue *queue)
+bool orr_bucket_queue_init(orr_bucket_queue *queue)
 {
-    *queue = (orr_message_queue){.table_mask = FIRST_TABLE - 1};
+    *queue = (orr_bucket_queue){.table_mask = FIRST_TABLE - 1};
     queue->table = orr_calloc(FIRST_TABLE, sizeof *queue->table);
     /* Bucket 0 is never used: every recent one points at it first. */
     return queue->table != NULL && orr_array_push(&queue->buckets, (orr_time_bucket){.ns = -1});
 }
 
-void orr_message_queue_done(orr_message_queue *queue)
+void orr_bucket_queue_done(orr_bucket_queue *queue)
 {
     for (size_t i = 0; i < queue->buckets.n; i++)
         orr_free(queue->buckets.at[i].at);
@@ -42,7 +42,7 @@ bool orr_bucket_grow(orr_time_bucket *bucket)
     return true;
 }
 
-static void table_put(orr_message_queue *queue, uint32_t bucket)
+static void table_put(orr_bucket_queue *queue, uint32_t bucket)
 {
     uint32_t slot = hash_of(queue, queue->buckets.at[bucket].ns);
     while (queue->table[slot] != 0)
@@ -51,7 +51,7 @@ static void table_put(orr_message_queue *queue, uint32_t bucket)
 }
 
 /* At most half full. */
-static bool table_reserve(orr_message_queue *queue)
+static bool table_reserve(orr_bucket_queue *queue)
 {
     if (2 * (queue->used + 1) <= queue->table_mask)
         return true;
@@ -70,7 +70,7 @@ static bool table_reserve(orr_message_queue *queue)
 }
 
 /* Without a mark for what was there: what stands behind moves up. */
-static void table_remove(orr_message_queue *queue, int64_t ns)
+static void table_remove(orr_bucket_queue *queue, int64_t ns)
 {
     const uint32_t mask = queue->table_mask;
     uint32_t hole = hash_of(queue, ns);
@@ -87,7 +87,7 @@ static void table_remove(orr_message_queue *queue, int64_t ns)
     queue->used--;
 }
 
-static bool heap_push(orr_message_queue *queue, orr_time_bucket_key key)
+static bool heap_push(orr_bucket_queue *queue, orr_time_bucket_key key)
 {
     if (!orr_array_push(&queue->heap, key))
         return false;
@@ -98,7 +98,7 @@ static bool heap_push(orr_message_queue *queue, orr_time_bucket_key key)
     return true;
 }
 
-static orr_time_bucket_key heap_pop(orr_message_queue *queue)
+static orr_time_bucket_key heap_pop(orr_bucket_queue *queue)
 {
     const orr_time_bucket_key top = queue->heap.at[0], last = queue->heap.at[--queue->heap.n];
     size_t i = 0;
@@ -115,7 +115,7 @@ static orr_time_bucket_key heap_pop(orr_message_queue *queue)
 }
 
 /* An idle bucket, or a new one; room to give it back is made now. 0: out of memory. */
-static uint32_t bucket_new(orr_message_queue *queue)
+static uint32_t bucket_new(orr_bucket_queue *queue)
 {
     if (queue->idle.n > 0)
         return queue->idle.at[--queue->idle.n];
@@ -129,9 +129,9 @@ static uint32_t bucket_new(orr_message_queue *queue)
     return (uint32_t)queue->buckets.n - 1;
 }
 
-orr_time_bucket *orr_message_queue_bucket(orr_message_queue *queue, int64_t ns)
+orr_time_bucket *orr_bucket_queue_bucket(orr_bucket_queue *queue, int64_t ns)
 {
-    uint32_t *recent = &queue->recent[orr_queue_slot(ns)];
+    uint32_t *recent = &queue->recent[orr_bucket_queue_slot(ns)];
     for (uint32_t slot = hash_of(queue, ns); queue->table[slot] != 0;
          slot = (slot + 1) & queue->table_mask) {
         const uint32_t bucket = queue->table[slot] - 1;
@@ -156,12 +156,12 @@ orr_time_bucket *orr_message_queue_bucket(orr_message_queue *queue, int64_t ns)
     return &queue->buckets.at[bucket];
 }
 
-uint32_t orr_message_queue_take(orr_message_queue *queue)
+uint32_t orr_bucket_queue_take(orr_bucket_queue *queue)
 {
     return queue->heap.n > 0 ? heap_pop(queue).bucket : UINT32_MAX;
 }
 
-void orr_message_queue_recycle(orr_message_queue *queue, uint32_t bucket)
+void orr_bucket_queue_recycle(orr_bucket_queue *queue, uint32_t bucket)
 {
     orr_time_bucket *b = &queue->buckets.at[bucket];
     table_remove(queue, b->ns);

@@ -14,27 +14,27 @@ static void start_chunks(orr_messages *m, orr_collective_task *task, uint32_t me
 {
     while (at->head != UINT16_MAX && at->running < m->job->system->active_chunks) {
         const uint16_t chunk = at->head;
-        at->head = orr_task_chunk(task, member, chunk)->next;
+        at->head = orr_collective_task_chunk(task, member, chunk)->next;
         if (at->head == UINT16_MAX)
             at->tail = UINT16_MAX;
         at->running++;
-        orr_walk_begin(m, task, member, chunk);
+        orr_packets_begin(m, task, member, chunk);
     }
 }
 
 static void queue_up(orr_collective_task *task, uint32_t member, uint32_t chunk, orr_waiting *at)
 {
-    orr_task_chunk(task, member, chunk)->next = UINT16_MAX;
+    orr_collective_task_chunk(task, member, chunk)->next = UINT16_MAX;
     if (at->tail == UINT16_MAX)
         at->head = (uint16_t)chunk;
     else
-        orr_task_chunk(task, member, at->tail)->next = (uint16_t)chunk;
+        orr_collective_task_chunk(task, member, at->tail)->next = (uint16_t)chunk;
     at->tail = (uint16_t)chunk;
 }
 
 void orr_chunk_phase_end(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
-    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     orr_waiting *before = waiting_at(task, member, c->phase);
     c->state = 0;
     if (c->phase + 1u == task->plan->n_phases) {
@@ -52,7 +52,7 @@ void orr_chunk_phase_end(orr_messages *m, orr_collective_task *task, uint32_t me
     start_chunks(m, task, member, after);
 }
 
-void orr_task_join(orr_messages *m, orr_collective_task *task, uint32_t member)
+void orr_collective_task_join(orr_messages *m, orr_collective_task *task, uint32_t member)
 {
     const orr_collective_plan *plan = task->plan;
     task->joined++;
@@ -69,7 +69,7 @@ void orr_task_join(orr_messages *m, orr_collective_task *task, uint32_t member)
     }
 }
 
-orr_collective_task *orr_task_new(orr_messages *m, const orr_collective_plan *plan, uint64_t ordinal)
+orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collective_plan *plan, uint64_t ordinal)
 {
     const size_t members = m->folded ? 1 : plan->members->n;
     const bool walked = m->mode != ORR_ASTRA_MODEL;
@@ -79,7 +79,7 @@ orr_collective_task *orr_task_new(orr_messages *m, const orr_collective_plan *pl
     *task = (orr_collective_task){.plan = plan,
                        .ordinal = ordinal,
                        .n_members = (uint32_t)members,
-                       .relayed = walked && orr_relay_fits(m, plan)};
+                       .relayed = walked && orr_uncontended_applies(m, plan)};
     task->unfinished = orr_calloc(members, sizeof *task->unfinished);
     if (walked) {
         task->chunks = orr_calloc(members * plan->n_chunks, sizeof *task->chunks);
@@ -104,7 +104,7 @@ orr_collective_task *orr_task_new(orr_messages *m, const orr_collective_plan *pl
     return NULL;
 }
 
-void orr_task_free(orr_messages *m, orr_collective_task *task)
+void orr_collective_task_free(orr_messages *m, orr_collective_task *task)
 {
     if (task == NULL)
         return;

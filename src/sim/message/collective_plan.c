@@ -60,7 +60,7 @@ static uint32_t log2_of(uint32_t n)
     return 31 - (uint32_t)__builtin_clz(n);
 }
 
-static void plan_steps(const orr_astra_way *way, orr_astra_kind kind, orr_collective_phase *phase)
+static void plan_steps(const orr_astra_implementation *way, orr_astra_kind kind, orr_collective_phase *phase)
 {
     const uint32_t n = phase->n;
     const uint32_t once = phase->algorithm == ORR_ASTRA_HALVING_DOUBLING ? log2_of(n) : n - 1;
@@ -118,8 +118,8 @@ static orr_status add_phase(const orr_planner *planner, orr_collective_plan *pla
                             orr_astra_kind kind, int64_t *bytes, orr_error *err)
 {
     const orr_astra_system *system = planner->job->system;
-    static const orr_astra_way ring = {.algorithm = ORR_ASTRA_RING};
-    const orr_astra_way *way = plan->members->local ? &ring : &system->ways[plan->kind][line];
+    static const orr_astra_implementation ring = {.algorithm = ORR_ASTRA_RING};
+    const orr_astra_implementation *way = plan->members->local ? &ring : &system->ways[plan->kind][line];
     orr_collective_phase *phase = &plan->phases[plan->n_phases++];
     *phase =
         (orr_collective_phase){.algorithm = way->algorithm, .line = (uint8_t)line, .n = plan->lines[line].n};
@@ -170,7 +170,7 @@ static orr_status add_phases(const orr_planner *planner, orr_collective_plan *pl
         for (uint32_t i = 0; i < plan->n_phases; i++)
             plan->phases[i].tree = i + 1 < n   ? ORR_TREE_ROOT_LAST
                                    : i + 1 > n ? ORR_TREE_ROOT_FIRST
-                                               : ORR_TREE_BY_TURNS;
+                                               : ORR_TREE_ALTERNATE;
         return ORR_OK;
     }
     for (uint32_t i = 0; i < n; i++)

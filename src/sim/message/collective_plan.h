@@ -35,7 +35,7 @@ typedef struct orr_message_group {
 } orr_message_group;
 
 /* Which of the two trees a chunk takes. A dimension that is walked twice has each once. */
-typedef enum orr_tree { ORR_TREE_BY_TURNS, ORR_TREE_ROOT_LAST, ORR_TREE_ROOT_FIRST } orr_tree;
+typedef enum orr_tree { ORR_TREE_ALTERNATE, ORR_TREE_ROOT_LAST, ORR_TREE_ROOT_FIRST } orr_tree;
 
 /* One step of halvingDoubling. */
 typedef struct orr_halving_step {

@@ -39,12 +39,12 @@ static tree_place place_in_tree(uint32_t n, uint32_t place, bool root_last)
 
 static bool root_is_last(const orr_collective_phase *phase, uint32_t chunk)
 {
-    return phase->tree == ORR_TREE_BY_TURNS ? chunk % 2 == 0 : phase->tree == ORR_TREE_ROOT_LAST;
+    return phase->tree == ORR_TREE_ALTERNATE ? chunk % 2 == 0 : phase->tree == ORR_TREE_ROOT_LAST;
 }
 
 static tree_place place_of(const orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
-    const orr_collective_phase *phase = &task->plan->phases[orr_task_chunk(task, member, chunk)->phase];
+    const orr_collective_phase *phase = &task->plan->phases[orr_collective_task_chunk(task, member, chunk)->phase];
     const orr_line *line = &task->plan->lines[phase->line];
     return place_in_tree(phase->n, orr_line_place(line, member), root_is_last(phase, chunk));
 }
@@ -54,7 +54,7 @@ static bool is_leaf(const tree_place *at)
     return at->parent >= 0 && at->left < 0 && at->right < 0;
 }
 
-bool orr_tree_asked(const orr_chunk *chunk, uint32_t index)
+bool orr_tree_has_posted(const orr_chunk *chunk, uint32_t index)
 {
     return chunk->state & (index == FROM_PARENT ? ASKED_PARENT : ASKED_CHILDREN);
 }
@@ -66,18 +66,18 @@ bool orr_tree_reduces(uint32_t index)
 
 void orr_tree_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
-    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     const tree_place at = place_of(task, member, chunk);
     c->state = BEGUN;
     if (is_leaf(&at)) {
-        orr_walk_pack(m, task, member, chunk, PACK_UP);
+        orr_packets_pack(m, task, member, chunk, PACK_UP);
         return;
     }
     c->state |= ASKED_CHILDREN;
     if (at.left >= 0)
-        orr_walk_ask(m, task, member, chunk, FROM_LEFT);
+        orr_packets_post_receive(m, task, member, chunk, FROM_LEFT);
     if (at.right >= 0)
-        orr_walk_ask(m, task, member, chunk, FROM_RIGHT);
+        orr_packets_post_receive(m, task, member, chunk, FROM_RIGHT);
 }
 
 void orr_tree_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
@@ -85,22 +85,22 @@ void orr_tree_received(orr_messages *m, orr_collective_task *task, uint32_t memb
 {
     const tree_place at = place_of(task, member, chunk);
     if (index != FROM_PARENT)
-        orr_walk_pack(m, task, member, chunk, PACK_CHILD);
+        orr_packets_pack(m, task, member, chunk, PACK_CHILD);
     else
-        orr_walk_pack(m, task, member, chunk, is_leaf(&at) ? PACK_END : PACK_DOWN);
+        orr_packets_pack(m, task, member, chunk, is_leaf(&at) ? PACK_END : PACK_DOWN);
 }
 
 static void send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, int64_t to,
                  uint32_t index)
 {
-    const orr_collective_phase *phase = &task->plan->phases[orr_task_chunk(task, member, chunk)->phase];
-    orr_walk_send(m, task, member, chunk, (uint32_t)to, index, phase->bytes);
+    const orr_collective_phase *phase = &task->plan->phases[orr_collective_task_chunk(task, member, chunk)->phase];
+    orr_packets_send(m, task, member, chunk, (uint32_t)to, index, phase->bytes);
 }
 
 static void send_up(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                     const tree_place *at)
 {
-    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     const orr_collective_phase *phase = &task->plan->phases[c->phase];
     const orr_line *line = &task->plan->lines[phase->line];
     const tree_place parent =
@@ -108,12 +108,12 @@ static void send_up(orr_messages *m, orr_collective_task *task, uint32_t member,
     const bool left = parent.left == (int64_t)orr_line_place(line, member);
     c->state |= SENT_UP | ASKED_PARENT;
     send(m, task, member, chunk, at->parent, left ? FROM_LEFT : FROM_RIGHT);
-    orr_walk_ask(m, task, member, chunk, FROM_PARENT);
+    orr_packets_post_receive(m, task, member, chunk, FROM_PARENT);
 }
 
 void orr_tree_packed(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
-    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     const tree_place at = place_of(task, member, chunk);
     const bool root = at.parent < 0;
     if (!root && !(c->state & SENT_UP)) {

@@ -10,7 +10,7 @@ orr_status orr_messages_init(orr_messages *m, const orr_astra_job *job, orr_astr
     *m = (orr_messages){
         .job = job, .mode = mode, .folded = folded, .idle_entry = ORR_NONE, .idle_run = ORR_NONE};
     m->agenda = orr_malloc(ranks * sizeof *m->agenda);
-    if (m->agenda == NULL || !orr_message_queue_init(&m->queue) || !orr_early_init(&m->early))
+    if (m->agenda == NULL || !orr_bucket_queue_init(&m->queue) || !orr_unexpected_init(&m->early))
         return orr_fail_memory(err);
     for (size_t i = 0; i < ranks; i++)
         m->agenda[i] = ORR_NONE;
@@ -21,10 +21,10 @@ orr_status orr_messages_init(orr_messages *m, const orr_astra_job *job, orr_astr
 void orr_messages_done(orr_messages *m)
 {
     for (size_t i = 0; i < m->tasks.n; i++)
-        orr_task_free(m, m->tasks.at[i]);
-    orr_message_queue_done(&m->queue);
+        orr_collective_task_free(m, m->tasks.at[i]);
+    orr_bucket_queue_done(&m->queue);
     orr_links_done(&m->links);
-    orr_early_done(&m->early);
+    orr_unexpected_done(&m->early);
     orr_array_done(&m->tasks);
     orr_array_done(&m->idle_tasks);
     orr_array_done(&m->entries);
@@ -91,17 +91,17 @@ void orr_messages_at(orr_messages *m, uint32_t rank, int64_t ns, orr_message_eve
     }
     m->entries.at[entry] = (orr_agenda_entry){ns, {event, 1, ORR_NONE}, ORR_NONE, m->agenda[rank]};
     m->agenda[rank] = entry;
-    orr_message_queue_push(&m->queue, ns, (orr_message_event){ORR_MESSAGE_AGENDA, rank, entry});
+    orr_bucket_queue_push(&m->queue, ns, (orr_message_event){ORR_MESSAGE_AGENDA, rank, entry});
 }
 
 static void on_agenda(orr_messages *m, orr_message_event event)
 {
     switch ((orr_message_event_kind)orr_what_kind(event.what)) {
     case ORR_MESSAGE_BUNDLE:
-        orr_walk_bundle(m, event);
+        orr_packets_packed(m, event);
         break;
     case ORR_MESSAGE_REDUCED:
-        orr_walk_reduced(m, event);
+        orr_packets_reduced(m, event);
         break;
     default:
         m->on_event(m->ctx, event);
@@ -194,7 +194,7 @@ static void settle(orr_messages *m, orr_message_event event)
         watch_order(m, &event);
     switch ((orr_message_event_kind)kind) {
     case ORR_MESSAGE_ARRIVES:
-        orr_walk_arrives(m, event);
+        orr_packets_arrive(m, event);
         break;
     case ORR_MESSAGE_AGENDA:
         run_agenda(m, event.who, event.index);
@@ -209,7 +209,7 @@ static void settle(orr_messages *m, orr_message_event event)
                        event.index);
         break;
     case ORR_MESSAGE_RECEIVED:
-        orr_walk_received(m, event);
+        orr_packets_received(m, event);
         break;
     default:
         m->on_event(m->ctx, event);
@@ -219,7 +219,7 @@ static void settle(orr_messages *m, orr_message_event event)
 
 orr_status orr_messages_run(orr_messages *m, orr_error *err)
 {
-    for (uint32_t number; (number = orr_message_queue_take(&m->queue)) != UINT32_MAX;) {
+    for (uint32_t number; (number = orr_bucket_queue_take(&m->queue)) != UINT32_MAX;) {
         m->now_ns = m->queue.buckets.at[number].ns;
         m->origin = 0;
         if (m->now_ns < 0 || m->now_ns > INT64_MAX / 2)
@@ -229,7 +229,7 @@ orr_status orr_messages_run(orr_messages *m, orr_error *err)
             m->n_events += orr_what_kind(event.what) != ORR_MESSAGE_AGENDA; /* whose events count */
             settle(m, event);
         }
-        orr_message_queue_recycle(&m->queue, number);
+        orr_bucket_queue_recycle(&m->queue, number);
         if (m->failed || m->queue.failed)
             return orr_fail_memory(err);
     }

@@ -88,10 +88,10 @@ typedef struct orr_agenda_entry {
 } orr_agenda_entry;
 
 /* Messages that came before they were asked for: a set of (what, who, index). */
-typedef struct orr_early {
+typedef struct orr_unexpected {
     orr_message_event *table; /* what 0: empty */
     uint32_t   mask, used;
-} orr_early;
+} orr_unexpected;
 
 typedef struct orr_messages {
     const orr_astra_job *job;
@@ -102,9 +102,9 @@ typedef struct orr_messages {
     bool              tied;    /* folded: things happened at one time that come from different
                                 * ranks, so that each rank has an order of its own */
     int64_t           now_ns;
-    orr_message_queue queue;
+    orr_bucket_queue queue;
     orr_links         links;   /* AWARE */
-    orr_early         early;
+    orr_unexpected         early;
     orr_array(orr_collective_task *) tasks; /* NULL where one has ended */
     orr_array(uint32_t)   idle_tasks;
     uint32_t             *agenda; /* shape (ranks): first entry, or ORR_NONE */
@@ -131,39 +131,39 @@ orr_status orr_messages_run(orr_messages *m, orr_error *err) ORR_MUST_CHECK;
 void orr_messages_at(orr_messages *m, uint32_t rank, int64_t ns, orr_message_event event);
 
 /* A task for all members to join; NULL: out of memory. */
-orr_collective_task *orr_task_new(orr_messages *m, const orr_collective_plan *plan, uint64_t ordinal);
-void      orr_task_free(orr_messages *m, orr_collective_task *task);
+orr_collective_task *orr_collective_task_new(orr_messages *m, const orr_collective_plan *plan, uint64_t ordinal);
+void      orr_collective_task_free(orr_messages *m, orr_collective_task *task);
 /* A member begins. Its end may be told at once, when there is nothing to do. */
-void orr_task_join(orr_messages *m, orr_collective_task *task, uint32_t member);
+void orr_collective_task_join(orr_messages *m, orr_collective_task *task, uint32_t member);
 
 /* message_lines.c: the chunk has ended a phase; goes on to the next, or is done. */
 void orr_chunk_phase_end(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
 
 /* message_walk.c, and for trees message_tree.c */
-void orr_walk_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
-void orr_walk_arrives(orr_messages *m, orr_message_event event);
-void orr_walk_received(orr_messages *m, orr_message_event event);
-void orr_walk_bundle(orr_messages *m, orr_message_event event);
-void orr_walk_reduced(orr_messages *m, orr_message_event event);
+void orr_packets_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
+void orr_packets_arrive(orr_messages *m, orr_message_event event);
+void orr_packets_received(orr_messages *m, orr_message_event event);
+void orr_packets_packed(orr_messages *m, orr_message_event event);
+void orr_packets_reduced(orr_messages *m, orr_message_event event);
 /* Send, ask for, and have a packet of these bytes go through the memory (index: its number). */
-void orr_walk_send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t to,
+void orr_packets_send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t to,
                    uint32_t index, int64_t bytes);
-void orr_walk_ask(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index);
-void orr_walk_pack(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
+void orr_packets_post_receive(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index);
+void orr_packets_pack(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                    uint32_t index);
 /* message_relay.c */
-bool orr_relay_fits(const orr_messages *m, const orr_collective_plan *plan);
-void orr_relay_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
-void orr_relay_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
+bool orr_uncontended_applies(const orr_messages *m, const orr_collective_plan *plan);
+void orr_uncontended_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
+void orr_uncontended_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                         uint32_t index);
 void orr_tree_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
-bool orr_tree_asked(const orr_chunk *chunk, uint32_t index);
+bool orr_tree_has_posted(const orr_chunk *chunk, uint32_t index);
 bool orr_tree_reduces(uint32_t index);
 void orr_tree_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                        uint32_t index);
 void orr_tree_packed(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk);
 
-static inline orr_chunk *orr_task_chunk(const orr_collective_task *task, uint32_t member, uint32_t chunk)
+static inline orr_chunk *orr_collective_task_chunk(const orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
     return &task->chunks[(size_t)chunk * task->n_members + member];
 }
@@ -172,9 +172,9 @@ static inline uint32_t orr_line_place(const orr_line *line, uint32_t member)
     return line->pos != NULL ? line->pos[member] : member;
 }
 
-bool orr_early_init(orr_early *early);
-void orr_early_done(orr_early *early);
-bool orr_early_add(orr_early *early, orr_message_event key); /* false: out of memory */
-bool orr_early_take(orr_early *early, orr_message_event key); /* was it there? */
+bool orr_unexpected_init(orr_unexpected *early);
+void orr_unexpected_done(orr_unexpected *early);
+bool orr_unexpected_add(orr_unexpected *early, orr_message_event key); /* false: out of memory */
+bool orr_unexpected_take(orr_unexpected *early, orr_message_event key); /* was it there? */
 
 #endif /* ORR_SIM_MESSAGE_H */

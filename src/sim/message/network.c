@@ -36,7 +36,7 @@ static uint64_t links_a_rank(const orr_astra_network *network, uint32_t dim)
 }
 
 orr_status orr_links_init(orr_links *links, const orr_astra_network *network, bool folded,
-                          orr_message_queue *queue, orr_error *err)
+                          orr_bucket_queue *queue, orr_error *err)
 {
     const uint64_t ranks = folded ? 1 : network->n_ranks;
     *links = (orr_links){.network = network, .queue = queue, .idle = ORR_NONE, .folded = folded};
@@ -68,7 +68,7 @@ static uint32_t parcel_new(orr_links *links)
         links->idle = links->parcels.at[idle].next;
         return idle;
     }
-    if (links->parcels.n >= ORR_NONE || !orr_array_push(&links->parcels, (orr_parcel){0})) {
+    if (links->parcels.n >= ORR_NONE || !orr_array_push(&links->parcels, (orr_message_in_flight){0})) {
         links->queue->failed = true;
         return ORR_NONE;
     }
@@ -78,7 +78,7 @@ static uint32_t parcel_new(orr_links *links)
 /* The next link of a parcel, and where it will then be. Dimensions are crossed in order; a ring
  * the shorter way, clockwise when both are as long. A parcel keeps its way: each step makes it
  * shorter. */
-static uint32_t next_link(const orr_links *links, const orr_parcel *parcel, uint32_t *ret_dim,
+static uint32_t next_link(const orr_links *links, const orr_message_in_flight *parcel, uint32_t *ret_dim,
                           uint32_t *ret_rank, bool *ret_at_switch)
 {
     const orr_astra_network *network = links->network;
@@ -122,9 +122,9 @@ static void transmit(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64
     const orr_astra_network *network = links->network;
     const double serial = (double)links->parcels.at[parcel].bytes / network->bytes_per_ns[dim];
     links->links[link].busy = true;
-    orr_message_queue_push(links->queue, now_ns + (int64_t)(network->latency_ns[dim] + serial),
+    orr_bucket_queue_push(links->queue, now_ns + (int64_t)(network->latency_ns[dim] + serial),
                            (orr_message_event){hop_what, parcel, link});
-    orr_message_queue_push(links->queue, now_ns + (int64_t)serial,
+    orr_bucket_queue_push(links->queue, now_ns + (int64_t)serial,
                            (orr_message_event){free_what, link, dim});
 }
 
@@ -133,7 +133,7 @@ static void enter(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t 
 {
     uint32_t dim, rank;
     bool at_switch;
-    orr_parcel *parcel = &links->parcels.at[number];
+    orr_message_in_flight *parcel = &links->parcels.at[number];
     const uint32_t at = next_link(links, parcel, &dim, &rank, &at_switch);
     orr_link_state *link = &links->links[at];
     /* What a rank itself sends is in its own order. */
@@ -160,14 +160,14 @@ void orr_links_send(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_
     if (number == ORR_NONE)
         return;
     links->parcels.at[number] =
-        (orr_parcel){.arrival = arrival, .bytes = bytes, .at = from, .to = to, .next = ORR_NONE};
+        (orr_message_in_flight){.arrival = arrival, .bytes = bytes, .at = from, .to = to, .next = ORR_NONE};
     enter(links, now_ns, hop_what, free_what, number, true);
 }
 
 bool orr_links_hop(orr_links *links, int64_t now_ns, uint64_t hop_what, uint64_t free_what,
                    uint32_t number, orr_message_event *ret_arrival)
 {
-    orr_parcel *parcel = &links->parcels.at[number];
+    orr_message_in_flight *parcel = &links->parcels.at[number];
     if (parcel->at != parcel->to || parcel->at_switch) {
         enter(links, now_ns, hop_what, free_what, number, false);
         return false;

@@ -43,13 +43,13 @@ int64_t orr_message_ns_between(const orr_astra_network *network, uint32_t from, 
                                int64_t bytes);
 
 /* A message that is under way over links. */
-typedef struct orr_parcel {
+typedef struct orr_message_in_flight {
     orr_message_event arrival; /* what happens when it is there */
     int64_t   bytes;
     uint32_t  at, to;  /* ranks; at a switch: the rank that it came from */
     uint32_t  next;    /* waiting for the same link, or idle             */
     bool      at_switch;
-} orr_parcel;
+} orr_message_in_flight;
 
 typedef struct orr_link_state {
     uint32_t head, tail; /* parcels that wait; ORR_NONE: none */
@@ -59,10 +59,10 @@ typedef struct orr_link_state {
 
 typedef struct orr_links {
     const orr_astra_network *network;
-    orr_message_queue *queue;
+    orr_bucket_queue *queue;
     uint64_t        first[ORR_ASTRA_DIMS + 1]; /* number of the first link of a dimension */
     orr_link_state *links; /* shape (first[D]) */
-    orr_array(orr_parcel) parcels;
+    orr_array(orr_message_in_flight) parcels;
     uint32_t idle;         /* list of parcels, or ORR_NONE */
     bool     folded;       /* one rank stands for all: every link is its own */
     bool     tied;         /* two messages came to a link at once, and who is first was left to
@@ -71,7 +71,7 @@ typedef struct orr_links {
 
 /* `ranks`: that are simulated. Errors: NO_MEMORY; LIMIT: too many links. */
 orr_status orr_links_init(orr_links *links, const orr_astra_network *network, bool folded,
-                          orr_message_queue *queue, orr_error *err) ORR_MUST_CHECK;
+                          orr_bucket_queue *queue, orr_error *err) ORR_MUST_CHECK;
 void orr_links_done(orr_links *links);
 
 /* The events of the links, told by what the caller puts in `what`. */

@@ -46,11 +46,11 @@ static int64_t flight_ns(const orr_messages *m, const orr_collective_plan *plan,
     return (int64_t)(hops * network->latency_ns[line->dim] + phase->serial_ns);
 }
 
-void orr_walk_send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t to,
+void orr_packets_send(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t to,
                    uint32_t index, int64_t bytes)
 {
     const orr_collective_plan *plan = task->plan;
-    const uint32_t number = orr_task_chunk(task, member, chunk)->phase;
+    const uint32_t number = orr_collective_task_chunk(task, member, chunk)->phase;
     const orr_collective_phase *phase = &plan->phases[number];
     const orr_line *line = &plan->lines[phase->line];
     const uint32_t to_member = member + (to - orr_line_place(line, member)) * line->stride;
@@ -61,31 +61,31 @@ void orr_walk_send(orr_messages *m, orr_collective_task *task, uint32_t member, 
                        orr_communicator_rank(plan->members, member),
                        orr_communicator_rank(plan->members, to_member), bytes, arrival);
     else
-        orr_message_queue_push(
+        orr_bucket_queue_push(
             &m->queue, m->now_ns + flight_ns(m, plan, phase, member, to_member, index, bytes),
             arrival);
 }
 
-void orr_walk_ask(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index)
+void orr_packets_post_receive(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index)
 {
-    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     if (__builtin_expect(c->early == 0, 1))
         return;
     const orr_message_event key = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, c->phase),
                            member, index};
-    if (!orr_early_take(&m->early, key))
+    if (!orr_unexpected_take(&m->early, key))
         return;
     c->early--;
-    orr_message_queue_push(
+    orr_bucket_queue_push(
         &m->queue, m->now_ns,
         (orr_message_event){orr_message_what(ORR_MESSAGE_RECEIVED, task->number, chunk, c->phase), member,
                     index});
 }
 
-void orr_walk_pack(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index)
+void orr_packets_pack(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk, uint32_t index)
 {
     const orr_collective_plan *plan = task->plan;
-    const uint32_t phase = orr_task_chunk(task, member, chunk)->phase;
+    const uint32_t phase = orr_collective_task_chunk(task, member, chunk)->phase;
     orr_messages_at(m, orr_communicator_rank(plan->members, member),
                     m->now_ns + plan->phases[phase].endpoint_ns,
                     (orr_message_event){orr_message_what(ORR_MESSAGE_BUNDLE, task->number, chunk, phase),
@@ -94,18 +94,18 @@ void orr_walk_pack(orr_messages *m, orr_collective_task *task, uint32_t member, 
 
 static void pack_next(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
-    orr_walk_pack(m, task, member, chunk, orr_task_chunk(task, member, chunk)->packets++);
+    orr_packets_pack(m, task, member, chunk, orr_collective_task_chunk(task, member, chunk)->packets++);
 }
 
-void orr_walk_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
+void orr_packets_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
-    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     const orr_collective_phase *phase = &task->plan->phases[c->phase];
     c->packets = c->sent = c->received = c->free = 0;
     c->left = phase->steps;
     c->state = 1;
     if (task->relayed) {
-        orr_relay_begin(m, task, member, chunk);
+        orr_uncontended_begin(m, task, member, chunk);
         return;
     }
     if (phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE) {
@@ -120,7 +120,7 @@ void orr_walk_begin(orr_messages *m, orr_collective_task *task, uint32_t member,
 static void send_next(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                       const orr_collective_phase *phase)
 {
-    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     if (c->sent == c->packets || c->left == 0 || c->free == 0)
         return;
     const uint32_t packet = c->sent;
@@ -129,16 +129,16 @@ static void send_next(orr_messages *m, orr_collective_task *task, uint32_t membe
     c->sent++;
     c->left--;
     c->free--;
-    orr_walk_send(m, task, member, chunk, target(phase, line, orr_line_place(line, member), packet),
+    orr_packets_send(m, task, member, chunk, target(phase, line, orr_line_place(line, member), packet),
                   packet, halving ? phase->halving[packet].bytes : phase->bytes);
-    orr_walk_ask(m, task, member, chunk, packet);
+    orr_packets_post_receive(m, task, member, chunk, packet);
 }
 
 /* A bundle is through; the original's "General" event. */
 static void packed(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                    const orr_collective_phase *phase)
 {
-    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     uint32_t times = 1;
     c->free++;
     /* The second half of a direct all-reduce begins when all of the first is in. */
@@ -157,37 +157,37 @@ static void received(orr_messages *m, orr_collective_task *task, uint32_t member
                      uint32_t index, const orr_collective_phase *phase)
 {
     if (task->relayed) {
-        orr_relay_received(m, task, member, chunk, index);
+        orr_uncontended_received(m, task, member, chunk, index);
         return;
     }
     if (phase->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE) {
         orr_tree_received(m, task, member, chunk, index);
         return;
     }
-    orr_task_chunk(task, member, chunk)->received++;
+    orr_collective_task_chunk(task, member, chunk)->received++;
     pack_next(m, task, member, chunk);
 }
 
-void orr_walk_arrives(orr_messages *m, orr_message_event event)
+void orr_packets_arrive(orr_messages *m, orr_message_event event)
 {
     orr_collective_task *task = m->tasks.at[orr_what_task(event.what)];
     const uint32_t chunk = orr_what_chunk(event.what), phase = orr_what_phase(event.what);
-    orr_chunk *c = orr_task_chunk(task, event.who, chunk);
+    orr_chunk *c = orr_collective_task_chunk(task, event.who, chunk);
     const orr_collective_phase *p = &task->plan->phases[phase];
     const bool asked =
         c->state != 0 && c->phase == phase &&
-        (p->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE ? orr_tree_asked(c, event.index)
+        (p->algorithm == ORR_ASTRA_DOUBLE_BINARY_TREE ? orr_tree_has_posted(c, event.index)
                                                       : c->sent > event.index);
     if (__builtin_expect(asked, 1)) {
         received(m, task, event.who, chunk, event.index, p);
     } else {
         c->early++;
-        if (!orr_early_add(&m->early, event))
+        if (!orr_unexpected_add(&m->early, event))
             m->failed = true;
     }
 }
 
-void orr_walk_received(orr_messages *m, orr_message_event event)
+void orr_packets_received(orr_messages *m, orr_message_event event)
 {
     orr_collective_task *task = m->tasks.at[orr_what_task(event.what)];
     received(m, task, event.who, orr_what_chunk(event.what), event.index,
@@ -202,7 +202,7 @@ static void go_on(orr_messages *m, orr_collective_task *task, orr_message_event 
         packed(m, task, event.who, orr_what_chunk(event.what), phase);
 }
 
-void orr_walk_bundle(orr_messages *m, orr_message_event event)
+void orr_packets_packed(orr_messages *m, orr_message_event event)
 {
     orr_collective_task *task = m->tasks.at[orr_what_task(event.what)];
     const orr_collective_phase *phase = &task->plan->phases[orr_what_phase(event.what)];
@@ -218,7 +218,7 @@ void orr_walk_bundle(orr_messages *m, orr_message_event event)
         m->now_ns + (halving ? phase->halving[event.index].reduce_ns : phase->reduce_ns), event);
 }
 
-void orr_walk_reduced(orr_messages *m, orr_message_event event)
+void orr_packets_reduced(orr_messages *m, orr_message_event event)
 {
     orr_collective_task *task = m->tasks.at[orr_what_task(event.what)];
     go_on(m, task, event, &task->plan->phases[orr_what_phase(event.what)]);

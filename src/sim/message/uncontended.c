@@ -6,7 +6,7 @@
  * sends is known when the first comes, and needs no events of its own: one event a message.
  * The same times as message_walk.c; a property test holds one against the other. */
 
-bool orr_relay_fits(const orr_messages *m, const orr_collective_plan *plan)
+bool orr_uncontended_applies(const orr_messages *m, const orr_collective_plan *plan)
 {
     return m->mode == ORR_ASTRA_UNAWARE && !m->literal && plan->n_phases == 1 &&
            plan->lines[plan->phases[0].line].dim >= 0 &&
@@ -29,7 +29,7 @@ static void send(orr_messages *m, const orr_collective_task *task, orr_chunk *c,
     }
     c->ready_ns = ready_ns;
     c->sent = packet + 1;
-    orr_message_queue_push(
+    orr_bucket_queue_push(
         &m->queue, ready_ns + ns,
         (orr_message_event){orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, 0),
                     m->folded ? 0 : member + (to - place) * line->stride, packet});
@@ -41,7 +41,7 @@ static bool take_early(orr_messages *m, const orr_collective_task *task, orr_chu
 {
     const orr_message_event key = {orr_message_what(ORR_MESSAGE_ARRIVES, task->number, chunk, 0), member,
                            index};
-    if (c->early == 0 || !orr_early_take(&m->early, key))
+    if (c->early == 0 || !orr_unexpected_take(&m->early, key))
         return false;
     c->early--;
     return true;
@@ -58,9 +58,9 @@ static void go_on(orr_messages *m, orr_collective_task *task, orr_chunk *c, uint
         const uint32_t packet = index + 1;
         if (packet == phase->steps) {
             if (in_ns == m->now_ns)
-                orr_walk_pack(m, task, member, chunk, packet);
+                orr_packets_pack(m, task, member, chunk, packet);
             else
-                orr_message_queue_push(
+                orr_bucket_queue_push(
                     &m->queue, in_ns,
                     (orr_message_event){orr_message_what(ORR_MESSAGE_RECEIVED, task->number, chunk, 0),
                                 member, index});
@@ -76,17 +76,17 @@ static void go_on(orr_messages *m, orr_collective_task *task, orr_chunk *c, uint
     }
 }
 
-void orr_relay_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
+void orr_uncontended_begin(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk)
 {
-    orr_chunk *c = orr_task_chunk(task, member, chunk);
+    orr_chunk *c = orr_collective_task_chunk(task, member, chunk);
     c->left = 0; /* the last bundle ends the phase */
     send(m, task, c, member, chunk, 0, m->now_ns + task->plan->phases[0].endpoint_ns);
     if (take_early(m, task, c, member, chunk, 0))
         go_on(m, task, c, member, chunk, 0);
 }
 
-void orr_relay_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
+void orr_uncontended_received(orr_messages *m, orr_collective_task *task, uint32_t member, uint32_t chunk,
                         uint32_t index)
 {
-    go_on(m, task, orr_task_chunk(task, member, chunk), member, chunk, index);
+    go_on(m, task, orr_collective_task_chunk(task, member, chunk), member, chunk, index);
 }

@@ -5,7 +5,7 @@
 
 enum { FIRST = 64 };
 
-static uint32_t slot_of(const orr_early *early, orr_message_event key)
+static uint32_t slot_of(const orr_unexpected *early, orr_message_event key)
 {
     uint64_t h = key.what * UINT64_C(0x9E3779B97F4A7C15);
     h = (h ^ (h >> 29) ^ ((uint64_t)key.who << 32 | key.index)) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -13,7 +13,7 @@ static uint32_t slot_of(const orr_early *early, orr_message_event key)
 }
 
 /* `what` plus one, so that no key is empty. */
-static void put(orr_early *early, orr_message_event key)
+static void put(orr_unexpected *early, orr_message_event key)
 {
     uint32_t slot = slot_of(early, key);
     while (early->table[slot].what != 0)
@@ -21,21 +21,21 @@ static void put(orr_early *early, orr_message_event key)
     early->table[slot] = key;
 }
 
-bool orr_early_init(orr_early *early)
+bool orr_unexpected_init(orr_unexpected *early)
 {
-    *early = (orr_early){.table = orr_calloc(FIRST, sizeof *early->table), .mask = FIRST - 1};
+    *early = (orr_unexpected){.table = orr_calloc(FIRST, sizeof *early->table), .mask = FIRST - 1};
     return early->table != NULL;
 }
 
-void orr_early_done(orr_early *early)
+void orr_unexpected_done(orr_unexpected *early)
 {
     orr_free(early->table);
     early->table = NULL;
 }
 
-static bool grow(orr_early *early)
+static bool grow(orr_unexpected *early)
 {
-    const orr_early old = *early;
+    const orr_unexpected old = *early;
     orr_message_event *table = orr_calloc(2 * ((size_t)old.mask + 1), sizeof *table);
     if (table == NULL)
         return false;
@@ -48,7 +48,7 @@ static bool grow(orr_early *early)
     return true;
 }
 
-bool orr_early_add(orr_early *early, orr_message_event key)
+bool orr_unexpected_add(orr_unexpected *early, orr_message_event key)
 {
     if (2 * (early->used + 1) > early->mask && !grow(early))
         return false;
@@ -58,7 +58,7 @@ bool orr_early_add(orr_early *early, orr_message_event key)
     return true;
 }
 
-bool orr_early_take(orr_early *early, orr_message_event key)
+bool orr_unexpected_take(orr_unexpected *early, orr_message_event key)
 {
     key.what++;
     uint32_t slot = slot_of(early, key);

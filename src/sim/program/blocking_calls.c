@@ -17,7 +17,7 @@ static int compare(const void *a_, const void *b_, void *graph)
     return a->point < b->point ? -1 : a->point > b->point;
 }
 
-orr_status orr_compile_waits(orr_compiler *c)
+orr_status orr_compile_blocking_calls(orr_compiler *c)
 {
     const orr_graph *g = c->g;
     orr_blocking_call *waits = c->waits.at;

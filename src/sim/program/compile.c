@@ -23,7 +23,7 @@ static uint64_t count_host_points(const orr_compiler *c)
     const orr_graph *g = c->g;
     uint64_t n = 0;
     for (orr_node_id v = 0; v < g->n_nodes; v++)
-        if (orr_on_thread(g, v) && orr_compile_takes(c, v))
+        if (orr_on_thread(g, v) && orr_compile_simulates(c, v))
             n += c->timed && g->kind[v] == ORR_NODE_MEMORY ? 1 : 2;
     return n;
 }
@@ -122,10 +122,10 @@ static orr_status run_steps(orr_compiler *c, orr_sim_program *ret)
     ORR_TRY(orr_compile_threads(c));
     ORR_TRY(orr_compile_devices(c));
     c->n_points = c->n_host + 2 * c->streams.n;
-    ORR_TRY(orr_compile_ties(c));
-    ORR_TRY(orr_compile_queues(c));
-    ORR_TRY(orr_compile_waits(c));
-    ORR_TRY(orr_compile_shadows(c));
+    ORR_TRY(orr_compile_dependencies(c));
+    ORR_TRY(orr_compile_launch_queues(c));
+    ORR_TRY(orr_compile_blocking_calls(c));
+    ORR_TRY(orr_compile_device_annotations(c));
     return freeze(c, ret);
 }
 
@@ -165,8 +165,8 @@ static void drop(orr_compiler *c)
     orr_array_done(&c->woken);
 }
 
-orr_status orr_program_compile(const orr_graph *graph, const int64_t *duration_ns,
-                               const orr_replay_constants *constants, uint32_t queue_depth,
+orr_status orr_sim_program_compile(const orr_graph *graph, const int64_t *duration_ns,
+                               const orr_sim_latencies *constants, uint32_t queue_depth,
                                orr_arena *arena, orr_sim_program *ret, orr_error *err)
 {
     orr_compiler c = {.g = graph,

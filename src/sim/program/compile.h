@@ -42,7 +42,7 @@ typedef struct orr_blocking_call {
 typedef struct orr_compiler {
     const orr_graph            *g;
     const int64_t              *duration_ns; /* shape (N) */
-    const orr_replay_constants *constants;
+    const orr_sim_latencies *constants;
     uint32_t                    queue_depth;
     bool                        timed;       /* nodes of threads have recorded starts */
     bool                        free_streams; /* streams put nothing in order           */
@@ -67,31 +67,31 @@ typedef struct orr_compiler {
 
 /* A dependency as an edge. False where it says nothing: the order of a thread or a stream says it
  * already, one of the two is not simulated, or the recorded times contradict it. */
-typedef struct orr_tie {
+typedef struct orr_dependency_edge {
     orr_node_id from;
     bool        from_end, to_end;
     bool        hands_over; /* to a thread that was idle until then */
     int64_t     lag_ns;
     int64_t     moment_ns;  /* recorded time of the point it comes from; ORR_TIME_NONE */
-} orr_tie;
-bool orr_compile_tie(const orr_compiler *c, orr_node_id v, uint32_t dep, orr_tie *ret);
-bool orr_compile_takes(const orr_compiler *c, orr_node_id v); /* is it simulated by itself? */
+} orr_dependency_edge;
+bool orr_compile_dependency(const orr_compiler *c, orr_node_id v, uint32_t dep, orr_dependency_edge *ret);
+bool orr_compile_simulates(const orr_compiler *c, orr_node_id v); /* is it simulated by itself? */
 /* From one evaluation of autograd's engine to another: the thread that goes on was waiting inside
  * the engine, and only returns from that, while one that is handed a whole backward pass has yet to
  * begin it. */
-bool orr_is_engine_wake(const orr_graph *graph, orr_node_id from, orr_node_id to);
+bool orr_is_autograd_wakeup(const orr_graph *graph, orr_node_id from, orr_node_id to);
 
 /* The steps. */
 orr_status orr_compile_threads(orr_compiler *c) ORR_MUST_CHECK; /* points of threads          */
 orr_status orr_compile_devices(orr_compiler *c) ORR_MUST_CHECK; /* points and order of streams */
-orr_status orr_compile_ties(orr_compiler *c) ORR_MUST_CHECK;    /* what leads to threads      */
-orr_status orr_compile_queues(orr_compiler *c) ORR_MUST_CHECK;  /* launches into full queues  */
-orr_status orr_compile_waits(orr_compiler *c) ORR_MUST_CHECK;   /* own time of who waited     */
-orr_status orr_compile_shadows(orr_compiler *c) ORR_MUST_CHECK; /* annotations of devices     */
+orr_status orr_compile_dependencies(orr_compiler *c) ORR_MUST_CHECK;    /* what leads to threads      */
+orr_status orr_compile_launch_queues(orr_compiler *c) ORR_MUST_CHECK;  /* launches into full queues  */
+orr_status orr_compile_blocking_calls(orr_compiler *c) ORR_MUST_CHECK;   /* own time of who waited     */
+orr_status orr_compile_device_annotations(orr_compiler *c) ORR_MUST_CHECK; /* annotations of devices     */
 
 /* Work that all that leads to it had let start at `ready_ns`, but which began later, in the last
  * wave of blocks of other work that filled the device: it waits for that wave. */
-bool orr_compile_crowded(orr_compiler *c, orr_lane_id lane, uint32_t row, int64_t ready_ns);
+bool orr_compile_tail_wave(orr_compiler *c, orr_lane_id lane, uint32_t row, int64_t ready_ns);
 
 /* Nothing known leads to this point, which was recorded at `at_ns`: tie it to the last point before
  * it of the thread with the most nodes, as far after as it was; the first of all starts when it

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-bool orr_compile_takes(const orr_compiler *c, orr_node_id v)
+bool orr_compile_simulates(const orr_compiler *c, orr_node_id v)
 {
     if (orr_on_thread(c->g, v))
         return !c->timed || c->g->start_ns[v] != ORR_TIME_NONE;
@@ -19,7 +19,7 @@ static int64_t start_of(const orr_compiler *c, orr_node_id v)
 
 /* Does the recording have it the other way round? Whatever goes from lane to lane must go forward
  * in time, or a cycle could come of it; but a call may run what it called at once. */
-static bool contradicted(const orr_compiler *c, const orr_tie *tie, orr_node_id v, bool calls)
+static bool contradicted(const orr_compiler *c, const orr_dependency_edge *tie, orr_node_id v, bool calls)
 {
     const orr_graph *g = c->g;
     const int64_t from = start_of(c, tie->from);
@@ -35,15 +35,15 @@ static bool is_evaluation(const orr_graph *g, orr_node_id v)
     return strncmp(orr_graph_str(g, g->name[v]), prefix, sizeof prefix - 1) == 0;
 }
 
-bool orr_is_engine_wake(const orr_graph *g, orr_node_id from, orr_node_id to)
+bool orr_is_autograd_wakeup(const orr_graph *g, orr_node_id from, orr_node_id to)
 {
     return is_evaluation(g, from) && is_evaluation(g, to);
 }
 
 static void by_kind(const orr_compiler *c, orr_dep_kind kind, bool from_thread, bool to_thread,
-                    orr_tie *tie)
+                    orr_dependency_edge *tie)
 {
-    const orr_replay_constants *k = c->constants;
+    const orr_sim_latencies *k = c->constants;
     tie->from_end = kind != ORR_DEP_CONTROL && kind != ORR_DEP_LAUNCH;
     tie->to_end = kind == ORR_DEP_SYNC;
     tie->hands_over = to_thread && !tie->to_end;
@@ -59,7 +59,7 @@ static void by_kind(const orr_compiler *c, orr_dep_kind kind, bool from_thread, 
         tie->lag_ns = to_thread && !from_thread ? k->sync_return_ns : 0;
 }
 
-bool orr_compile_tie(const orr_compiler *c, orr_node_id v, uint32_t dep, orr_tie *ret)
+bool orr_compile_dependency(const orr_compiler *c, orr_node_id v, uint32_t dep, orr_dependency_edge *ret)
 {
     const orr_graph *g = c->g;
     const orr_node_id u = g->dep[dep];
@@ -67,11 +67,11 @@ bool orr_compile_tie(const orr_compiler *c, orr_node_id v, uint32_t dep, orr_tie
     const bool from_thread = orr_on_thread(g, u), to_thread = orr_on_thread(g, v);
     const bool ordered = from_thread ? c->timed : !c->free_streams;
     if ((g->lane[u] == g->lane[v] && ordered && kind != ORR_DEP_SYNC) ||
-        !orr_compile_takes(c, u) || !orr_compile_takes(c, v))
+        !orr_compile_simulates(c, u) || !orr_compile_simulates(c, v))
         return false;
-    *ret = (orr_tie){.from = u};
+    *ret = (orr_dependency_edge){.from = u};
     by_kind(c, kind, from_thread, to_thread, ret);
-    if (kind == ORR_DEP_HANDOFF && orr_is_engine_wake(g, u, v))
+    if (kind == ORR_DEP_HANDOFF && orr_is_autograd_wakeup(g, u, v))
         ret->lag_ns = c->constants->sync_return_ns;
     if (!c->timed && from_thread && to_thread) /* an order without times */
         ret->lag_ns = 0;
@@ -87,8 +87,8 @@ static bool tie_node(orr_compiler *c, orr_node_id v)
 {
     const orr_graph *g = c->g;
     for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++) {
-        orr_tie tie;
-        if (!orr_compile_tie(c, v, k, &tie))
+        orr_dependency_edge tie;
+        if (!orr_compile_dependency(c, v, k, &tie))
             continue;
         const orr_point_id from = (tie.from_end ? c->end_point : c->start_point)[tie.from];
         const orr_point_id to = (tie.to_end ? c->end_point : c->start_point)[v];
@@ -107,11 +107,11 @@ static bool nest(orr_compiler *c, orr_node_id v)
             orr_compile_edge(c, c->end_point[v], c->end_point[u], 0, false));
 }
 
-orr_status orr_compile_ties(orr_compiler *c)
+orr_status orr_compile_dependencies(orr_compiler *c)
 {
     const orr_graph *g = c->g;
     for (orr_node_id v = 0; v < g->n_nodes; v++) {
-        if (!orr_on_thread(g, v) || !orr_compile_takes(c, v))
+        if (!orr_on_thread(g, v) || !orr_compile_simulates(c, v))
             continue;
         if (!tie_node(c, v) || (!c->timed && !nest(c, v)))
             return orr_fail_memory(c->err);

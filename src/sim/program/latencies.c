@@ -10,7 +10,7 @@
  * which nothing but that latency can have mattered. */
 
 /* Where no recording shows one. Assumed: the order of magnitude that V100, A100 and H100 show. */
-static const orr_replay_constants assumed = {.launch_latency_ns = 6000,
+static const orr_sim_latencies assumed = {.launch_latency_ns = 6000,
                                              .kernel_gap_ns = 1000,
                                              .sync_return_ns = 5000,
                                              .handoff_ns = 20000,
@@ -49,7 +49,7 @@ static int64_t last_of(const orr_graph *g, orr_node_id v, orr_dep_kind kind)
         const orr_node_id u = g->dep[k];
         if (g->dep_kind[k] == kind && g->start_ns[u] != ORR_TIME_NONE &&
             orr_recorded_end(g, u) > at &&
-            !(kind == ORR_DEP_HANDOFF && orr_is_engine_wake(g, u, v)))
+            !(kind == ORR_DEP_HANDOFF && orr_is_autograd_wakeup(g, u, v)))
             at = orr_recorded_end(g, u);
     }
     return at;
@@ -172,11 +172,11 @@ static orr_status for_each(const orr_graph *const *graphs, const orr_streams *st
     return ORR_OK;
 }
 
-orr_status orr_replay_measure(const orr_graph *const *graphs, uint32_t n,
-                              orr_replay_constants *constants, orr_replay_constants *ret_seen,
+orr_status orr_sim_latencies_measure(const orr_graph *const *graphs, uint32_t n,
+                              orr_sim_latencies *constants, orr_sim_latencies *ret_seen,
                               orr_error *err)
 {
-    orr_replay_constants found = *constants, seen;
+    orr_sim_latencies found = *constants, seen;
     measurement m = {0};
     orr_arena *scratch = orr_arena_new(0, 0);
     orr_streams *streams = scratch != NULL ? orr_arena_array(scratch, orr_streams, n) : NULL;

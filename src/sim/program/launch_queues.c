@@ -56,7 +56,7 @@ static bool queue_lane(orr_compiler *c, uint32_t first, uint32_t end)
     return true;
 }
 
-orr_status orr_compile_queues(orr_compiler *c)
+orr_status orr_compile_launch_queues(orr_compiler *c)
 {
     const orr_streams *s = &c->streams;
     for (orr_lane_id lane = 0; lane < c->g->n_lanes && c->timed; lane++) {

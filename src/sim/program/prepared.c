@@ -37,7 +37,7 @@ static orr_status fail_without_duration(const orr_sim_program *program, const or
 
 /* Durations of what meets nobody. What does meet others is priced with all who take part; where a
  * rank is in no group of the grouping there is nothing to transfer. */
-static orr_status find_durations(const orr_sim_program *program, const orr_script *script,
+static orr_status find_durations(const orr_sim_program *program, const orr_prepared_program *script,
                                  orr_transfer_pricer *pricer, int64_t *alone_ns, uint8_t *basis,
                                  orr_error *err)
 {
@@ -58,10 +58,10 @@ static orr_status find_durations(const orr_sim_program *program, const orr_scrip
             alone_ns[w] = work->duration_ns < 0 ? 0 : work->duration_ns;
             continue;
         }
-        if (!orr_pricer_decides(pricer, &transfer, work->duration_ns))
+        if (!orr_transfer_pricer_decides(pricer, &transfer, work->duration_ns))
             continue;
         orr_price price;
-        ORR_TRY(orr_pricer_ask_alone(pricer, program->graph, work->node, comm, &price, err));
+        ORR_TRY(orr_transfer_price_alone(pricer, program->graph, work->node, comm, &price, err));
         alone_ns[w] = price.ns;
         basis[w] = price.basis;
     }
@@ -107,9 +107,9 @@ static orr_status check_calls(const orr_sim_program *program, const orr_comm_wor
     return ORR_OK;
 }
 
-orr_status orr_script_of_program(const orr_sim_program *program, const orr_rendezvous_id *rendezvous,
+orr_status orr_prepared_program_make(const orr_sim_program *program, const orr_rendezvous_id *rendezvous,
                                  double host_speed, orr_transfer_pricer *pricer, orr_arena *arena,
-                                 orr_script *ret, orr_error *err)
+                                 orr_prepared_program *ret, orr_error *err)
 {
     const orr_edge *edges = scaled_edges(program, host_speed, arena);
     int64_t *earliest_ns = orr_arena_array(arena, int64_t, program->n_points);
@@ -133,7 +133,7 @@ orr_status orr_script_of_program(const orr_sim_program *program, const orr_rende
     }
     for (uint32_t i = 0; i < n_calls; i++)
         call_of_work[calls[i].work] = i;
-    const orr_script script = {program,     edges,        earliest_ns, waits,  alone_ns,
+    const orr_prepared_program script = {program,     edges,        earliest_ns, waits,  alone_ns,
                                alone_basis, call_of_work, calls,       n_calls};
     ORR_TRY(find_durations(program, &script, pricer, alone_ns, alone_basis, err));
     *ret = script;
@@ -141,7 +141,7 @@ orr_status orr_script_of_program(const orr_sim_program *program, const orr_rende
 }
 
 /* The first call that is not before (grouping, ordinal). */
-static uint32_t lower_bound(const orr_script *script, uint32_t grouping, uint32_t ordinal)
+static uint32_t lower_bound(const orr_prepared_program *script, uint32_t grouping, uint32_t ordinal)
 {
     const orr_comm_work wanted = {.grouping = grouping, .ordinal = ordinal};
     uint32_t low = 0, high = script->n_calls;
@@ -155,14 +155,14 @@ static uint32_t lower_bound(const orr_script *script, uint32_t grouping, uint32_
     return low;
 }
 
-void orr_script_calls_of(const orr_script *script, uint32_t grouping, uint32_t *ret_begin,
+void orr_prepared_calls_of(const orr_prepared_program *script, uint32_t grouping, uint32_t *ret_begin,
                          uint32_t *ret_end)
 {
     *ret_begin = lower_bound(script, grouping, 0);
     *ret_end = lower_bound(script, grouping + 1, 0); /* a grouping is never ORR_NONE here */
 }
 
-uint32_t orr_script_call(const orr_script *script, uint32_t grouping, uint32_t ordinal)
+uint32_t orr_prepared_call(const orr_prepared_program *script, uint32_t grouping, uint32_t ordinal)
 {
     const uint32_t i = lower_bound(script, grouping, ordinal);
     const bool found = i < script->n_calls && script->calls[i].grouping == grouping &&

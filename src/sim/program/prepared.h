@@ -14,7 +14,7 @@ typedef struct orr_comm_work {
     uint32_t work;
 } orr_comm_work;
 
-typedef struct orr_script {
+typedef struct orr_prepared_program {
     const orr_sim_program *program;
     const orr_edge    *edges;        /* shape (n_edges): host time divided by host_speed       */
     const int64_t     *earliest_ns;  /* shape (n_points): from the rank's start; at least 0    */
@@ -25,18 +25,18 @@ typedef struct orr_script {
     const uint32_t    *call_of_work; /* shape (n_works): row of calls, or ORR_NONE             */
     const orr_comm_work    *calls;        /* shape (n_calls), by (grouping, ordinal)                */
     uint32_t           n_calls;
-} orr_script;
+} orr_prepared_program;
 
 /* In the arena. `rendezvous`: shape (C) of the graph, or NULL. Errors: NO_MEMORY; INVALID: a work
  * that is no communication and has no duration, an ordinal that occurs twice, and as
- * orr_pricer_ask(). */
-orr_status orr_script_of_program(const orr_sim_program *program, const orr_rendezvous_id *rendezvous,
+ * orr_transfer_price(). */
+orr_status orr_prepared_program_make(const orr_sim_program *program, const orr_rendezvous_id *rendezvous,
                                  double host_speed, orr_transfer_pricer *pricer, orr_arena *arena,
-                                 orr_script *ret, orr_error *err) ORR_MUST_CHECK;
+                                 orr_prepared_program *ret, orr_error *err) ORR_MUST_CHECK;
 /* The calls of one grouping: [*ret_begin, *ret_end) of calls. */
-void orr_script_calls_of(const orr_script *script, uint32_t grouping, uint32_t *ret_begin,
+void orr_prepared_calls_of(const orr_prepared_program *script, uint32_t grouping, uint32_t *ret_begin,
                          uint32_t *ret_end);
 /* The call of that rendezvous, or ORR_NONE. */
-uint32_t orr_script_call(const orr_script *script, uint32_t grouping, uint32_t ordinal);
+uint32_t orr_prepared_call(const orr_prepared_program *script, uint32_t grouping, uint32_t ordinal);
 
 #endif /* ORR_SIM_SCRIPT_H */

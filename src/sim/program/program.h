@@ -46,8 +46,8 @@ typedef struct orr_sim_program {
 /* `duration_ns`: shape (N), or NULL: the graph's own. `constants`: none -1. In the arena; reads the
  * graph's start times only for the order of each lane and for the host time between neighbouring
  * points of a thread. Errors: NO_MEMORY; LIMIT: over 2^31 points. */
-orr_status orr_program_compile(const orr_graph *graph, const int64_t *duration_ns,
-                               const orr_replay_constants *constants, uint32_t queue_depth,
+orr_status orr_sim_program_compile(const orr_graph *graph, const int64_t *duration_ns,
+                               const orr_sim_latencies *constants, uint32_t queue_depth,
                                orr_arena *arena, orr_sim_program *ret, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_SIM_PROGRAM_H */

@@ -25,9 +25,9 @@ static uint8_t class_of(const orr_graph *g, orr_node_id v)
 
 static bool waits_for_event(const orr_compiler *c, orr_node_id v)
 {
-    orr_tie tie;
+    orr_dependency_edge tie;
     for (uint32_t k = c->g->dep_first[v]; k < c->g->dep_first[v + 1]; k++)
-        if (c->g->dep_kind[k] == ORR_DEP_EVENT && orr_compile_tie(c, v, k, &tie))
+        if (c->g->dep_kind[k] == ORR_DEP_EVENT && orr_compile_dependency(c, v, k, &tie))
             return true;
     return false;
 }
@@ -94,8 +94,8 @@ static bool follow_ties(orr_compiler *c, uint32_t row, lead *l)
     const orr_graph *g = c->g;
     const orr_node_id v = c->streams.node[row];
     for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++) {
-        orr_tie tie;
-        if (!orr_compile_tie(c, v, k, &tie))
+        orr_dependency_edge tie;
+        if (!orr_compile_dependency(c, v, k, &tie))
             continue;
         ready_by(l, tie.moment_ns, tie.lag_ns);
         l->called |= orr_on_thread(g, tie.from);
@@ -118,7 +118,7 @@ static bool compile_row(orr_compiler *c, orr_lane_id lane, uint32_t row)
     if (start == ORR_TIME_NONE)
         return true;
     if (l.called && !c->streams.inner[row])
-        return orr_compile_crowded(c, lane, row, l.ready_ns);
+        return orr_compile_tail_wave(c, lane, row, l.ready_ns);
     if (l.ready_ns == INT64_MIN)
         return orr_compile_anchor(c, row_start(c, row), start);
     for (size_t i = l.first_edge; i < c->edges.n && start > l.ready_ns; i++)
@@ -173,7 +173,7 @@ static void shadow_work(orr_compiler *c, orr_lane_id lane, orr_node_id v)
     }
 }
 
-orr_status orr_compile_shadows(orr_compiler *c)
+orr_status orr_compile_device_annotations(orr_compiler *c)
 {
     const orr_graph *g = c->g;
     for (orr_node_id v = 0; v < g->n_nodes; v++) {

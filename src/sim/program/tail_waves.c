@@ -58,7 +58,7 @@ static uint32_t running_at(const orr_compiler *c, orr_lane_id lane, int64_t at_n
                : ORR_NONE;
 }
 
-bool orr_compile_crowded(orr_compiler *c, orr_lane_id lane, uint32_t row, int64_t ready_ns)
+bool orr_compile_tail_wave(orr_compiler *c, orr_lane_id lane, uint32_t row, int64_t ready_ns)
 {
     enum { MOST_STREAMS = 256 };
     const orr_graph *g = c->g;

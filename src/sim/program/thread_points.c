@@ -92,8 +92,8 @@ static bool wait_before(point_writer *l, orr_node_id v, orr_point_id p)
     const orr_graph *g = c->g;
     bool led_to = false, waited = false;
     for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++) {
-        orr_tie tie;
-        if (!orr_compile_tie(c, v, k, &tie) || !tie.hands_over)
+        orr_dependency_edge tie;
+        if (!orr_compile_dependency(c, v, k, &tie) || !tie.hands_over)
             continue;
         led_to = true;
         waited |= p > l->first && tie.moment_ns != ORR_TIME_NONE &&
@@ -145,8 +145,8 @@ static bool wait_until(point_writer *l, orr_node_id v, orr_point_id p)
     const orr_graph *g = c->g;
     bool waits = false, waited = false;
     for (uint32_t k = g->dep_first[v]; k < g->dep_first[v + 1]; k++) {
-        orr_tie tie;
-        if (!orr_compile_tie(c, v, k, &tie) || !tie.to_end)
+        orr_dependency_edge tie;
+        if (!orr_compile_dependency(c, v, k, &tie) || !tie.to_end)
             continue;
         waits = true;
         waited |= tie.moment_ns == ORR_TIME_NONE || tie.moment_ns > c->at_ns[p - 1];

@@ -27,7 +27,7 @@ orr_transfer orr_transfer_join(orr_transfer a, orr_transfer b)
     return a;
 }
 
-void orr_pricer_init(orr_transfer_pricer *pricer, const orr_sim_options *options)
+void orr_transfer_pricer_init(orr_transfer_pricer *pricer, const orr_sim_options *options)
 {
     memset(pricer, 0, sizeof *pricer);
     pricer->cluster = options->cluster;
@@ -37,7 +37,7 @@ void orr_pricer_init(orr_transfer_pricer *pricer, const orr_sim_options *options
         orr_network_of_cluster(options->cluster, &pricer->network);
 }
 
-bool orr_pricer_decides(const orr_transfer_pricer *pricer, const orr_transfer *transfer, int64_t given_ns)
+bool orr_transfer_pricer_decides(const orr_transfer_pricer *pricer, const orr_transfer *transfer, int64_t given_ns)
 {
     const bool known = transfer->bytes >= 0 && transfer->collective != ORR_COLL_UNKNOWN;
     return given_ns < 0 || (known && pricer->mode != ORR_NETWORK_RECORDED);
@@ -79,7 +79,7 @@ static orr_price priced(orr_transfer_pricer *p, const orr_span *span, const orr_
     return p->kept[slot].price;
 }
 
-orr_status orr_pricer_ask(orr_transfer_pricer *pricer, const orr_transfer *transfer, const uint32_t *ranks,
+orr_status orr_transfer_price(orr_transfer_pricer *pricer, const orr_transfer *transfer, const uint32_t *ranks,
                           uint32_t n, const orr_graph *graph, orr_node_id who, orr_price *ret,
                           orr_error *err)
 {
@@ -93,7 +93,7 @@ orr_status orr_pricer_ask(orr_transfer_pricer *pricer, const orr_transfer *trans
     return ORR_OK;
 }
 
-orr_status orr_pricer_ask_alone(orr_transfer_pricer *pricer, const orr_graph *graph, orr_node_id who,
+orr_status orr_transfer_price_alone(orr_transfer_pricer *pricer, const orr_graph *graph, orr_node_id who,
                                 const orr_comm *comm, orr_price *ret, orr_error *err)
 {
     const orr_group *group = comm->group != ORR_NONE ? &graph->groups[comm->group] : NULL;
@@ -116,7 +116,7 @@ orr_status orr_pricer_ask_alone(orr_transfer_pricer *pricer, const orr_graph *gr
     for (uint32_t i = 0; i < n; i++)
         ranks[i] = listed ? orr_group_rank(group, i) : i;
     const orr_transfer transfer = orr_transfer_of(comm);
-    const orr_status status = orr_pricer_ask(pricer, &transfer, ranks, n, graph, who, ret, err);
+    const orr_status status = orr_transfer_price(pricer, &transfer, ranks, n, graph, who, ret, err);
     orr_free(ranks);
     return status;
 }

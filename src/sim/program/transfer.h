@@ -32,18 +32,18 @@ typedef struct orr_transfer_pricer {
     } kept[ORR_PRICES_KEPT];
 } orr_transfer_pricer;
 
-void orr_pricer_init(orr_transfer_pricer *pricer, const orr_sim_options *options);
+void orr_transfer_pricer_init(orr_transfer_pricer *pricer, const orr_sim_options *options);
 /* Does the network say how long it takes, and not the ensemble? */
-bool orr_pricer_decides(const orr_transfer_pricer *pricer, const orr_transfer *transfer,
+bool orr_transfer_pricer_decides(const orr_transfer_pricer *pricer, const orr_transfer *transfer,
                         int64_t given_ns);
 /* `ranks`: shape (n), the members. Errors: INVALID: no cluster, or one that is too small; bytes or
  * kind not known (who: for the message). */
-orr_status orr_pricer_ask(orr_transfer_pricer *pricer, const orr_transfer *transfer, const uint32_t *ranks,
+orr_status orr_transfer_price(orr_transfer_pricer *pricer, const orr_transfer *transfer, const uint32_t *ranks,
                           uint32_t n, const orr_graph *graph, orr_node_id who, orr_price *ret,
                           orr_error *err) ORR_MUST_CHECK;
 /* Of a communication whose partners are not in the ensemble: its recorded group lies where that
  * says; a group of which only the size is known is taken to be the first devices (assumed). */
-orr_status orr_pricer_ask_alone(orr_transfer_pricer *pricer, const orr_graph *graph, orr_node_id who,
+orr_status orr_transfer_price_alone(orr_transfer_pricer *pricer, const orr_graph *graph, orr_node_id who,
                                 const orr_comm *comm, orr_price *ret,
                                 orr_error *err) ORR_MUST_CHECK;
 

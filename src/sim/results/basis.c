@@ -22,7 +22,7 @@ static void add(sums *s, uint8_t basis, int64_t ns)
 
 static void add_work(sums *s, uint32_t w)
 {
-    const orr_script *script = s->actor->script;
+    const orr_prepared_program *script = s->actor->script;
     const orr_sim_work *work = &script->program->works[w];
     const int64_t *time_ns = s->engine->time_ns + s->actor->first_point;
     const uint32_t call = script->call_of_work[w];

@@ -12,7 +12,7 @@
  * which its graph communicates. */
 typedef struct folder {
     const orr_ensemble *ensemble;
-    const orr_script   *scripts;
+    const orr_prepared_program   *scripts;
     const orr_cluster  *cluster;
     uint32_t  n_ranks, n_vertices;
     uint32_t *first_group; /* shape (n_groupings + 1): vertex of group 0 of a grouping */
@@ -47,11 +47,11 @@ static void each_edge(folder *f, void (*visit)(folder *f, uint32_t rank, uint32_
     for (uint32_t r = 0; r < f->n_ranks; r++) {
         if (f->ensemble->graph_of_rank[r] == ORR_NONE)
             continue;
-        const orr_script *script = &f->scripts[f->ensemble->graph_of_rank[r]];
+        const orr_prepared_program *script = &f->scripts[f->ensemble->graph_of_rank[r]];
         for (uint32_t i = 0, end; i < script->n_calls; i = end) {
             const uint32_t k = script->calls[i].grouping;
             const uint32_t group = f->ensemble->groupings[k].group_of[r];
-            orr_script_calls_of(script, k, &i, &end);
+            orr_prepared_calls_of(script, k, &i, &end);
             if (group != ORR_NONE)
                 visit(f, r, f->first_group[k] + group);
         }
@@ -252,7 +252,7 @@ static orr_status keep(const folder *f, const orr_partition *p, orr_arena *arena
     return status;
 }
 
-orr_status orr_fold_alike(const orr_ensemble *ensemble, const orr_script *scripts,
+orr_status orr_fold_equivalent(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
                           const orr_cluster *cluster, orr_arena *arena, orr_fold *ret,
                           orr_error *err)
 {

@@ -19,7 +19,7 @@ static orr_status keep_groups(const orr_ensemble *ensemble, orr_arena *arena, or
     return ORR_OK;
 }
 
-orr_status orr_fold_nothing(const orr_ensemble *ensemble, orr_arena *arena, orr_fold *ret,
+orr_status orr_fold_none(const orr_ensemble *ensemble, orr_arena *arena, orr_fold *ret,
                             orr_error *err)
 {
     const uint32_t n = ensemble->n_ranks;

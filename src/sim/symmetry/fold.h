@@ -25,11 +25,11 @@ typedef struct orr_fold {
 } orr_fold;
 
 /* Every rank and every group for itself. */
-orr_status orr_fold_nothing(const orr_ensemble *ensemble, orr_arena *arena, orr_fold *ret,
+orr_status orr_fold_none(const orr_ensemble *ensemble, orr_arena *arena, orr_fold *ret,
                             orr_error *err) ORR_MUST_CHECK;
 /* `scripts`: shape (D). `cluster`: where ranks lie decides what a transfer costs; NULL: it does
  * not. In the arena; nothing else is left in it. Errors: NO_MEMORY, LIMIT. */
-orr_status orr_fold_alike(const orr_ensemble *ensemble, const orr_script *scripts,
+orr_status orr_fold_equivalent(const orr_ensemble *ensemble, const orr_prepared_program *scripts,
                           const orr_cluster *cluster, orr_arena *arena, orr_fold *ret,
                           orr_error *err) ORR_MUST_CHECK;
 

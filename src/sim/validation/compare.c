@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "sim/validation/timelines.h"
 
-bool orr_replay_fits(const orr_job *job, const orr_simulation *s)
+bool orr_simulation_is_of_job(const orr_job *job, const orr_simulation *s)
 {
     const orr_ensemble *e = s->ensemble;
     if (e->n_graphs != job->n_graphs || e->n_ranks != job->n_ranks)
@@ -18,7 +18,7 @@ bool orr_replay_fits(const orr_job *job, const orr_simulation *s)
     return true;
 }
 
-const orr_timeline *orr_replay_timeline(const orr_job *job, const orr_simulation *s, uint32_t graph)
+const orr_timeline *orr_simulation_timeline_of(const orr_job *job, const orr_simulation *s, uint32_t graph)
 {
     const uint32_t c = s->class_of_rank[job->rank_of_graph[graph]];
     return c == ORR_NONE ? NULL : &s->timelines[c];
@@ -83,9 +83,9 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static orr_replay_span gauge_read(gauge *u)
+static orr_validation_span gauge_read(gauge *u)
 {
-    orr_replay_span span = {.worst = ORR_NONE};
+    orr_validation_span span = {.worst = ORR_NONE};
     const size_t n = u->starts.n;
     if (u->recorded_from > u->recorded_to)
         return span;
@@ -119,9 +119,9 @@ static bool has_start(const pair *p, orr_node_id v)
 }
 
 typedef struct report {
-    orr_array(orr_replay_rank) ranks;
-    orr_array(orr_replay_lane) lanes;
-    orr_array(orr_replay_step) steps;
+    orr_array(orr_validation_rank) ranks;
+    orr_array(orr_validation_lane) lanes;
+    orr_array(orr_validation_step) steps;
     gauge rank, lane;
 } report;
 
@@ -139,11 +139,11 @@ static bool add_lanes(report *r, const pair *p)
         }
         if (r->lane.recorded_from > r->lane.recorded_to)
             continue;
-        const orr_replay_lane row = {p->rank, p->graph, lane, gauge_read(&r->lane)};
+        const orr_validation_lane row = {p->rank, p->graph, lane, gauge_read(&r->lane)};
         if (!orr_array_push(&r->lanes, row))
             return false;
     }
-    const orr_replay_rank row = {p->rank, p->graph, gauge_read(&r->rank)};
+    const orr_validation_rank row = {p->rank, p->graph, gauge_read(&r->rank)};
     return orr_array_push(&r->ranks, row);
 }
 
@@ -161,7 +161,7 @@ static bool add_steps(report *r, const pair *p)
             gauge_clear(&r->lane);
             if (!gauge_add(&r->lane, p, v, true))
                 return false;
-            const orr_replay_step row = {p->rank, p->graph, v, name, gauge_read(&r->lane)};
+            const orr_validation_step row = {p->rank, p->graph, v, name, gauge_read(&r->lane)};
             if (!orr_array_push(&r->steps, row))
                 return false;
         }
@@ -170,7 +170,7 @@ static bool add_steps(report *r, const pair *p)
 
 static bool add_rank(report *r, const orr_job *job, const orr_simulation *s, uint32_t graph)
 {
-    const orr_timeline *t = orr_replay_timeline(job, s, graph);
+    const orr_timeline *t = orr_simulation_timeline_of(job, s, graph);
     if (t == NULL)
         return true;
     pair p = {.job = job,
@@ -184,12 +184,12 @@ static bool add_rank(report *r, const orr_job *job, const orr_simulation *s, uin
 }
 
 /* Mean and worst of |error_frac| of n rows, `stride` bytes apart. */
-static void sum_up(const orr_replay_span *first, size_t n, size_t stride, double *ret_mean,
+static void sum_up(const orr_validation_span *first, size_t n, size_t stride, double *ret_mean,
                    double *ret_worst)
 {
     double sum = 0, worst = 0;
     for (size_t i = 0; i < n; i++) {
-        const orr_replay_span *span = (const void *)((const char *)first + i * stride);
+        const orr_validation_span *span = (const void *)((const char *)first + i * stride);
         const double error = span->error_frac < 0 ? -span->error_frac : span->error_frac;
         sum += error;
         worst = error > worst ? error : worst;
@@ -206,9 +206,9 @@ static void *keep(orr_arena *arena, const void *rows, size_t n, size_t row_bytes
     return kept;
 }
 
-static orr_status finish(const report *r, orr_arena *arena, orr_replay_error *ret, orr_error *err)
+static orr_status finish(const report *r, orr_arena *arena, orr_validation *ret, orr_error *err)
 {
-    orr_replay_error e = {
+    orr_validation e = {
         .ranks = keep(arena, r->ranks.at, r->ranks.n, sizeof *r->ranks.at),
         .lanes = keep(arena, r->lanes.at, r->lanes.n, sizeof *r->lanes.at),
         .steps = keep(arena, r->steps.at, r->steps.n, sizeof *r->steps.at),
@@ -224,10 +224,10 @@ static orr_status finish(const report *r, orr_arena *arena, orr_replay_error *re
     return ORR_OK;
 }
 
-orr_status orr_replay_compare(const orr_job *job, const orr_simulation *simulation,
-                              orr_arena *arena, orr_replay_error *ret, orr_error *err)
+orr_status orr_simulation_validate(const orr_job *job, const orr_simulation *simulation,
+                              orr_arena *arena, orr_validation *ret, orr_error *err)
 {
-    if (!orr_replay_fits(job, simulation))
+    if (!orr_simulation_is_of_job(job, simulation))
         return orr_fail(err, ORR_INVALID, "the simulation is not a replay of this recording");
     report r = {0};
     bool done = true;

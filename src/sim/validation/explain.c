@@ -12,7 +12,7 @@
  * at which the last of these had come, and the point follows after a gap. Where the two gaps differ
  * is where the error comes from; what comes of it later keeps the same gaps. */
 
-const char *orr_replay_cause_name(orr_replay_cause cause)
+const char *orr_deviation_cause_name(orr_deviation_cause cause)
 {
     static const char *const names[] = {
 #define ORR_CAUSE_TEXT_(name, text) text,
@@ -43,7 +43,7 @@ typedef struct explainer {
                                     * time: from another's start, when a device was full       */
 } explainer;
 
-typedef orr_array(orr_replay_row) row_list;
+typedef orr_array(orr_deviation) row_list;
 
 static void place_node(explainer *x, orr_node_id v)
 {
@@ -95,7 +95,7 @@ static int64_t last_arrival(const explainer *x, const orr_simulation *s, orr_nod
     const orr_match *match = &x->job->matches[m];
     for (uint32_t i = match->first; i < match->first + match->count; i++) {
         const orr_member member = x->job->members[i];
-        const orr_timeline *t = orr_replay_timeline(x->job, s, member.graph);
+        const orr_timeline *t = orr_simulation_timeline_of(x->job, s, member.graph);
         const int64_t at = recorded      ? orr_job_start_ns(x->job, member.graph, member.node)
                            : t == NULL ? ORR_TIME_NONE
                                          : t->start_ns[member.node];
@@ -117,7 +117,7 @@ static void follow_works(explainer *x, const orr_simulation *s)
     }
 }
 
-static orr_replay_cause cause_on_device(const explainer *x, orr_point_id p, int64_t late_ns)
+static orr_deviation_cause cause_on_device(const explainer *x, orr_point_id p, int64_t late_ns)
 {
     static const int64_t lost_ns = 30000; /* several times what a launch takes; as in trace/ */
     const orr_node_id v = x->node[p];
@@ -126,7 +126,7 @@ static orr_replay_cause cause_on_device(const explainer *x, orr_point_id p, int6
     if (p != x->program->start_point[v])
         return ORR_CAUSE_COLLECTIVE;
     if (x->leaps[p])
-        return ORR_CAUSE_CROWDED;
+        return ORR_CAUSE_FULL_DEVICE;
     if (x->streams.launch[row] == ORR_NONE || x->streams.inner[row] || from == ORR_NONE)
         return ORR_CAUSE_UNEXPLAINED;
     const orr_node_id u = x->node[from];
@@ -149,7 +149,7 @@ static bool waits_for_work(const orr_graph *g, orr_node_id v)
     return false;
 }
 
-static orr_replay_cause cause_on_thread(const explainer *x, orr_point_id p)
+static orr_deviation_cause cause_on_thread(const explainer *x, orr_point_id p)
 {
     const orr_node_id v = x->node[p];
     const orr_point_id from = x->was[p].from;
@@ -187,10 +187,10 @@ static bool add_rows(explainer *x, row_list *rows)
         const int64_t simulated = x->simulated[p] - x->is[p].at_ns;
         if (recorded == simulated)
             continue;
-        const orr_replay_cause cause = orr_on_thread(x->g, v)
+        const orr_deviation_cause cause = orr_on_thread(x->g, v)
                                            ? cause_on_thread(x, p)
                                            : cause_on_device(x, p, recorded - simulated);
-        const orr_replay_row row = {.rank = x->job->rank_of_graph[x->graph],
+        const orr_deviation row = {.rank = x->job->rank_of_graph[x->graph],
                                     .graph = x->graph,
                                     .lane = x->g->lane[v],
                                     .node = v,
@@ -211,7 +211,7 @@ static orr_status explain_graph(explainer *x, const orr_simulation *s, uint32_t 
 {
     const int64_t *const *durations = s->ensemble->duration_ns;
     orr_sim_program program;
-    ORR_TRY(orr_program_compile(x->g, durations != NULL ? durations[x->graph] : NULL,
+    ORR_TRY(orr_sim_program_compile(x->g, durations != NULL ? durations[x->graph] : NULL,
                                 &s->constants, queue_depth, scratch, &program, err));
     ORR_TRY(orr_streams_find(x->g, scratch, &x->streams, err));
     const uint32_t n = program.n_points;
@@ -236,14 +236,14 @@ static orr_status explain_graph(explainer *x, const orr_simulation *s, uint32_t 
     return add_rows(x, rows) ? ORR_OK : orr_fail_memory(err);
 }
 
-static int64_t size_of(const orr_replay_row *row)
+static int64_t size_of(const orr_deviation *row)
 {
     return row->difference_ns < 0 ? -row->difference_ns : row->difference_ns;
 }
 
 static int compare(const void *a_, const void *b_)
 {
-    const orr_replay_row *a = a_, *b = b_;
+    const orr_deviation *a = a_, *b = b_;
     if (size_of(a) != size_of(b))
         return size_of(a) > size_of(b) ? -1 : 1;
     if (a->rank != b->rank)
@@ -254,10 +254,10 @@ static int compare(const void *a_, const void *b_)
 }
 
 static orr_status finish(row_list *rows, size_t most, orr_arena *arena,
-                         orr_replay_explanation *ret, orr_error *err)
+                         orr_deviations *ret, orr_error *err)
 {
-    orr_replay_explanation e = {.n = rows->n < most ? rows->n : most};
-    orr_replay_row *kept = orr_arena_array(arena, orr_replay_row, e.n);
+    orr_deviations e = {.n = rows->n < most ? rows->n : most};
+    orr_deviation *kept = orr_arena_array(arena, orr_deviation, e.n);
     if (kept == NULL)
         return orr_fail_memory(err);
     for (size_t i = 0; i < rows->n; i++) {
@@ -273,11 +273,11 @@ static orr_status finish(row_list *rows, size_t most, orr_arena *arena,
     return ORR_OK;
 }
 
-orr_status orr_replay_explain(const orr_job *job, const orr_simulation *simulation,
+orr_status orr_simulation_explain(const orr_job *job, const orr_simulation *simulation,
                               uint32_t queue_depth, size_t most, orr_arena *arena,
-                              orr_replay_explanation *ret, orr_error *err)
+                              orr_deviations *ret, orr_error *err)
 {
-    if (!orr_replay_fits(job, simulation))
+    if (!orr_simulation_is_of_job(job, simulation))
         return orr_fail(err, ORR_INVALID, "the simulation is not a replay of this recording");
     row_list rows = {0};
     orr_arena *scratch = orr_arena_new(0, 0);
@@ -285,7 +285,7 @@ orr_status orr_replay_explain(const orr_job *job, const orr_simulation *simulati
     for (uint32_t d = 0; d < job->n_graphs && status == ORR_OK; d++) {
         explainer x = {.job = job,
                        .g = job->graphs[d],
-                       .t = orr_replay_timeline(job, simulation, d),
+                       .t = orr_simulation_timeline_of(job, simulation, d),
                        .graph = d};
         if (x.t != NULL)
             status = explain_graph(&x, simulation, queue_depth, scratch, &rows, err);

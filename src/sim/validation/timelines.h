@@ -9,9 +9,9 @@
 /* What the comparison of a replay and its explanation share. */
 
 /* Is it a simulation of this very job? */
-bool orr_replay_fits(const orr_job *job, const orr_simulation *simulation);
+bool orr_simulation_is_of_job(const orr_job *job, const orr_simulation *simulation);
 /* Of the rank that a graph of the job was recorded on; NULL: not simulated. */
-const orr_timeline *orr_replay_timeline(const orr_job *job, const orr_simulation *simulation,
+const orr_timeline *orr_simulation_timeline_of(const orr_job *job, const orr_simulation *simulation,
                                         uint32_t graph);
 
 #endif /* ORR_SIM_REPLAY_H */

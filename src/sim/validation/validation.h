@@ -11,46 +11,46 @@
  * live in the arena; nothing is kept of the arguments but names. Threads: none of their own. */
 
 /* From the first start to the last end, and the starts in between. */
-typedef struct orr_replay_span {
+typedef struct orr_validation_span {
     int64_t     recorded_ns, simulated_ns;
     double      error_frac;    /* simulated / recorded - 1; 0 where nothing was recorded         */
     uint64_t    n_starts;      /* that were compared                                             */
     double      mean_start_ns; /* mean of |simulated start - recorded start|                     */
     int64_t     p90_start_ns, worst_start_ns; /* of the same                                     */
     orr_node_id worst;         /* which; ORR_NONE                                                */
-} orr_replay_span;
+} orr_validation_span;
 
 /* A rank: its span is that of host operators, runtime calls and what ran on devices; its starts are
  * those of device work or, without a device, of communications on threads. */
-typedef struct orr_replay_rank {
+typedef struct orr_validation_rank {
     uint32_t        rank, graph;
-    orr_replay_span span;
-} orr_replay_rank;
+    orr_validation_span span;
+} orr_validation_rank;
 /* A thread or a stream: span and starts of the same nodes, those of this lane. */
-typedef struct orr_replay_lane {
+typedef struct orr_validation_lane {
     uint32_t        rank, graph;
     orr_lane_id     lane;
-    orr_replay_span span;
-} orr_replay_lane;
+    orr_validation_span span;
+} orr_validation_lane;
 /* A step of PyTorch's profiler ("ProfilerStep#12"): how long it took; starts: its own. */
-typedef struct orr_replay_step {
+typedef struct orr_validation_step {
     uint32_t        rank, graph;
     orr_node_id     node;
     const char     *name;
-    orr_replay_span span;
-} orr_replay_step;
+    orr_validation_span span;
+} orr_validation_step;
 
-typedef struct orr_replay_error {
-    const orr_replay_rank *ranks; /* shape (n_ranks), by rank */
-    const orr_replay_lane *lanes; /* shape (n_lanes), by rank, then lane; those that execute */
-    const orr_replay_step *steps; /* shape (n_steps), by rank, then start */
+typedef struct orr_validation {
+    const orr_validation_rank *ranks; /* shape (n_ranks), by rank */
+    const orr_validation_lane *lanes; /* shape (n_lanes), by rank, then lane; those that execute */
+    const orr_validation_step *steps; /* shape (n_steps), by rank, then start */
     size_t n_ranks, n_lanes, n_steps;
     double mean_frac, worst_frac;           /* of |error_frac| over the ranks */
     double mean_step_frac, worst_step_frac; /* over the steps; 0 without any  */
-} orr_replay_error;
+} orr_validation;
 /* Errors: INVALID: the simulation is of another job; NO_MEMORY. */
-orr_status orr_replay_compare(const orr_job *job, const orr_simulation *simulation,
-                              orr_arena *arena, orr_replay_error *ret,
+orr_status orr_simulation_validate(const orr_job *job, const orr_simulation *simulation,
+                              orr_arena *arena, orr_validation *ret,
                               orr_error *err) ORR_MUST_CHECK;
 
 /* Why a moment came sooner or later after what it waited for than in the recording. */
@@ -67,35 +67,35 @@ orr_status orr_replay_compare(const orr_job *job, const orr_simulation *simulati
     X(JITTER, "host jitter")        /* the own time of a call that may wait                   */ \
     X(COLLECTIVE, "collective")     /* the transfer after the last arrival                    */
 
-typedef enum orr_replay_cause {
+typedef enum orr_deviation_cause {
 #define ORR_CAUSE_ENUM_(name, text) ORR_CAUSE_##name,
     ORR_CAUSE_MAP(ORR_CAUSE_ENUM_)
 #undef ORR_CAUSE_ENUM_
     ORR_CAUSES
-} orr_replay_cause;
-const char *orr_replay_cause_name(orr_replay_cause cause);
+} orr_deviation_cause;
+const char *orr_deviation_cause_name(orr_deviation_cause cause);
 
-typedef struct orr_replay_row {
+typedef struct orr_deviation {
     uint32_t    rank, graph;
     orr_lane_id lane;
     orr_node_id node;
     const char *name;
     bool        end;   /* it is the end of the node, else the start */
-    uint8_t     cause; /* orr_replay_cause */
+    uint8_t     cause; /* orr_deviation_cause */
     int64_t     recorded_gap_ns, simulated_gap_ns; /* after the latest of what led to it */
     int64_t     difference_ns;                     /* simulated - recorded */
-} orr_replay_row;
+} orr_deviation;
 
-typedef struct orr_replay_explanation {
-    const orr_replay_row *rows; /* shape (n), most different first; ties by rank, node */
+typedef struct orr_deviations {
+    const orr_deviation *rows; /* shape (n), most different first; ties by rank, node */
     size_t   n;
     uint64_t count[ORR_CAUSES];         /* of all moments that differ, not only of the rows */
     int64_t  difference_ns[ORR_CAUSES]; /* sum of |difference|                              */
-} orr_replay_explanation;
+} orr_deviations;
 /* At most `most` rows. `queue_depth`: of the options that the simulation ran with. Errors: INVALID:
  * the simulation is of another job; LIMIT, NO_MEMORY. */
-orr_status orr_replay_explain(const orr_job *job, const orr_simulation *simulation,
+orr_status orr_simulation_explain(const orr_job *job, const orr_simulation *simulation,
                               uint32_t queue_depth, size_t most, orr_arena *arena,
-                              orr_replay_explanation *ret, orr_error *err) ORR_MUST_CHECK;
+                              orr_deviations *ret, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_SIM_EXPLAIN_H */

@@ -8,15 +8,15 @@
 
 /* Memory for payloads under way, in sizes of powers of two; what is given back is given out again,
  * and freed at the end only. */
-enum { ORR_POOL_SIZES = 34 };
-typedef struct orr_world_pool {
-    void *free[ORR_POOL_SIZES]; /* first of each size, linked through itself */
+enum { ORR_BUFFER_POOL_SIZES = 34 };
+typedef struct orr_buffer_pool {
+    void *free[ORR_BUFFER_POOL_SIZES]; /* first of each size, linked through itself */
     orr_array(void *) blocks;
-} orr_world_pool;
+} orr_buffer_pool;
 
 /* NULL: out of memory. */
-void *orr_world_pool_take(orr_world_pool *pool, size_t bytes, uint8_t *ret_size);
-void orr_world_pool_give(orr_world_pool *pool, void *memory, uint8_t size);
-void orr_world_pool_done(orr_world_pool *pool);
+void *orr_buffer_pool_take(orr_buffer_pool *pool, size_t bytes, uint8_t *ret_size);
+void orr_buffer_pool_give(orr_buffer_pool *pool, void *memory, uint8_t size);
+void orr_buffer_pool_done(orr_buffer_pool *pool);
 
 #endif /* ORR_SIM_WORLD_POOL_H */

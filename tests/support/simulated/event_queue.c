@@ -4,18 +4,18 @@
 enum { CHILDREN = 4, EVENT_BITS = 24 };
 #define NONE UINT32_MAX
 
-void orr_world_queue_init(orr_world_queue *queue)
+void orr_simnet_queue_init(orr_simnet_queue *queue)
 {
-    *queue = (orr_world_queue){.free = NONE};
+    *queue = (orr_simnet_queue){.free = NONE};
 }
 
-void orr_world_queue_done(orr_world_queue *queue)
+void orr_simnet_queue_done(orr_simnet_queue *queue)
 {
     orr_array_done(&queue->heap);
     orr_array_done(&queue->events);
 }
 
-bool orr_world_queue_new(orr_world_queue *queue, uint32_t *ret)
+bool orr_simnet_queue_new(orr_simnet_queue *queue, uint32_t *ret)
 {
     if (queue->free != NONE) {
         *ret = queue->free;
@@ -28,27 +28,27 @@ bool orr_world_queue_new(orr_world_queue *queue, uint32_t *ret)
     return true;
 }
 
-void orr_world_queue_free(orr_world_queue *queue, uint32_t event)
+void orr_simnet_queue_free(orr_simnet_queue *queue, uint32_t event)
 {
     queue->events.at[event].next = queue->free;
     queue->free = event;
 }
 
 /* Times are never negative, so both halves compare as one number, without a branch. */
-static inline bool before(orr_world_entry a, orr_world_entry b)
+static inline bool before(orr_simnet_queue_entry a, orr_simnet_queue_entry b)
 {
     const unsigned __int128 x = (unsigned __int128)(uint64_t)a.at_ns << 64 | a.order;
     const unsigned __int128 y = (unsigned __int128)(uint64_t)b.at_ns << 64 | b.order;
     return x < y;
 }
 
-bool orr_world_queue_put(orr_world_queue *queue, int64_t at_ns, uint32_t event)
+bool orr_simnet_queue_put(orr_simnet_queue *queue, int64_t at_ns, uint32_t event)
 {
     if (!orr_array_reserve(&queue->heap, 1))
         return false;
-    const orr_world_entry entry = {.at_ns = at_ns < 0 ? 0 : at_ns,
+    const orr_simnet_queue_entry entry = {.at_ns = at_ns < 0 ? 0 : at_ns,
                                    .order = queue->sequence++ << EVENT_BITS | event};
-    orr_world_entry *heap = queue->heap.at;
+    orr_simnet_queue_entry *heap = queue->heap.at;
     size_t i = queue->heap.n++;
     for (; i > 0 && before(entry, heap[(i - 1) / CHILDREN]); i = (i - 1) / CHILDREN)
         heap[i] = heap[(i - 1) / CHILDREN];
@@ -56,7 +56,7 @@ bool orr_world_queue_put(orr_world_queue *queue, int64_t at_ns, uint32_t event)
     return true;
 }
 
-static size_t least_child(const orr_world_entry *heap, size_t n, size_t first)
+static size_t least_child(const orr_simnet_queue_entry *heap, size_t n, size_t first)
 {
     if (first + CHILDREN <= n) {
         const size_t a = first + before(heap[first + 1], heap[first]);
@@ -70,16 +70,16 @@ static size_t least_child(const orr_world_entry *heap, size_t n, size_t first)
     return least;
 }
 
-bool orr_world_queue_take(orr_world_queue *queue, int64_t until_ns, int64_t *ret_at_ns,
+bool orr_simnet_queue_take(orr_simnet_queue *queue, int64_t until_ns, int64_t *ret_at_ns,
                           uint32_t *ret)
 {
-    orr_world_entry *heap = queue->heap.at;
+    orr_simnet_queue_entry *heap = queue->heap.at;
     if (queue->heap.n == 0 || heap[0].at_ns >= until_ns)
         return false;
     *ret_at_ns = heap[0].at_ns;
-    *ret = orr_world_entry_event(&heap[0]);
+    *ret = orr_simnet_queue_entry_event(&heap[0]);
     const size_t n = --queue->heap.n;
-    const orr_world_entry last = heap[n];
+    const orr_simnet_queue_entry last = heap[n];
     size_t i = 0;
     for (size_t first; (first = CHILDREN * i + 1) < n;) {
         const size_t least = least_child(heap, n, first);

@@ -8,24 +8,24 @@
 
 /* What is to happen, by time, and at one time in the order in which it was put in. Events have
  * numbers while they live, so that lists of them can be kept too; memory is used again. */
-typedef enum orr_world_event_kind {
-    ORR_WORLD_CALL,
-    ORR_WORLD_WAKE, /* of nobody; of a user                          */
-    ORR_WORLD_DIAL,
-    ORR_WORLD_ACCEPT, /* a call arrives; its listener is told          */
-    ORR_WORLD_ANSWER,
-    ORR_WORLD_FRAME, /* the caller is told; a frame arrives           */
-    ORR_WORLD_DRAIN,
-    ORR_WORLD_CLOSE /* all was handed over; the connection is no more */
-} orr_world_event_kind;
+typedef enum orr_simnet_event_kind {
+    ORR_SIMNET_EVENT_CALL,
+    ORR_SIMNET_EVENT_TIMER, /* of nobody; of a user                          */
+    ORR_SIMNET_EVENT_CONNECT,
+    ORR_SIMNET_EVENT_ACCEPT, /* a call arrives; its listener is told          */
+    ORR_SIMNET_EVENT_CONNECTED,
+    ORR_SIMNET_EVENT_FRAME, /* the caller is told; a frame arrives           */
+    ORR_SIMNET_EVENT_DRAINED,
+    ORR_SIMNET_EVENT_CLOSE /* all was handed over; the connection is no more */
+} orr_simnet_event_kind;
 enum {                      /* flags of a frame */
        ORR_FRAME_LATE = 1,  /* the payload is the sender's memory         */
        ORR_FRAME_CHECK = 2, /* the payload's hash is not from this net    */
        ORR_FRAME_BROKEN_HEADER = 4,
        ORR_FRAME_BROKEN_PAYLOAD = 8
 };
-typedef struct orr_world_event {
-    uint8_t kind;  /* orr_world_event_kind            */
+typedef struct orr_simnet_event {
+    uint8_t kind;  /* orr_simnet_event_kind            */
     uint8_t why;   /* CLOSE: orr_net_close_reason              */
     uint8_t flags; /* FRAME                           */
     uint8_t size;  /* FRAME: class of the payload's memory */
@@ -37,7 +37,7 @@ typedef struct orr_world_event {
         struct {       /* WAKE                            */
             uint32_t user, generation;
         };
-        orr_world_call *call;
+        orr_simnet_call *call;
     };
     union {
         void *ctx;         /* CALL                        */
@@ -46,29 +46,29 @@ typedef struct orr_world_event {
     };
     const void *payload;
     orr_net_frame frame; /* last: other kinds do not copy it */
-} orr_world_event;
+} orr_simnet_event;
 
-typedef struct orr_world_entry {
+typedef struct orr_simnet_queue_entry {
     int64_t at_ns;
     uint64_t order; /* sequence << 24 | event */
-} orr_world_entry;
-typedef struct orr_world_queue {
-    orr_array(orr_world_entry) heap; /* 4 children each: one cache line */
-    orr_array(orr_world_event) events;
+} orr_simnet_queue_entry;
+typedef struct orr_simnet_queue {
+    orr_array(orr_simnet_queue_entry) heap; /* 4 children each: one cache line */
+    orr_array(orr_simnet_event) events;
     uint64_t sequence;
     uint32_t free; /* first; linked by next */
-} orr_world_queue;
+} orr_simnet_queue;
 
-void orr_world_queue_init(orr_world_queue *queue);
-void orr_world_queue_done(orr_world_queue *queue);
+void orr_simnet_queue_init(orr_simnet_queue *queue);
+void orr_simnet_queue_done(orr_simnet_queue *queue);
 /* A number for an event that is not in the heap. false: out of memory, or 2^24 live ones. */
-bool orr_world_queue_new(orr_world_queue *queue, uint32_t *ret);
-void orr_world_queue_free(orr_world_queue *queue, uint32_t event);
-bool orr_world_queue_put(orr_world_queue *queue, int64_t at_ns, uint32_t event);
+bool orr_simnet_queue_new(orr_simnet_queue *queue, uint32_t *ret);
+void orr_simnet_queue_free(orr_simnet_queue *queue, uint32_t event);
+bool orr_simnet_queue_put(orr_simnet_queue *queue, int64_t at_ns, uint32_t event);
 /* The next event before `until_ns`; it keeps its number. */
-bool orr_world_queue_take(orr_world_queue *queue, int64_t until_ns, int64_t *ret_at_ns,
+bool orr_simnet_queue_take(orr_simnet_queue *queue, int64_t until_ns, int64_t *ret_at_ns,
                           uint32_t *ret);
-static inline uint32_t orr_world_entry_event(const orr_world_entry *entry)
+static inline uint32_t orr_simnet_queue_entry_event(const orr_simnet_queue_entry *entry)
 {
     return (uint32_t)(entry->order & 0xffffff);
 }

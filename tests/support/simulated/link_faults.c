@@ -8,7 +8,7 @@ static uint64_t key_of(uint32_t from, uint32_t to)
     return (uint64_t)from << 32 | to;
 }
 
-uint32_t orr_world_link_faults(const orr_world *world, uint32_t from, uint32_t to)
+uint32_t orr_simnet_link_faults(const orr_simnet *world, uint32_t from, uint32_t to)
 {
     for (size_t i = 0; i < world->links.n; i++)
         if (world->links.at[i].key == key_of(from, to))
@@ -16,13 +16,13 @@ uint32_t orr_world_link_faults(const orr_world *world, uint32_t from, uint32_t t
     return 0;
 }
 
-void orr_world_link_set(orr_world *world, uint32_t from, uint32_t to, uint32_t fault, bool set)
+void orr_simnet_link_set(orr_simnet *world, uint32_t from, uint32_t to, uint32_t fault, bool set)
 {
     size_t i = 0;
     while (i < world->links.n && world->links.at[i].key != key_of(from, to))
         i++;
     if (i == world->links.n) {
-        const orr_world_link link = {.key = key_of(from, to)};
+        const orr_simnet_link link = {.key = key_of(from, to)};
         if (!set)
             return;
         if (!orr_array_push(&world->links, link)) {
@@ -30,24 +30,24 @@ void orr_world_link_set(orr_world *world, uint32_t from, uint32_t to, uint32_t f
             return;
         }
     }
-    orr_world_link *link = &world->links.at[i];
+    orr_simnet_link *link = &world->links.at[i];
     link->flags = set ? link->flags | fault : link->flags & ~fault;
     if (link->flags == 0)
         *link = world->links.at[--world->links.n];
 }
 
-double orr_world_slowness(const orr_world *world, uint32_t from, uint32_t to)
+double orr_simnet_slowdown(const orr_simnet *world, uint32_t from, uint32_t to)
 {
-    const double a = orr_world_machine_at(world, from)->slow,
-                 b = orr_world_machine_at(world, to)->slow;
+    const double a = orr_simnet_host_at(world, from)->slow,
+                 b = orr_simnet_host_at(world, to)->slow;
     return a > b ? a : b;
 }
 
-int64_t orr_world_delay_ns(orr_world *world, uint32_t from, uint32_t to)
+int64_t orr_simnet_delay_ns(orr_simnet *world, uint32_t from, uint32_t to)
 {
     const uint64_t drawn =
         (uint64_t)world->options.jitter_ns * (orr_random_u32(&world->random) >> 8) >> 24;
     const int64_t delay_ns = world->options.latency_ns + (int64_t)drawn;
-    const double slowness = orr_world_slowness(world, from, to);
+    const double slowness = orr_simnet_slowdown(world, from, to);
     return slowness > 1 ? (int64_t)((double)delay_ns * slowness) : delay_ns;
 }

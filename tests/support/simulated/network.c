@@ -4,15 +4,15 @@
 #include "base/alloc.h"
 #include "support/simulated/network_internal.h"
 
-#define NONE ORR_WORLD_NONE
+#define NONE ORR_SIMNET_NONE
 
-orr_status orr_world_new(const orr_world_options *options, orr_world **ret, orr_error *err)
+orr_status orr_simnet_new(const orr_simnet_options *options, orr_simnet **ret, orr_error *err)
 {
     const double bytes_per_s = options->bytes_per_s != 0 ? options->bytes_per_s : 10e9;
     if (options->latency_ns < 0 || options->jitter_ns < 0 || !(bytes_per_s > 0))
         return orr_fail(err, ORR_INVALID,
                         "a world's latency, jitter and bandwidth are not negative");
-    orr_world *world = orr_calloc(1, sizeof *world);
+    orr_simnet *world = orr_calloc(1, sizeof *world);
     if (world == NULL)
         return orr_fail_memory(err);
     world->options = *options;
@@ -23,12 +23,12 @@ orr_status orr_world_new(const orr_world_options *options, orr_world **ret, orr_
     world->ns_per_byte = 1e9 / bytes_per_s;
     world->random = orr_random_of(options->seed, 0x776f726c64); /* a stream of its own */
     world->free_pair = world->free_user = world->free_listener = NONE;
-    orr_world_queue_init(&world->queue);
+    orr_simnet_queue_init(&world->queue);
     *ret = world;
     return ORR_OK;
 }
 
-void orr_world_free(orr_world *world)
+void orr_simnet_free(orr_simnet *world)
 {
     if (world == NULL)
         return;
@@ -39,37 +39,37 @@ void orr_world_free(orr_world *world)
     orr_array_done(&world->users);
     orr_array_done(&world->listeners);
     orr_array_done(&world->links);
-    orr_world_queue_done(&world->queue);
-    orr_world_pool_done(&world->pool);
+    orr_simnet_queue_done(&world->queue);
+    orr_buffer_pool_done(&world->pool);
     orr_free(world);
 }
 
-int64_t orr_world_now_ns(const orr_world *world)
+int64_t orr_simnet_now_ns(const orr_simnet *world)
 {
     return world->now_ns;
 }
 
-uint64_t orr_world_events(const orr_world *world)
+uint64_t orr_simnet_events(const orr_simnet *world)
 {
     return world->events;
 }
 
-uint64_t orr_world_digest(const orr_world *world)
+uint64_t orr_simnet_digest(const orr_simnet *world)
 {
     return world->digest;
 }
 
-uint64_t orr_world_changed(const orr_world *world)
+uint64_t orr_simnet_changed_payloads(const orr_simnet *world)
 {
     return world->changed;
 }
 
-bool orr_world_short_of_memory(const orr_world *world)
+bool orr_simnet_out_of_memory(const orr_simnet *world)
 {
     return world->short_of_memory;
 }
 
-void orr_world_watch(orr_world *world, orr_world_watcher *watcher, void *ctx)
+void orr_simnet_observe(orr_simnet *world, orr_simnet_observer *watcher, void *ctx)
 {
     world->watcher = watcher;
     world->watcher_ctx = ctx;
@@ -77,60 +77,60 @@ void orr_world_watch(orr_world *world, orr_world_watcher *watcher, void *ctx)
 
 static int64_t net_now_ns(orr_net *net)
 {
-    return ((orr_world_machine *)net)->world->now_ns;
+    return ((orr_simnet_host *)net)->world->now_ns;
 }
 
 static void net_close(orr_net *net, orr_conn conn, bool flush)
 {
-    orr_world_machine *host = (orr_world_machine *)net;
-    orr_world_end *end = orr_world_end_of(host->world, conn);
-    if (host->dead || end == NULL || end->state == ORR_WORLD_CLOSED)
+    orr_simnet_host *host = (orr_simnet_host *)net;
+    orr_simnet_end *end = orr_simnet_end_of(host->world, conn);
+    if (host->dead || end == NULL || end->state == ORR_SIMNET_CLOSED)
         return;
     assert(end->host == host->index);
-    orr_world_part(host->world, end, flush ? ORR_PART_FLUSH : ORR_PART_CLOSE);
+    orr_simnet_disconnect(host->world, end, flush ? ORR_DISCONNECT_FLUSH : ORR_DISCONNECT_CLOSE);
 }
 
 static void net_forget(orr_net *net, const orr_net_callbacks *user)
 {
-    orr_world_machine *host = (orr_world_machine *)net;
+    orr_simnet_host *host = (orr_simnet_host *)net;
     if (!host->dead)
-        orr_world_user_forget(host->world, host, user);
+        orr_simnet_user_forget(host->world, host, user);
 }
 
 /* The world frees its nets; a host whose owner is done with its net has nothing open. */
 static void net_free(orr_net *net)
 {
-    orr_world_machine *host = (orr_world_machine *)net;
+    orr_simnet_host *host = (orr_simnet_host *)net;
     while (host->ends != NONE)
-        orr_world_part(host->world, &host->world->ends.at[host->ends], ORR_PART_CLOSE);
-    orr_world_users_forget(host->world, host);
+        orr_simnet_disconnect(host->world, &host->world->ends.at[host->ends], ORR_DISCONNECT_CLOSE);
+    orr_simnet_users_forget(host->world, host);
 }
 
 static const orr_net world_net = {
     .name = "sim",
     .now_ns = net_now_ns,
-    .listen = orr_world_listen,
-    .connect = orr_world_connect,
-    .send = orr_world_send,
-    .queued = orr_world_queued,
+    .listen = orr_simnet_listen,
+    .connect = orr_simnet_connect,
+    .send = orr_simnet_send,
+    .queued = orr_simnet_queued,
     .close = net_close,
-    .wake_at = orr_world_wake_at,
+    .wake_at = orr_simnet_timer_at,
     .forget = net_forget,
     .free = net_free,
 };
 
-orr_status orr_world_host(orr_world *world, uint32_t *ret, orr_error *err)
+orr_status orr_simnet_add_host(orr_simnet *world, uint32_t *ret, orr_error *err)
 {
-    if (world->n_hosts % ORR_WORLD_BLOCK == 0) {
+    if (world->n_hosts % ORR_SIMNET_BLOCK == 0) {
         if (!orr_array_reserve(&world->blocks, 1))
             return orr_fail_memory(err);
-        orr_world_machine *block = orr_calloc(ORR_WORLD_BLOCK, sizeof *block);
+        orr_simnet_host *block = orr_calloc(ORR_SIMNET_BLOCK, sizeof *block);
         if (block == NULL)
             return orr_fail_memory(err);
         world->blocks.at[world->blocks.n++] = block;
     }
     const uint32_t index = world->n_hosts++;
-    *orr_world_machine_at(world, index) = (orr_world_machine){.net = world_net,
+    *orr_simnet_host_at(world, index) = (orr_simnet_host){.net = world_net,
                                                               .world = world,
                                                               .index = index,
                                                               .users = NONE,
@@ -143,39 +143,39 @@ orr_status orr_world_host(orr_world *world, uint32_t *ret, orr_error *err)
     return ORR_OK;
 }
 
-orr_net *orr_world_net(orr_world *world, uint32_t host)
+orr_net *orr_simnet_host_net(orr_simnet *world, uint32_t host)
 {
-    return &orr_world_machine_at(world, host)->net;
+    return &orr_simnet_host_at(world, host)->net;
 }
 
-bool orr_world_put(orr_world *world, int64_t at_ns, const orr_world_event *event)
+bool orr_simnet_schedule(orr_simnet *world, int64_t at_ns, const orr_simnet_event *event)
 {
     uint32_t number;
-    if (!orr_world_queue_new(&world->queue, &number)) {
+    if (!orr_simnet_queue_new(&world->queue, &number)) {
         world->short_of_memory = true;
         return false;
     }
     world->queue.events.at[number] = *event;
-    if (orr_world_queue_put(&world->queue, at_ns, number))
+    if (orr_simnet_queue_put(&world->queue, at_ns, number))
         return true;
-    orr_world_queue_free(&world->queue, number);
+    orr_simnet_queue_free(&world->queue, number);
     world->short_of_memory = true;
     return false;
 }
 
-void orr_world_drop(orr_world *world, orr_world_event *event)
+void orr_simnet_event_drop(orr_simnet *world, orr_simnet_event *event)
 {
-    if (event->kind == ORR_WORLD_FRAME && event->payload != NULL &&
+    if (event->kind == ORR_SIMNET_EVENT_FRAME && event->payload != NULL &&
         !(event->flags & ORR_FRAME_LATE))
-        orr_world_pool_give(&world->pool, (void *)event->payload, event->size);
+        orr_buffer_pool_give(&world->pool, (void *)event->payload, event->size);
     event->payload = NULL;
 }
 
-orr_status orr_world_at(orr_world *world, int64_t at_ns, orr_world_call *what, void *ctx,
+orr_status orr_simnet_at(orr_simnet *world, int64_t at_ns, orr_simnet_call *what, void *ctx,
                         orr_error *err)
 {
-    const orr_world_event event = {.kind = ORR_WORLD_CALL, .host = NONE, .call = what, .ctx = ctx};
-    const bool put = orr_world_put(world, at_ns > world->now_ns ? at_ns : world->now_ns, &event);
+    const orr_simnet_event event = {.kind = ORR_SIMNET_EVENT_CALL, .host = NONE, .call = what, .ctx = ctx};
+    const bool put = orr_simnet_schedule(world, at_ns > world->now_ns ? at_ns : world->now_ns, &event);
     return put ? ORR_OK : orr_fail_memory(err);
 }
 
@@ -183,60 +183,60 @@ static const char *const event_names[] = {"call",   "wake",  "dial",    "accept"
                                           "answer", "frame", "drained", "close"};
 
 /* The run's signature, and its log. */
-static void note(orr_world *world, const orr_world_event *event)
+static void note(orr_simnet *world, const orr_simnet_event *event)
 {
     uint64_t mixed = world->digest ^ (uint64_t)world->now_ns ^ (uint64_t)event->kind << 56 ^
                      (uint64_t)event->host << 24;
-    if (event->kind == ORR_WORLD_FRAME)
+    if (event->kind == ORR_SIMNET_EVENT_FRAME)
         mixed ^= event->frame.payload_hash + event->frame.header_hash;
     mixed *= 0x9e3779b97f4a7c15; /* 2^64 / golden ratio */
     world->digest = mixed ^ mixed >> 29;
     world->events++;
     if (world->watcher == NULL)
         return;
-    const orr_world_end *end =
-        event->kind >= ORR_WORLD_DIAL ? orr_world_end_of(world, event->conn) : NULL;
+    const orr_simnet_end *end =
+        event->kind >= ORR_SIMNET_EVENT_CONNECT ? orr_simnet_end_of(world, event->conn) : NULL;
     world->watcher(world->watcher_ctx, world->now_ns, event_names[event->kind],
-                   end != NULL ? orr_world_peer(world, end)->host : NONE, event->host,
-                   event->kind == ORR_WORLD_FRAME ? &event->frame : NULL);
+                   end != NULL ? orr_simnet_peer(world, end)->host : NONE, event->host,
+                   event->kind == ORR_SIMNET_EVENT_FRAME ? &event->frame : NULL);
 }
 
-static void handle(orr_world *world, orr_world_event *event)
+static void handle(orr_simnet *world, orr_simnet_event *event)
 {
-    switch ((orr_world_event_kind)event->kind) {
-    case ORR_WORLD_CALL:
+    switch ((orr_simnet_event_kind)event->kind) {
+    case ORR_SIMNET_EVENT_CALL:
         event->call(event->ctx);
         return;
-    case ORR_WORLD_WAKE:
-        orr_world_wake(world, event);
+    case ORR_SIMNET_EVENT_TIMER:
+        orr_simnet_timer_fires(world, event);
         return;
-    case ORR_WORLD_DIAL:
-        orr_world_called(world, event);
+    case ORR_SIMNET_EVENT_CONNECT:
+        orr_simnet_connect_arrives(world, event);
         return;
-    case ORR_WORLD_ACCEPT:
-        orr_world_accepted(world, event);
+    case ORR_SIMNET_EVENT_ACCEPT:
+        orr_simnet_accepted(world, event);
         return;
-    case ORR_WORLD_ANSWER:
-        orr_world_connected(world, event);
+    case ORR_SIMNET_EVENT_CONNECTED:
+        orr_simnet_connected(world, event);
         return;
-    case ORR_WORLD_FRAME:
-        orr_world_frame_arrives(world, event);
+    case ORR_SIMNET_EVENT_FRAME:
+        orr_simnet_frame_arrives(world, event);
         return;
-    case ORR_WORLD_DRAIN:
-        orr_world_drained(world, event);
+    case ORR_SIMNET_EVENT_DRAINED:
+        orr_simnet_drained(world, event);
         return;
-    case ORR_WORLD_CLOSE:
-        orr_world_closed(world, event);
+    case ORR_SIMNET_EVENT_CLOSE:
+        orr_simnet_closed(world, event);
         return;
     }
 }
 
 /* A stopped host's events wait, in order. Calls are answered by its system. */
-static bool waits(orr_world *world, const orr_world_event *event, uint32_t number)
+static bool waits(orr_simnet *world, const orr_simnet_event *event, uint32_t number)
 {
-    if (event->host == NONE || event->kind == ORR_WORLD_DIAL)
+    if (event->host == NONE || event->kind == ORR_SIMNET_EVENT_CONNECT)
         return false;
-    orr_world_machine *host = orr_world_machine_at(world, event->host);
+    orr_simnet_host *host = orr_simnet_host_at(world, event->host);
     if (!host->stopped)
         return false;
     world->queue.events.at[number].next = NONE;
@@ -248,27 +248,27 @@ static bool waits(orr_world *world, const orr_world_event *event, uint32_t numbe
     return true;
 }
 
-bool orr_world_step(orr_world *world, int64_t until_ns)
+bool orr_simnet_step(orr_simnet *world, int64_t until_ns)
 {
     int64_t at_ns;
     uint32_t number;
-    if (!orr_world_queue_take(&world->queue, until_ns, &at_ns, &number)) {
+    if (!orr_simnet_queue_take(&world->queue, until_ns, &at_ns, &number)) {
         if (until_ns != INT64_MAX && until_ns > world->now_ns)
             world->now_ns = until_ns;
         return false;
     }
     world->now_ns = at_ns;
     if (!waits(world, &world->queue.events.at[number], number)) {
-        orr_world_event event = world->queue.events.at[number];
-        orr_world_queue_free(&world->queue, number);
+        orr_simnet_event event = world->queue.events.at[number];
+        orr_simnet_queue_free(&world->queue, number);
         note(world, &event);
         handle(world, &event);
     }
     return true;
 }
 
-void orr_world_run(orr_world *world, int64_t until_ns)
+void orr_simnet_run(orr_simnet *world, int64_t until_ns)
 {
-    while (orr_world_step(world, until_ns))
+    while (orr_simnet_step(world, until_ns))
         ;
 }

@@ -16,16 +16,16 @@
  * is an end's index and the pair's generation, so what is still under way to a connection that is
  * no more finds that out when it arrives. Hosts keep lists of what is theirs by index: ends, users,
  * listeners. */
-#define ORR_WORLD_NONE UINT32_MAX
+#define ORR_SIMNET_NONE UINT32_MAX
 
-typedef enum orr_world_state {
-    ORR_WORLD_CLOSED, /* or not yet accepted */
-    ORR_WORLD_CALLING,
-    ORR_WORLD_OPEN
-} orr_world_state;
+typedef enum orr_simnet_end_state {
+    ORR_SIMNET_CLOSED, /* or not yet accepted */
+    ORR_SIMNET_CONNECTING,
+    ORR_SIMNET_OPEN
+} orr_simnet_end_state;
 
 /* One end of a connection, and the direction that leads away from it. */
-typedef struct orr_world_end {
+typedef struct orr_simnet_end {
     const orr_net_callbacks *user;
     uint32_t generation, host;
     uint32_t next, previous; /* of the host's                                          */
@@ -35,138 +35,138 @@ typedef struct orr_world_end {
     uint64_t early_bytes;    /* sent while calling                                     */
     uint64_t late_bytes;     /* kept by the sender, not yet arrived: of `late` frames  */
     uint32_t late;
-    uint8_t state;   /* orr_world_state                                        */
+    uint8_t state;   /* orr_simnet_end_state                                        */
     bool lost;       /* the link was cut when something was sent               */
     bool reads_late; /* kept memory is read when it arrives, not when it is sent */
     bool own_memory; /* as in a ring of shared memory: place() is not written to */
     bool drain_armed, drain_waits;
     bool vanished; /* the machine died: it answers with a reset once it is back */
-} orr_world_end;
+} orr_simnet_end;
 
-typedef struct orr_world_user {
+typedef struct orr_simnet_user {
     const orr_net_callbacks *user;
     int64_t wake_ns,
         armed_ns; /* wanted; of the event in the queue, never later unless none is due */
     uint32_t generation, next;
-} orr_world_user;
+} orr_simnet_user;
 
-typedef struct orr_world_listener {
+typedef struct orr_simnet_listener {
     const orr_net_callbacks *user;
     uint32_t port, next;
-} orr_world_listener;
+} orr_simnet_listener;
 
-typedef struct orr_world_machine {
+typedef struct orr_simnet_host {
     orr_net net; /* first: an orr_net is its host */
-    orr_world *world;
+    orr_simnet *world;
     uint32_t index;
     uint32_t users, listeners, ends;      /* first of each      */
     uint32_t waiting_first, waiting_last; /* events, while stopped */
     uint32_t ports;                       /* given out          */
     bool dead, silent, stopped;
     double slow;
-} orr_world_machine;
+} orr_simnet_host;
 
-enum { ORR_WORLD_BLOCK = 256 }; /* in a block: hosts do not move */
-enum { ORR_LINK_CUT = 1, ORR_LINK_CORRUPT = 2 };
-typedef struct orr_world_link {
+enum { ORR_SIMNET_BLOCK = 256 }; /* in a block: hosts do not move */
+enum { ORR_SIMNET_LINK_CUT = 1, ORR_SIMNET_LINK_CORRUPT = 2 };
+typedef struct orr_simnet_link {
     uint64_t key; /* from << 32 | to */
     uint32_t flags;
-} orr_world_link;
+} orr_simnet_link;
 
-struct orr_world {
-    orr_world_options options;
+struct orr_simnet {
+    orr_simnet_options options;
     double ns_per_byte;
     int64_t now_ns;
     uint64_t events, digest, changed;
     bool short_of_memory;
     orr_random random;
-    orr_world_queue queue;
-    orr_world_pool pool;
-    orr_array(orr_world_machine *) blocks; /* shape (n_hosts / ORR_WORLD_BLOCK) */
+    orr_simnet_queue queue;
+    orr_buffer_pool pool;
+    orr_array(orr_simnet_host *) blocks; /* shape (n_hosts / ORR_SIMNET_BLOCK) */
     uint32_t n_hosts;
-    orr_array(orr_world_end) ends;
-    orr_array(orr_world_user) users;
-    orr_array(orr_world_listener) listeners;
+    orr_array(orr_simnet_end) ends;
+    orr_array(orr_simnet_user) users;
+    orr_array(orr_simnet_listener) listeners;
     uint32_t free_pair, free_user, free_listener; /* first; linked by next */
-    orr_array(orr_world_link) links;              /* those with a fault; few */
-    orr_world_watcher *watcher;
+    orr_array(orr_simnet_link) links;              /* those with a fault; few */
+    orr_simnet_observer *watcher;
     void *watcher_ctx;
 };
 
-static inline orr_world_machine *orr_world_machine_at(const orr_world *world, uint32_t host)
+static inline orr_simnet_host *orr_simnet_host_at(const orr_simnet *world, uint32_t host)
 {
     assert(host < world->n_hosts);
-    return &world->blocks.at[host / ORR_WORLD_BLOCK][host % ORR_WORLD_BLOCK];
+    return &world->blocks.at[host / ORR_SIMNET_BLOCK][host % ORR_SIMNET_BLOCK];
 }
 
-static inline orr_conn orr_world_conn(const orr_world *world, uint32_t end)
+static inline orr_conn orr_simnet_conn(const orr_simnet *world, uint32_t end)
 {
     return (uint64_t)world->ends.at[end].generation << 32 | end;
 }
 /* NULL: the connection is no more. */
-static inline orr_world_end *orr_world_end_of(const orr_world *world, orr_conn conn)
+static inline orr_simnet_end *orr_simnet_end_of(const orr_simnet *world, orr_conn conn)
 {
     const uint32_t at = (uint32_t)conn;
     return at < world->ends.n && world->ends.at[at].generation == conn >> 32 ? &world->ends.at[at]
                                                                              : NULL;
 }
-static inline orr_world_end *orr_world_peer(const orr_world *world, const orr_world_end *end)
+static inline orr_simnet_end *orr_simnet_peer(const orr_simnet *world, const orr_simnet_end *end)
 {
     return &world->ends.at[(size_t)(end - world->ends.at) ^ 1];
 }
-static inline orr_conn orr_world_conn_of(const orr_world *world, const orr_world_end *end)
+static inline orr_conn orr_simnet_conn_of(const orr_simnet *world, const orr_simnet_end *end)
 {
-    return orr_world_conn(world, (uint32_t)(end - world->ends.at));
+    return orr_simnet_conn(world, (uint32_t)(end - world->ends.at));
 }
 
 /* world_links.c: what is wrong between two hosts, and how long a way takes. */
-uint32_t orr_world_link_faults(const orr_world *world, uint32_t from, uint32_t to);
-void orr_world_link_set(orr_world *world, uint32_t from, uint32_t to, uint32_t fault, bool set);
-double orr_world_slowness(const orr_world *world, uint32_t from, uint32_t to);
-int64_t orr_world_delay_ns(orr_world *world, uint32_t from, uint32_t to);
+uint32_t orr_simnet_link_faults(const orr_simnet *world, uint32_t from, uint32_t to);
+void orr_simnet_link_set(orr_simnet *world, uint32_t from, uint32_t to, uint32_t fault, bool set);
+double orr_simnet_slowdown(const orr_simnet *world, uint32_t from, uint32_t to);
+int64_t orr_simnet_delay_ns(orr_simnet *world, uint32_t from, uint32_t to);
 
 /* world_users.c */
-orr_world_user *orr_world_user_of(orr_world *world, orr_world_machine *host,
+orr_simnet_user *orr_simnet_user_of(orr_simnet *world, orr_simnet_host *host,
                                   const orr_net_callbacks *user);
-void orr_world_user_forget(orr_world *world, orr_world_machine *host, const orr_net_callbacks *user);
-void orr_world_users_forget(orr_world *world, orr_world_machine *host); /* all */
-void orr_world_wake_at(orr_net *net, const orr_net_callbacks *user, int64_t at_ns);
-void orr_world_wake(orr_world *world, const orr_world_event *event);
-bool orr_world_listener_add(orr_world *world, orr_world_machine *host, const orr_net_callbacks *user,
+void orr_simnet_user_forget(orr_simnet *world, orr_simnet_host *host, const orr_net_callbacks *user);
+void orr_simnet_users_forget(orr_simnet *world, orr_simnet_host *host); /* all */
+void orr_simnet_timer_at(orr_net *net, const orr_net_callbacks *user, int64_t at_ns);
+void orr_simnet_timer_fires(orr_simnet *world, const orr_simnet_event *event);
+bool orr_simnet_listener_add(orr_simnet *world, orr_simnet_host *host, const orr_net_callbacks *user,
                             uint32_t port);
-const orr_world_listener *orr_world_listener_of(const orr_world *world,
-                                                const orr_world_machine *host, uint32_t port);
+const orr_simnet_listener *orr_simnet_listener_of(const orr_simnet *world,
+                                                const orr_simnet_host *host, uint32_t port);
 
 /* world_calls.c: connections come and go. */
-orr_status orr_world_connect(orr_net *net, const orr_net_callbacks *user, const char *address,
+orr_status orr_simnet_connect(orr_net *net, const orr_net_callbacks *user, const char *address,
                              orr_conn *ret, orr_error *err);
-orr_status orr_world_listen(orr_net *net, const orr_net_callbacks *user, const char *where,
+orr_status orr_simnet_listen(orr_net *net, const orr_net_callbacks *user, const char *where,
                             char ret_address[ORR_NET_ADDRESS_BYTES], orr_error *err);
-typedef enum orr_world_parting {
-    ORR_PART_CLOSE, /* what is queued is lost            */
-    ORR_PART_FLUSH, /* it is handed over first           */
-    ORR_PART_DIE,   /* the process died: some of what was handed over may be lost as well */
-    ORR_PART_VANISH /* the machine died: nobody is told  */
-} orr_world_parting;
-void orr_world_part(orr_world *world, orr_world_end *end, orr_world_parting how);
-void orr_world_tell_closed(orr_world *world, orr_world_end *end, int64_t at_ns, orr_net_close_reason why);
-void orr_world_called(orr_world *world, const orr_world_event *event);
-void orr_world_accepted(orr_world *world, const orr_world_event *event);
-void orr_world_connected(orr_world *world, const orr_world_event *event);
-void orr_world_closed(orr_world *world, const orr_world_event *event);
+typedef enum orr_simnet_disconnection {
+    ORR_DISCONNECT_CLOSE, /* what is queued is lost            */
+    ORR_DISCONNECT_FLUSH, /* it is handed over first           */
+    ORR_DISCONNECT_DIE,   /* the process died: some of what was handed over may be lost as well */
+    ORR_DISCONNECT_VANISH /* the machine died: nobody is told  */
+} orr_simnet_disconnection;
+void orr_simnet_disconnect(orr_simnet *world, orr_simnet_end *end, orr_simnet_disconnection how);
+void orr_simnet_report_closed(orr_simnet *world, orr_simnet_end *end, int64_t at_ns, orr_net_close_reason why);
+void orr_simnet_connect_arrives(orr_simnet *world, const orr_simnet_event *event);
+void orr_simnet_accepted(orr_simnet *world, const orr_simnet_event *event);
+void orr_simnet_connected(orr_simnet *world, const orr_simnet_event *event);
+void orr_simnet_closed(orr_simnet *world, const orr_simnet_event *event);
 
 /* world_frames.c: and what passes over them. */
-void orr_world_send(orr_net *net, orr_conn conn, const orr_net_frame *frame, const void *payload,
+void orr_simnet_send(orr_net *net, orr_conn conn, const orr_net_frame *frame, const void *payload,
                     bool keep);
-size_t orr_world_queued(orr_net *net, orr_conn conn);
-void orr_world_keep_copies(orr_world *world, const orr_world_end *from);
-void orr_world_frame_arrives(orr_world *world, orr_world_event *event);
-void orr_world_drained(orr_world *world, const orr_world_event *event);
+size_t orr_simnet_queued(orr_net *net, orr_conn conn);
+void orr_simnet_keep_copies(orr_simnet *world, const orr_simnet_end *from);
+void orr_simnet_frame_arrives(orr_simnet *world, orr_simnet_event *event);
+void orr_simnet_drained(orr_simnet *world, const orr_simnet_event *event);
 
 /* Puts an event into the queue. Out of memory: false, and the world remembers that something was
  * lost. */
-bool orr_world_put(orr_world *world, int64_t at_ns, const orr_world_event *event);
+bool orr_simnet_schedule(orr_simnet *world, int64_t at_ns, const orr_simnet_event *event);
 /* Frees what an event holds. */
-void orr_world_drop(orr_world *world, orr_world_event *event);
+void orr_simnet_event_drop(orr_simnet *world, orr_simnet_event *event);
 
 #endif /* ORR_SIM_WORLD_PARTS_H */

@@ -2,9 +2,9 @@
 #include "support/simulated/network_internal.h"
 
 /* Who listens, calls and sleeps on a host. A host has a handful of users: lists. */
-#define NONE ORR_WORLD_NONE
+#define NONE ORR_SIMNET_NONE
 
-static orr_world_user *find(orr_world *world, const orr_world_machine *host,
+static orr_simnet_user *find(orr_simnet *world, const orr_simnet_host *host,
                             const orr_net_callbacks *user)
 {
     for (uint32_t i = host->users; i != NONE; i = world->users.at[i].next)
@@ -13,10 +13,10 @@ static orr_world_user *find(orr_world *world, const orr_world_machine *host,
     return NULL;
 }
 
-orr_world_user *orr_world_user_of(orr_world *world, orr_world_machine *host,
+orr_simnet_user *orr_simnet_user_of(orr_simnet *world, orr_simnet_host *host,
                                   const orr_net_callbacks *user)
 {
-    orr_world_user *found = find(world, host, user);
+    orr_simnet_user *found = find(world, host, user);
     if (found != NULL)
         return found;
     uint32_t at = world->free_user, generation = 0;
@@ -29,7 +29,7 @@ orr_world_user *orr_world_user_of(orr_world *world, orr_world_machine *host,
         world->short_of_memory = true;
         return NULL;
     }
-    world->users.at[at] = (orr_world_user){.user = user,
+    world->users.at[at] = (orr_simnet_user){.user = user,
                                            .wake_ns = INT64_MAX,
                                            .armed_ns = INT64_MAX,
                                            .generation = generation,
@@ -39,34 +39,34 @@ orr_world_user *orr_world_user_of(orr_world *world, orr_world_machine *host,
 }
 
 /* Takes user record *link out of its list; its timers find another generation. */
-static void release_user(orr_world *world, uint32_t *link)
+static void release_user(orr_simnet *world, uint32_t *link)
 {
     const uint32_t at = *link;
-    orr_world_user *record = &world->users.at[at];
+    orr_simnet_user *record = &world->users.at[at];
     *link = record->next;
     record->generation++;
     record->next = world->free_user;
     world->free_user = at;
 }
 
-static void release_listener(orr_world *world, uint32_t *link)
+static void release_listener(orr_simnet *world, uint32_t *link)
 {
     const uint32_t at = *link;
-    orr_world_listener *listener = &world->listeners.at[at];
+    orr_simnet_listener *listener = &world->listeners.at[at];
     *link = listener->next;
     listener->next = world->free_listener;
     world->free_listener = at;
 }
 
-void orr_world_user_forget(orr_world *world, orr_world_machine *host, const orr_net_callbacks *user)
+void orr_simnet_user_forget(orr_simnet *world, orr_simnet_host *host, const orr_net_callbacks *user)
 {
     for (uint32_t i = host->ends, next; i != NONE; i = next) {
         next = world->ends.at[i].next;
         if (world->ends.at[i].user == user)
-            orr_world_part(world, &world->ends.at[i], ORR_PART_CLOSE);
+            orr_simnet_disconnect(world, &world->ends.at[i], ORR_DISCONNECT_CLOSE);
     }
     for (uint32_t *link = &host->listeners; *link != NONE;) {
-        orr_world_listener *listener = &world->listeners.at[*link];
+        orr_simnet_listener *listener = &world->listeners.at[*link];
         if (listener->user == user)
             release_listener(world, link);
         else
@@ -80,7 +80,7 @@ void orr_world_user_forget(orr_world *world, orr_world_machine *host, const orr_
     }
 }
 
-void orr_world_users_forget(orr_world *world, orr_world_machine *host)
+void orr_simnet_users_forget(orr_simnet *world, orr_simnet_host *host)
 {
     while (host->listeners != NONE)
         release_listener(world, &host->listeners);
@@ -89,35 +89,35 @@ void orr_world_users_forget(orr_world *world, orr_world_machine *host)
 }
 
 /* One event a user is in the queue as a rule: a later time waits until that comes. */
-static void arm(orr_world *world, uint32_t host, orr_world_user *record)
+static void arm(orr_simnet *world, uint32_t host, orr_simnet_user *record)
 {
     if (record->wake_ns >= record->armed_ns)
         return;
-    const orr_world_event event = {.kind = ORR_WORLD_WAKE,
+    const orr_simnet_event event = {.kind = ORR_SIMNET_EVENT_TIMER,
                                    .host = host,
                                    .user = (uint32_t)(record - world->users.at),
                                    .generation = record->generation,
                                    .at_ns = record->wake_ns};
-    if (orr_world_put(world, record->wake_ns, &event))
+    if (orr_simnet_schedule(world, record->wake_ns, &event))
         record->armed_ns = record->wake_ns;
 }
 
-void orr_world_wake_at(orr_net *net, const orr_net_callbacks *user, int64_t at_ns)
+void orr_simnet_timer_at(orr_net *net, const orr_net_callbacks *user, int64_t at_ns)
 {
-    orr_world_machine *host = (orr_world_machine *)net;
-    orr_world *world = host->world;
+    orr_simnet_host *host = (orr_simnet_host *)net;
+    orr_simnet *world = host->world;
     if (host->dead)
         return;
-    orr_world_user *record = orr_world_user_of(world, host, user);
+    orr_simnet_user *record = orr_simnet_user_of(world, host, user);
     if (record == NULL)
         return;
     record->wake_ns = at_ns < world->now_ns ? world->now_ns : at_ns;
     arm(world, host->index, record);
 }
 
-void orr_world_wake(orr_world *world, const orr_world_event *event)
+void orr_simnet_timer_fires(orr_simnet *world, const orr_simnet_event *event)
 {
-    orr_world_user *record = &world->users.at[event->user];
+    orr_simnet_user *record = &world->users.at[event->user];
     if (record->generation != event->generation || record->armed_ns != event->at_ns)
         return;
     record->armed_ns = INT64_MAX;
@@ -131,7 +131,7 @@ void orr_world_wake(orr_world *world, const orr_world_event *event)
         user->woken(user->ctx);
 }
 
-bool orr_world_listener_add(orr_world *world, orr_world_machine *host, const orr_net_callbacks *user,
+bool orr_simnet_listener_add(orr_simnet *world, orr_simnet_host *host, const orr_net_callbacks *user,
                             uint32_t port)
 {
     uint32_t at = world->free_listener;
@@ -142,13 +142,13 @@ bool orr_world_listener_add(orr_world *world, orr_world_machine *host, const orr
     else
         return false;
     world->listeners.at[at] =
-        (orr_world_listener){.user = user, .port = port, .next = host->listeners};
+        (orr_simnet_listener){.user = user, .port = port, .next = host->listeners};
     host->listeners = at;
     return true;
 }
 
-const orr_world_listener *orr_world_listener_of(const orr_world *world,
-                                                const orr_world_machine *host, uint32_t port)
+const orr_simnet_listener *orr_simnet_listener_of(const orr_simnet *world,
+                                                const orr_simnet_host *host, uint32_t port)
 {
     for (uint32_t i = host->listeners; i != NONE; i = world->listeners.at[i].next)
         if (world->listeners.at[i].port == port)

@@ -14,7 +14,7 @@ typedef struct replayed {
     uint32_t    settled;
 } replayed;
 
-static const orr_replay_constants SMALL_CONSTANTS = {.launch_latency_ns = 7,
+static const orr_sim_latencies SMALL_CONSTANTS = {.launch_latency_ns = 7,
                                                      .kernel_gap_ns = 2,
                                                      .sync_return_ns = 5,
                                                      .handoff_ns = 11,
@@ -74,7 +74,7 @@ static inline replayed replay_graph(const orr_graph *graph, uint32_t queue_depth
 {
     replayed r;
     orr_error err;
-    if (orr_program_compile(graph, NULL, &SMALL_CONSTANTS, queue_depth, arena, &r.program, &err) !=
+    if (orr_sim_program_compile(graph, NULL, &SMALL_CONSTANTS, queue_depth, arena, &r.program, &err) !=
         ORR_OK)
         fail_msg("%s", err.text);
     settle(&r, arena);

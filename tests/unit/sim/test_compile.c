@@ -423,7 +423,7 @@ static void test_out_of_memory(void **state)
         orr_arena *arena = orr_arena_new(256, 0);
         orr_alloc_fail_from(nth);
         const orr_status status =
-            orr_program_compile(g, NULL, &SMALL_CONSTANTS, 2, arena, &program, &err);
+            orr_sim_program_compile(g, NULL, &SMALL_CONSTANTS, 2, arena, &program, &err);
         orr_alloc_fail_from(0);
         orr_arena_free(arena);
         if (status == ORR_OK) {

@@ -45,16 +45,16 @@ static void test_nothing_differs(void **state)
     small s = small_begin();
     build(&s, 0);
     const orr_simulation simulation = replay(&s);
-    orr_replay_error error;
-    orr_replay_explanation why;
-    assert_int_equal(orr_replay_compare(s.job, &simulation, s.arena, &error, &s.err), ORR_OK);
+    orr_validation error;
+    orr_deviations why;
+    assert_int_equal(orr_simulation_validate(s.job, &simulation, s.arena, &error, &s.err), ORR_OK);
     assert_int_equal(error.n_ranks, 1);
     assert_int_equal(error.ranks[0].span.recorded_ns, 300114);
     assert_int_equal(error.ranks[0].span.simulated_ns, 300114);
     assert_true(error.mean_frac == 0 && error.worst_step_frac == 0);
     assert_int_equal(error.ranks[0].span.n_starts, 2);
     assert_int_equal(error.ranks[0].span.worst_start_ns, 0);
-    assert_int_equal(orr_replay_explain(s.job, &simulation, 1024, 10, s.arena, &why, &s.err),
+    assert_int_equal(orr_simulation_explain(s.job, &simulation, 1024, 10, s.arena, &why, &s.err),
                      ORR_OK);
     assert_int_equal(why.n, 0);
     small_end(&s);
@@ -66,9 +66,9 @@ static void test_a_lost_dependency_is_named(void **state)
     small s = small_begin();
     build(&s, 40000);
     const orr_simulation simulation = replay(&s);
-    orr_replay_error error;
-    orr_replay_explanation why;
-    assert_int_equal(orr_replay_compare(s.job, &simulation, s.arena, &error, &s.err), ORR_OK);
+    orr_validation error;
+    orr_deviations why;
+    assert_int_equal(orr_simulation_validate(s.job, &simulation, s.arena, &error, &s.err), ORR_OK);
     assert_int_equal(error.ranks[0].span.worst, k2);
     assert_int_equal(error.ranks[0].span.worst_start_ns, 40000);
     assert_int_equal((int64_t)error.ranks[0].span.mean_start_ns, 20000);
@@ -80,7 +80,7 @@ static void test_a_lost_dependency_is_named(void **state)
     assert_string_equal(error.steps[0].name, "ProfilerStep#3");
     assert_true(error.mean_step_frac > 0 && error.mean_step_frac == error.worst_step_frac);
 
-    assert_int_equal(orr_replay_explain(s.job, &simulation, 1024, 10, s.arena, &why, &s.err),
+    assert_int_equal(orr_simulation_explain(s.job, &simulation, 1024, 10, s.arena, &why, &s.err),
                      ORR_OK);
     assert_int_equal(why.n, 2);
     assert_int_equal(why.rows[0].node, k2);
@@ -93,7 +93,7 @@ static void test_a_lost_dependency_is_named(void **state)
     assert_int_equal(why.rows[1].recorded_gap_ns, 9);
     assert_int_equal(why.rows[1].simulated_gap_ns, 5);
     /* Fewer rows than there are: the first of them, and the same sums. */
-    assert_int_equal(orr_replay_explain(s.job, &simulation, 1024, 1, s.arena, &why, &s.err),
+    assert_int_equal(orr_simulation_explain(s.job, &simulation, 1024, 1, s.arena, &why, &s.err),
                      ORR_OK);
     assert_int_equal(why.n, 1);
     assert_int_equal(why.rows[0].node, k2);
@@ -110,12 +110,12 @@ static void test_another_job(void **state)
     build(&s, 0);
     build(&other, 0);
     const orr_simulation simulation = replay(&s);
-    orr_replay_error error;
-    orr_replay_explanation why;
+    orr_validation error;
+    orr_deviations why;
     small_job(&other);
-    assert_int_equal(orr_replay_compare(other.job, &simulation, s.arena, &error, &s.err),
+    assert_int_equal(orr_simulation_validate(other.job, &simulation, s.arena, &error, &s.err),
                      ORR_INVALID);
-    assert_int_equal(orr_replay_explain(other.job, &simulation, 1024, 9, s.arena, &why, &s.err),
+    assert_int_equal(orr_simulation_explain(other.job, &simulation, 1024, 9, s.arena, &why, &s.err),
                      ORR_INVALID);
     small_end(&s);
     small_end(&other);
@@ -129,14 +129,14 @@ static void test_out_of_memory(void **state)
     const orr_simulation simulation = replay(&s);
     orr_status status = ORR_NO_MEMORY;
     for (uint64_t nth = 1; status != ORR_OK; nth++) {
-        orr_replay_error error = {0};
-        orr_replay_explanation why = {0};
+        orr_validation error = {0};
+        orr_deviations why = {0};
         orr_arena *arena = orr_arena_new(64, 0);
         assert_non_null(arena);
         orr_alloc_fail_from(nth);
-        status = orr_replay_compare(s.job, &simulation, arena, &error, &s.err);
+        status = orr_simulation_validate(s.job, &simulation, arena, &error, &s.err);
         if (status == ORR_OK)
-            status = orr_replay_explain(s.job, &simulation, 1024, 9, arena, &why, &s.err);
+            status = orr_simulation_explain(s.job, &simulation, 1024, 9, arena, &why, &s.err);
         orr_alloc_fail_from(0);
         if (status != ORR_OK)
             assert_int_equal(status, ORR_NO_MEMORY);
@@ -149,9 +149,9 @@ static void test_out_of_memory(void **state)
 static void test_causes_have_names(void **state)
 {
     (void)state;
-    assert_string_equal(orr_replay_cause_name(ORR_CAUSE_LOST), "lost dependency");
-    assert_string_equal(orr_replay_cause_name(ORR_CAUSE_COLLECTIVE), "collective");
-    assert_string_equal(orr_replay_cause_name((orr_replay_cause)ORR_CAUSES), "unknown");
+    assert_string_equal(orr_deviation_cause_name(ORR_CAUSE_LOST), "lost dependency");
+    assert_string_equal(orr_deviation_cause_name(ORR_CAUSE_COLLECTIVE), "collective");
+    assert_string_equal(orr_deviation_cause_name((orr_deviation_cause)ORR_CAUSES), "unknown");
 }
 
 int main(void)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replayed.h"
 
-static orr_replay_constants seen;
+static orr_sim_latencies seen;
 
-static orr_replay_constants measure(small *s)
+static orr_sim_latencies measure(small *s)
 {
-    orr_replay_constants c;
-    orr_replay_constants_init(&c);
+    orr_sim_latencies c;
+    orr_sim_latencies_init(&c);
     if (s->n_graphs == 0)
         small_rank(s);
-    assert_int_equal(orr_replay_measure(s->graphs, s->n_graphs, &c, &seen, &s->err), ORR_OK);
+    assert_int_equal(orr_sim_latencies_measure(s->graphs, s->n_graphs, &c, &seen, &s->err), ORR_OK);
     return c;
 }
 
@@ -33,7 +33,7 @@ static void test_launches_and_gaps(void **state)
     launch(&s, cpu, gpu, 903, 1024, 20);
     launch(&s, cpu, gpu, 905, 1046, 20);
     launch(&s, cpu, gpu, 1065, 1067, 20); /* neither: the stream fell idle meanwhile */
-    const orr_replay_constants c = measure(&s);
+    const orr_sim_latencies c = measure(&s);
     assert_int_equal(c.launch_latency_ns, 8);
     assert_int_equal(seen.launch_latency_ns, 3);
     assert_int_equal(c.kernel_gap_ns, 2);
@@ -52,7 +52,7 @@ static void test_events(void **state)
     const uint32_t then = small_work(&s, ORR_NODE_COMPUTE, "k", b, 109, 10,
                                      small_call(&s, cpu, 2, 1, ORR_NONE));
     small_dep(&s, then, first, ORR_DEP_EVENT);
-    const orr_replay_constants c = measure(&s);
+    const orr_sim_latencies c = measure(&s);
     assert_int_equal(c.event_latency_ns, 4);
     assert_int_equal(seen.event_latency_ns, 1);
     assert_int_equal(c.launch_latency_ns, 5);
@@ -79,7 +79,7 @@ static void test_waits_and_hand_offs(void **state)
     const uint32_t busy = small_node(&s, ORR_NODE_HOST_OP, "more", other, 197, 20, ORR_NONE);
     small_dep(&s, woken, does_not, ORR_DEP_HANDOFF);
     small_dep(&s, busy, does_not, ORR_DEP_HANDOFF);
-    const orr_replay_constants c = measure(&s);
+    const orr_sim_latencies c = measure(&s);
     assert_int_equal(c.sync_return_ns, 3);
     assert_int_equal(seen.sync_return_ns, 1);
     assert_int_equal(c.handoff_ns, 17);
@@ -94,17 +94,17 @@ static void test_given_and_assumed(void **state)
     small s = small_begin();
     small_node(&s, ORR_NODE_HOST_OP, "op", small_thread(&s, 1), 0, 10, ORR_NONE);
     small_rank(&s);
-    orr_replay_constants c;
-    orr_replay_constants_init(&c);
+    orr_sim_latencies c;
+    orr_sim_latencies_init(&c);
     c.handoff_ns = 0;
-    assert_int_equal(orr_replay_measure(s.graphs, 1, &c, &seen, &s.err), ORR_OK);
+    assert_int_equal(orr_sim_latencies_measure(s.graphs, 1, &c, &seen, &s.err), ORR_OK);
     assert_int_equal(c.handoff_ns, 0);
     assert_true(c.launch_latency_ns > 0 && c.kernel_gap_ns > 0 && c.sync_return_ns > 0 &&
                 c.event_latency_ns > 0);
     assert_int_equal(seen.launch_latency_ns + seen.kernel_gap_ns + seen.sync_return_ns +
                          seen.event_latency_ns + seen.handoff_ns,
                      0);
-    assert_int_equal(orr_replay_measure(NULL, 0, &c, NULL, &s.err), ORR_OK);
+    assert_int_equal(orr_sim_latencies_measure(NULL, 0, &c, NULL, &s.err), ORR_OK);
     small_drop(&s);
 }
 
@@ -117,10 +117,10 @@ static void test_out_of_memory(void **state)
     launch(&s, cpu, gpu, 7, 28, 20);
     small_rank(&s);
     for (uint64_t nth = 1;; nth++) {
-        orr_replay_constants c;
-        orr_replay_constants_init(&c);
+        orr_sim_latencies c;
+        orr_sim_latencies_init(&c);
         orr_alloc_fail_from(nth);
-        const orr_status status = orr_replay_measure(s.graphs, 1, &c, NULL, &s.err);
+        const orr_status status = orr_sim_latencies_measure(s.graphs, 1, &c, NULL, &s.err);
         orr_alloc_fail_from(0);
         if (status == ORR_OK) {
             assert_true(nth > 3);

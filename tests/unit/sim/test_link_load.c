@@ -16,25 +16,25 @@ enum { LIMIT = 32 };
 static void notes_changes_only(void **state)
 {
     (void)state;
-    orr_flow_use use = {0};
-    assert_true(orr_flow_use_reserve(&use, LIMIT));
-    orr_flow_use_note(&use, 100, 5);
-    orr_flow_use_note(&use, 150, 5);
-    orr_flow_use_note(&use, 200, 0);
-    orr_flow_use_note(&use, 300, 7);
-    orr_flow_use_note(&use, 300, 9); /* at once: the last word */
-    orr_flow_use_note(&use, 350, 0);
+    orr_link_load use = {0};
+    assert_true(orr_link_load_reserve(&use, LIMIT));
+    orr_link_load_set(&use, 100, 5);
+    orr_link_load_set(&use, 150, 5);
+    orr_link_load_set(&use, 200, 0);
+    orr_link_load_set(&use, 300, 7);
+    orr_link_load_set(&use, 300, 9); /* at once: the last word */
+    orr_link_load_set(&use, 350, 0);
     assert_int_equal(use.samples.n, 4);
     assert_int_equal(use.samples.at[2].load, 9);
     assert_int_equal(use.busy_ns, 150);
-    orr_flow_use_done(&use);
+    orr_link_load_done(&use);
 }
 
 /* A hundred thousand changes in 32 samples: their sum over time is what was noted, in order. */
 static void many_changes_in_few_samples(void **state)
 {
     (void)state;
-    orr_flow_use use = {0};
+    orr_link_load use = {0};
     orr_random random = orr_random_of(1, 0);
     int64_t now_ns = 0, load = 0, want = 0, sum = 0;
     for (int i = 0; i < 100000; i++) {
@@ -42,12 +42,12 @@ static void many_changes_in_few_samples(void **state)
         want += load * gap_ns;
         now_ns += gap_ns;
         load = (int64_t)orr_random_below(&random, 50000000);
-        assert_true(orr_flow_use_reserve(&use, LIMIT));
-        orr_flow_use_note(&use, now_ns, load);
+        assert_true(orr_link_load_reserve(&use, LIMIT));
+        orr_link_load_set(&use, now_ns, load);
         assert_true(use.samples.n <= LIMIT);
     }
     want += load * 10;
-    orr_flow_use_note(&use, now_ns + 10, 0);
+    orr_link_load_set(&use, now_ns + 10, 0);
     assert_in_range(use.samples.n, LIMIT / 4, LIMIT);
     for (size_t i = 0; i + 1 < use.samples.n; i++) {
         assert_true(use.samples.at[i].at_ns < use.samples.at[i + 1].at_ns);
@@ -56,7 +56,7 @@ static void many_changes_in_few_samples(void **state)
                use.samples.at[i].rest;
     }
     assert_true(sum == want);
-    orr_flow_use_done(&use);
+    orr_link_load_done(&use);
 }
 
 static void heap_gives_events_in_order(void **state)

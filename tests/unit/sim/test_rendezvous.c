@@ -8,7 +8,7 @@ enum { RANKS = 6 };
 /* What orr_engine_init() lays out, for six ranks without folding. */
 typedef struct fixture {
     toy                 *t;
-    orr_script           scripts[3];
+    orr_prepared_program           scripts[3];
     orr_actor            actors[RANKS];
     orr_fold             fold;
     orr_transfer_pricer           pricer;
@@ -29,8 +29,8 @@ static fixture *begin(void)
         for (uint32_t i = 0; i < 3 && g < 2; i++)
             toy_communicate(t, 100 + 10 * g + i, 0, pp, 3 + g - i); /* later ordinals first */
         toy_end_graph(t);
-        orr_pricer_init(&c->pricer, &t->options);
-        assert_int_equal(orr_script_of_program(&t->programs[g], t->rendezvous[g], 1, &c->pricer,
+        orr_transfer_pricer_init(&c->pricer, &t->options);
+        assert_int_equal(orr_prepared_program_make(&t->programs[g], t->rendezvous[g], 1, &c->pricer,
                                                t->arena, &c->scripts[g], &t->err),
                          ORR_OK);
     }
@@ -41,7 +41,7 @@ static fixture *begin(void)
         n_calls += c->scripts[r % 3].n_calls;
     }
     t->graph_of_rank[5] = 2;
-    assert_int_equal(orr_fold_nothing(&t->ensemble, t->arena, &c->fold, &t->err), ORR_OK);
+    assert_int_equal(orr_fold_none(&t->ensemble, t->arena, &c->fold, &t->err), ORR_OK);
     return c;
 }
 
@@ -54,7 +54,7 @@ static void end(fixture *c)
 
 static const orr_rendezvous *rendezvous_of(const fixture *c, uint32_t rank, uint32_t ordinal)
 {
-    const uint32_t call = orr_script_call(c->actors[rank].script, 0, ordinal);
+    const uint32_t call = orr_prepared_call(c->actors[rank].script, 0, ordinal);
     assert_int_not_equal(call, ORR_NONE);
     const uint32_t id = c->table.of_call[c->actors[rank].first_call + call];
     return id == ORR_NONE ? NULL : &c->table.at[id];

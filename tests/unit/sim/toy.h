@@ -253,7 +253,7 @@ static inline void toy_all_ranks_run(toy *t, uint32_t graph)
 
 static inline orr_status toy_try(toy *t)
 {
-    return orr_play(&t->ensemble, t->programs, &t->options, t->arena, &t->sim, &t->err);
+    return orr_simulate_programs(&t->ensemble, t->programs, &t->options, t->arena, &t->sim, &t->err);
 }
 
 static inline void toy_simulate(toy *t)

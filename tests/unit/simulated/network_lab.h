@@ -82,21 +82,21 @@ static void lab_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, cons
         host->on_frame(host, conn);
 }
 
-static orr_world *lab_world(uint64_t seed)
+static orr_simnet *lab_world(uint64_t seed)
 {
-    orr_world *world;
-    const orr_world_options options = {
+    orr_simnet *world;
+    const orr_simnet_options options = {
         .seed = seed, .latency_ns = 20000, .jitter_ns = 10000, .bytes_per_s = 1e9};
-    assert_int_equal(orr_world_new(&options, &world, NULL), ORR_OK);
+    assert_int_equal(orr_simnet_new(&options, &world, NULL), ORR_OK);
     return world;
 }
 
 /* A host of the world that listens. */
-static void lab_begin(orr_world *world, lab_host *host)
+static void lab_begin(orr_simnet *world, lab_host *host)
 {
     memset(host, 0, sizeof *host);
-    assert_int_equal(orr_world_host(world, &host->host, NULL), ORR_OK);
-    host->net = orr_world_net(world, host->host);
+    assert_int_equal(orr_simnet_add_host(world, &host->host, NULL), ORR_OK);
+    host->net = orr_simnet_host_net(world, host->host);
     host->user = (orr_net_callbacks){.ctx = host,
                                 .accepted = lab_accepted,
                                 .connected = lab_connected,
@@ -128,12 +128,12 @@ static void lab_send(lab_host *from, orr_conn conn, uint64_t step, uint32_t byte
 }
 
 /* Two hosts with a connection between them, made and settled. */
-static orr_conn lab_pair(orr_world *world, lab_host *a, lab_host *b)
+static orr_conn lab_pair(orr_simnet *world, lab_host *a, lab_host *b)
 {
     lab_begin(world, a);
     lab_begin(world, b);
     const orr_conn conn = lab_connect(a, b);
-    orr_world_run(world, orr_world_now_ns(world) + 1000000);
+    orr_simnet_run(world, orr_simnet_now_ns(world) + 1000000);
     assert_int_equal(a->n, 1);
     assert_int_equal(a->notes[0].what, 'c');
     assert_int_equal(b->notes[0].what, 'a');

@@ -25,7 +25,7 @@ typedef struct member {
 } member;
 
 typedef struct lab {
-    orr_world *world;
+    orr_simnet *world;
     member members[MEMBERS];
     const char *addresses[MEMBERS];
 } lab;
@@ -81,8 +81,8 @@ static inline void member_init(lab *l, uint32_t i, bool source)
 {
     member *m = &l->members[i];
     orr_error err = {0};
-    assert_int_equal(orr_world_host(l->world, &m->host, &err), ORR_OK);
-    m->net = orr_world_net(l->world, m->host);
+    assert_int_equal(orr_simnet_add_host(l->world, &m->host, &err), ORR_OK);
+    m->net = orr_simnet_host_net(l->world, m->host);
     for (int k = 0; k < SPANS; k++)
         m->spans[k] = (orr_state_span){.data = span_bytes[k] == 0 ? NULL : calloc(1, span_bytes[k]),
                                  .bytes = span_bytes[k]};
@@ -98,10 +98,10 @@ static inline void member_init(lab *l, uint32_t i, bool source)
 /* Members 0 ... sources - 1 serve, the next `takers` fetch. 1 MiB takes a millisecond and a bit. */
 static inline void lab_init(lab *l, uint32_t sources, uint32_t takers)
 {
-    const orr_world_options options = {.seed = 7, .bytes_per_s = 1e9};
+    const orr_simnet_options options = {.seed = 7, .bytes_per_s = 1e9};
     orr_error err = {0};
     *l = (lab){0};
-    assert_int_equal(orr_world_new(&options, &l->world, &err), ORR_OK);
+    assert_int_equal(orr_simnet_new(&options, &l->world, &err), ORR_OK);
     for (uint32_t i = 0; i < sources + takers; i++)
         member_init(l, i, i < sources);
 }
@@ -115,7 +115,7 @@ static inline void lab_done(lab *l)
         for (int k = 0; k < SPANS; k++)
             free(m->spans[k].data);
     }
-    orr_world_free(l->world);
+    orr_simnet_free(l->world);
 }
 
 static inline void offer(lab *l, uint64_t step, uint32_t takers, uint32_t n)
@@ -135,15 +135,15 @@ static inline void begin(lab *l, uint32_t taker, uint64_t step, uint32_t n)
 
 static inline void run_for(lab *l, int64_t ns)
 {
-    orr_world_run(l->world, orr_world_now_ns(l->world) + ns);
+    orr_simnet_run(l->world, orr_simnet_now_ns(l->world) + ns);
 }
 
 /* Until so many chunks have arrived. */
 static inline void run_until(lab *l, uint32_t taker, uint64_t chunks)
 {
-    const int64_t until_ns = orr_world_now_ns(l->world) + 1000 * ms_ns;
+    const int64_t until_ns = orr_simnet_now_ns(l->world) + 1000 * ms_ns;
     while (orr_state_receiver_progress_of(l->members[taker].taker).had < chunks)
-        assert_true(orr_world_step(l->world, until_ns));
+        assert_true(orr_simnet_step(l->world, until_ns));
 }
 
 #endif /* CATCHUP_LAB_H */

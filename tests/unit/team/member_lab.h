@@ -51,7 +51,7 @@ typedef struct lab_owner {
 } lab_owner;
 
 struct lab {
-    orr_world *world;
+    orr_simnet *world;
     uint32_t host, ranks;
     size_t words;
     orr_coordinator *coordinator;
@@ -247,12 +247,12 @@ static inline bool lab_open(lab *l, uint32_t replicas, uint32_t ranks, size_t wo
     memset(l, 0, sizeof *l);
     l->ranks = ranks;
     l->words = words;
-    const orr_world_options options = {.seed = 5, .bytes_per_s = bytes_per_s};
+    const orr_simnet_options options = {.seed = 5, .bytes_per_s = bytes_per_s};
     orr_coordinator_settings settings = {
         .listen = "any:1", .replicas = replicas, .failure_timeout_ns = LAB_TIMEOUT, .jump = 1000};
-    if (orr_world_new(&options, &l->world, &err) != ORR_OK ||
-        orr_world_host(l->world, &l->host, &err) != ORR_OK ||
-        orr_coordinator_new(orr_world_net(l->world, l->host), &settings, &l->coordinator, &err) !=
+    if (orr_simnet_new(&options, &l->world, &err) != ORR_OK ||
+        orr_simnet_add_host(l->world, &l->host, &err) != ORR_OK ||
+        orr_coordinator_new(orr_simnet_host_net(l->world, l->host), &settings, &l->coordinator, &err) !=
             ORR_OK)
         return false;
     snprintf(l->address, sizeof l->address, "%s", orr_coordinator_address(l->coordinator));
@@ -265,9 +265,9 @@ static inline bool lab_open(lab *l, uint32_t replicas, uint32_t ranks, size_t wo
         o->state = orr_calloc(words, sizeof *o->state);
         o->log = orr_calloc(LAB_LOG, sizeof *o->log);
         if (o->state == NULL || o->log == NULL ||
-            orr_world_host(l->world, &o->host, &err) != ORR_OK)
+            orr_simnet_add_host(l->world, &o->host, &err) != ORR_OK)
             return false;
-        o->net = orr_world_net(l->world, o->host);
+        o->net = orr_simnet_host_net(l->world, o->host);
         o->user = (orr_net_callbacks){.ctx = o, .woken = lab_woken};
     }
     return true;
@@ -293,20 +293,20 @@ static inline void lab_die(lab_owner *o)
 /* Its machine stays, its process is gone. */
 static inline void lab_kill(lab_owner *o)
 {
-    orr_world_kill(o->of->world, o->host, false);
+    orr_simnet_kill(o->of->world, o->host, false);
     lab_die(o);
 }
 
 static inline bool lab_restart(lab_owner *o)
 {
     orr_error err;
-    orr_world_restart(o->of->world, o->host);
+    orr_simnet_restart(o->of->world, o->host);
     return lab_live(o, &err) == ORR_OK;
 }
 
 static inline void lab_run(lab *l, int64_t ms)
 {
-    orr_world_run(l->world, orr_world_now_ns(l->world) + ms * LAB_MS);
+    orr_simnet_run(l->world, orr_simnet_now_ns(l->world) + ms * LAB_MS);
 }
 
 static inline void lab_done(lab *l)
@@ -317,7 +317,7 @@ static inline void lab_done(lab *l)
         orr_free(l->owners[i].log);
     }
     orr_coordinator_free(l->coordinator);
-    orr_world_free(l->world);
+    orr_simnet_free(l->world);
 }
 
 static inline orr_team_status lab_status(const lab *l)

@@ -35,7 +35,7 @@ typedef struct ring_member {
 } ring_member;
 
 struct ring_team {
-    orr_world *world;
+    orr_simnet *world;
     uint32_t chunk_bytes;
     ring_member members[TEAM_MEMBERS];
     uint32_t hosts[TEAM_MEMBERS], n; /* who is in, in the order of the ring */
@@ -81,15 +81,15 @@ static inline bool team_new(ring_team *team, uint64_t seed, uint32_t n,
 {
     memset(team, 0, sizeof *team);
     team->chunk_bytes = options->chunk_bytes;
-    if (orr_world_new(&(orr_world_options){.seed = seed}, &team->world, NULL) != ORR_OK)
+    if (orr_simnet_new(&(orr_simnet_options){.seed = seed}, &team->world, NULL) != ORR_OK)
         return false;
     for (uint32_t i = 0; i < n; i++) {
         ring_member *m = &team->members[i];
         const orr_ring_callbacks user = {.ctx = m, .reduced = team_reduced, .broken = team_broken};
         m->team = team;
-        if (orr_world_host(team->world, &m->host, NULL) != ORR_OK)
+        if (orr_simnet_add_host(team->world, &m->host, NULL) != ORR_OK)
             return false;
-        m->net = orr_world_net(team->world, m->host);
+        m->net = orr_simnet_host_net(team->world, m->host);
         if (orr_ring_new(m->net, "any:0", options, NULL, &user, &m->ring, NULL) != ORR_OK)
             return false;
         team->hosts[i] = i;
@@ -117,7 +117,7 @@ static inline void team_free(ring_team *team)
     for (uint32_t i = 0; i < TEAM_MEMBERS; i++)
         orr_ring_free(team->members[i].ring);
     team_forget_ops(team);
-    orr_world_free(team->world);
+    orr_simnet_free(team->world);
 }
 
 /* Numbers of very different sizes, so that the order of a sum shows in its last bits. */
@@ -217,8 +217,8 @@ static inline bool team_is_reduced(const ring_team *team)
 /* For a minute of the world, at most. */
 static inline void team_run(ring_team *team)
 {
-    const int64_t until_ns = orr_world_now_ns(team->world) + INT64_C(60000000000);
-    while (!team_is_reduced(team) && orr_world_step(team->world, until_ns))
+    const int64_t until_ns = orr_simnet_now_ns(team->world) + INT64_C(60000000000);
+    while (!team_is_reduced(team) && orr_simnet_step(team->world, until_ns))
         ;
 }
 
@@ -278,7 +278,7 @@ static inline const char *team_wrong(const ring_team *team, uint64_t seed)
     const char *wrong = NULL;
     for (uint32_t i = 0; i < team->n && wrong == NULL; i++)
         wrong = team_wrong_of(team, seed, &team->members[team->hosts[i]]);
-    if (wrong == NULL && orr_world_changed(team->world) > 0)
+    if (wrong == NULL && orr_simnet_changed_payloads(team->world) > 0)
         wrong = "memory was changed before it was sent";
     return wrong;
 }

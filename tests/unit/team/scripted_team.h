@@ -50,7 +50,7 @@ typedef struct hand_member {
 } hand_member;
 
 typedef struct hand_team {
-    orr_world *world;
+    orr_simnet *world;
     uint32_t host;
     orr_coordinator_settings settings;
     orr_coordinator *coordinator; /* NULL: dead */
@@ -299,7 +299,7 @@ static inline void hand_close(hand_member *m)
 static inline void hand_run(hand_team *t, int64_t ms)
 {
     hand_team_of_member = t;
-    orr_world_run(t->world, orr_world_now_ns(t->world) + ms * HAND_MS);
+    orr_simnet_run(t->world, orr_simnet_now_ns(t->world) + ms * HAND_MS);
 }
 
 /* All that are connected have the sums of the step, and are told. */
@@ -315,7 +315,7 @@ static inline bool hand_start(hand_team *t)
 {
     orr_error err;
     const orr_status status =
-        orr_coordinator_new(orr_world_net(t->world, t->host), &t->settings, &t->coordinator, &err);
+        orr_coordinator_new(orr_simnet_host_net(t->world, t->host), &t->settings, &t->coordinator, &err);
     if (status == ORR_OK)
         snprintf(t->address, sizeof t->address, "%s", orr_coordinator_address(t->coordinator));
     return status == ORR_OK;
@@ -324,20 +324,20 @@ static inline bool hand_start(hand_team *t)
 /* The coordinator dies; nothing but its store is left. */
 static inline void hand_kill(hand_team *t)
 {
-    orr_world_kill(t->world, t->host, false);
+    orr_simnet_kill(t->world, t->host, false);
     orr_coordinator_free(t->coordinator);
     t->coordinator = NULL;
     hand_run(t, 5);
-    orr_world_restart(t->world, t->host);
+    orr_simnet_restart(t->world, t->host);
 }
 
 static inline hand_member *hand_another(hand_team *t, const char *name, uint64_t incarnation)
 {
     orr_error err;
     hand_member *m = &t->members[t->n++];
-    if (orr_world_host(t->world, &m->host, &err) != ORR_OK)
+    if (orr_simnet_add_host(t->world, &m->host, &err) != ORR_OK)
         t->broken++;
-    m->net = orr_world_net(t->world, m->host);
+    m->net = orr_simnet_host_net(t->world, m->host);
     m->user =
         (orr_net_callbacks){.ctx = m, .frame = hand_frame, .closed = hand_closed, .woken = hand_woken};
     m->fingerprint = 5;
@@ -353,8 +353,8 @@ static inline bool hand_open(hand_team *t, uint32_t n, const orr_coordinator_set
 {
     orr_error err;
     memset(t, 0, sizeof *t);
-    if (orr_world_new(&(orr_world_options){.seed = 7}, &t->world, &err) != ORR_OK ||
-        orr_world_host(t->world, &t->host, &err) != ORR_OK)
+    if (orr_simnet_new(&(orr_simnet_options){.seed = 7}, &t->world, &err) != ORR_OK ||
+        orr_simnet_add_host(t->world, &t->host, &err) != ORR_OK)
         return false;
     t->store.store =
         (orr_team_store){.name = "hand", .ctx = &t->store, .load = hand_load, .save = hand_save};
@@ -373,7 +373,7 @@ static inline bool hand_open(hand_team *t, uint32_t n, const orr_coordinator_set
 static inline void hand_done(hand_team *t)
 {
     orr_coordinator_free(t->coordinator);
-    orr_world_free(t->world);
+    orr_simnet_free(t->world);
 }
 
 /* All say hello, and are in the first epoch. */

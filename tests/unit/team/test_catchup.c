@@ -104,7 +104,7 @@ static void test_a_source_dies(void **state)
         offer(&l, 3, 1, 3);
         begin(&l, 3, 3, 3);
         run_until(&l, 3, 4);
-        orr_world_kill(l.world, l.members[1].host, silently);
+        orr_simnet_kill(l.world, l.members[1].host, silently);
         run_for(&l, 1000 * ms_ns);
         assert_whole(&l, 3, 3);
         lab_done(&l);
@@ -117,7 +117,7 @@ static void test_unreachable_sources(void **state)
     lab l;
     lab_init(&l, 3, 1);
     offer(&l, 3, 1, 3);
-    orr_world_kill(l.world, l.members[0].host, false);
+    orr_simnet_kill(l.world, l.members[0].host, false);
     l.addresses[1] = "no address";
     begin(&l, 3, 3, 3);
     run_for(&l, 1000 * ms_ns);
@@ -145,8 +145,8 @@ static void test_all_die_then_others(void **state)
     offer(&l, 3, 1, 4);
     begin(&l, 4, 3, 2);
     run_until(&l, 4, 4);
-    orr_world_kill(l.world, l.members[0].host, false);
-    orr_world_kill(l.world, l.members[1].host, false);
+    orr_simnet_kill(l.world, l.members[0].host, false);
+    orr_simnet_kill(l.world, l.members[1].host, false);
     run_for(&l, 1000 * ms_ns);
     assert_int_equal(l.members[4].losses, 1);
     assert_int_equal(l.members[4].wholes, 0);
@@ -229,8 +229,8 @@ static void test_resume_from_the_copy(void **state)
         fill(&l.members[i], 4);
     }
     run_until(&l, 2, 5);
-    orr_world_reset(l.world, l.members[0].host, l.members[2].host);
-    orr_world_reset(l.world, l.members[1].host, l.members[2].host);
+    orr_simnet_reset(l.world, l.members[0].host, l.members[2].host);
+    orr_simnet_reset(l.world, l.members[1].host, l.members[2].host);
     run_for(&l, 10 * ms_ns);
     assert_int_equal(l.members[2].losses, 1);
     l.members[2].losses = 0;
@@ -415,7 +415,7 @@ static void test_a_kept_part_is_lost(void **state)
         assert_int_equal(orr_state_provider_snapshot(l.members[i].source, &err), ORR_OK);
         fill(&l.members[i], 4);
     }
-    orr_world_kill(l.world, l.members[0].host, false);
+    orr_simnet_kill(l.world, l.members[0].host, false);
     run_for(&l, 1000 * ms_ns);
     assert_int_equal(l.members[2].losses, 1);
     assert_int_equal(l.members[2].wholes, 0);
@@ -431,15 +431,15 @@ static void test_silence(void **state)
         offer(&l, 3, 1, 3);
         begin(&l, 3, 3, 3);
         run_until(&l, 3, 3);
-        const int64_t from_ns = orr_world_now_ns(l.world);
+        const int64_t from_ns = orr_simnet_now_ns(l.world);
         const uint32_t source = l.members[1].host, taker = l.members[3].host;
         if (way == 0)
-            orr_world_stop(l.world, source);
+            orr_simnet_stop(l.world, source);
         else
-            orr_world_cut(l.world, way == 1 ? source : taker, way == 1 ? taker : source, true);
+            orr_simnet_cut(l.world, way == 1 ? source : taker, way == 1 ? taker : source, true);
         run_until(&l, 3, CHUNKS);
         assert_whole(&l, 3, 3);
-        assert_true(orr_world_now_ns(l.world) - from_ns < silence_ns + 20 * ms_ns);
+        assert_true(orr_simnet_now_ns(l.world) - from_ns < silence_ns + 20 * ms_ns);
         lab_done(&l);
     }
 }
@@ -452,8 +452,8 @@ static void test_all_are_silent(void **state)
     offer(&l, 3, 1, 2);
     begin(&l, 2, 3, 2);
     run_until(&l, 2, 3);
-    orr_world_stop(l.world, l.members[0].host);
-    orr_world_stop(l.world, l.members[1].host);
+    orr_simnet_stop(l.world, l.members[0].host);
+    orr_simnet_stop(l.world, l.members[1].host);
     /* One may owe nothing any more until the other is lost. */
     run_for(&l, 2 * silence_ns + 20 * ms_ns);
     assert_int_equal(l.members[2].losses, 1);
@@ -467,7 +467,7 @@ static void test_a_slow_source_is_helped(void **state)
     (void)state;
     lab l;
     lab_init(&l, 3, 1);
-    orr_world_slow(l.world, l.members[0].host, 20);
+    orr_simnet_slow(l.world, l.members[0].host, 20);
     offer(&l, 3, 1, 3);
     orr_error err = {0};
     assert_int_equal(orr_state_receiver_begin(l.members[3].taker, 3, l.addresses, 3, 1000 * ms_ns, &err),
@@ -490,7 +490,7 @@ static void test_corrupt(void **state)
         begin(&l, 2, 3, 2);
         run_until(&l, 2, 2);
         const uint32_t source = l.members[1].host, taker = l.members[2].host;
-        orr_world_corrupt(l.world, back ? taker : source, back ? source : taker);
+        orr_simnet_corrupt(l.world, back ? taker : source, back ? source : taker);
         run_for(&l, 1000 * ms_ns);
         assert_whole(&l, 2, 3);
         lab_done(&l);

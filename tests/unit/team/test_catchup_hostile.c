@@ -58,8 +58,8 @@ static void stranger_init(stranger *s, lab *l)
                              .accepted = stranger_accepted,
                              .frame = stranger_frame,
                              .closed = stranger_closed}};
-    assert_int_equal(orr_world_host(l->world, &s->host, &err), ORR_OK);
-    s->net = orr_world_net(l->world, s->host);
+    assert_int_equal(orr_simnet_add_host(l->world, &s->host, &err), ORR_OK);
+    s->net = orr_simnet_host_net(l->world, s->host);
     assert_int_equal(s->net->listen(s->net, &s->user, "h:0", s->address, &err), ORR_OK);
 }
 

@@ -94,7 +94,7 @@ static void test_the_silent_are_left_out_within_the_bound(void **state)
     (void)state;
     assert_true(hand_form(&team, 3, &THREE));
     run_steps(2);
-    const int64_t from = orr_world_now_ns(team.world);
+    const int64_t from = orr_simnet_now_ns(team.world);
     c->mute = true;
     hand_run(&team, 150);
     assert_int_equal(a->epochs, 2);
@@ -158,7 +158,7 @@ static void test_all_of_the_last_epoch_need_no_waiting(void **state)
     assert_true(hand_start(&team));
     for (uint32_t i = 0; i < 3; i++)
         hand_hello(&team, &team.members[i]);
-    const int64_t from = orr_world_now_ns(team.world);
+    const int64_t from = orr_simnet_now_ns(team.world);
     hand_run(&team, 5);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(team.members[i].epochs, 2);
@@ -175,15 +175,15 @@ static void test_a_minority_halts(void **state)
     (void)state;
     assert_true(hand_form(&team, 3, &THREE));
     run_steps(2);
-    orr_world_cut(team.world, b->host, team.host, true); /* they live, and are not heard */
-    orr_world_cut(team.world, c->host, team.host, true);
+    orr_simnet_cut(team.world, b->host, team.host, true); /* they live, and are not heard */
+    orr_simnet_cut(team.world, c->host, team.host, true);
     hand_run(&team, 200);
     assert_true(a->halts >= 1);
     assert_int_equal(hand_status(&team).state, ORR_STATE_HALTED);
     const uint32_t epochs = a->epochs;
     hand_run(&team, 400);
     assert_int_equal(a->epochs, epochs);
-    orr_world_cut(team.world, b->host, team.host, false);
+    orr_simnet_cut(team.world, b->host, team.host, false);
     b->conn = 0;
     hand_hello(&team, b);
     hand_run(&team, 20);
@@ -532,11 +532,11 @@ static void test_small_timeouts(void **state)
     assert_true(hand_form(&team, 2, &small));
     /* torchft: test_quorum_timeout (10 ms): refused, rather than everybody looking dead */
     assert_int_equal(
-        orr_coordinator_new(orr_world_net(team.world, team.host), &too_small, &none, &err),
+        orr_coordinator_new(orr_simnet_host_net(team.world, team.host), &too_small, &none, &err),
         ORR_INVALID);
     assert_null(none);
     run_steps(1);
-    const int64_t from = orr_world_now_ns(team.world);
+    const int64_t from = orr_simnet_now_ns(team.world);
     b->mute = true;
     hand_run(&team, 60);
     assert_int_equal(a->epoch.n, 1);

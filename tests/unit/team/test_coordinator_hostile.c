@@ -324,7 +324,7 @@ static void test_settings_that_contradict_each_other(void **state)
         orr_coordinator *none = NULL;
         orr_error err = {0};
         assert_int_equal(
-            orr_coordinator_new(orr_world_net(team.world, a->host), &wrong[i], &none, &err),
+            orr_coordinator_new(orr_simnet_host_net(team.world, a->host), &wrong[i], &none, &err),
             ORR_INVALID);
         assert_null(none);
         assert_true(err.text[0] != '\0');
@@ -344,7 +344,7 @@ static void test_out_of_memory(void **state)
         orr_error err;
         orr_alloc_fail_from(nth);
         const orr_status status =
-            orr_coordinator_new(orr_world_net(team.world, a->host), &settings, &other, &err);
+            orr_coordinator_new(orr_simnet_host_net(team.world, a->host), &settings, &other, &err);
         orr_alloc_fail_from(0);
         assert_true(status == ORR_OK || status == ORR_NO_MEMORY);
         assert_true((status == ORR_OK) == (other != NULL));

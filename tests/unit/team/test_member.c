@@ -23,7 +23,7 @@ static int teardown(void **state)
 static void nothing_wrong(void)
 {
     assert_string_equal(team.wrong, "");
-    assert_int_equal(orr_world_changed(team.world), 0);
+    assert_int_equal(orr_simnet_changed_payloads(team.world), 0);
 }
 
 /* All who live are at the same step, or one apart, and go on. */
@@ -204,8 +204,8 @@ static void test_halted_and_back(void **state)
     assert_true(lab_live_all(&team));
     all_go_on(30);
     for (uint32_t i = 1; i < 3; i++) {
-        orr_world_cut(team.world, team.owners[i].host, team.host, true);
-        orr_world_cut(team.world, team.host, team.owners[i].host, true);
+        orr_simnet_cut(team.world, team.owners[i].host, team.host, true);
+        orr_simnet_cut(team.world, team.host, team.owners[i].host, true);
     }
     lab_run(&team, 300);
     const uint64_t step = lab_position(a);
@@ -215,8 +215,8 @@ static void test_halted_and_back(void **state)
     assert_int_equal(lab_position(a), step); /* nobody of them goes on */
     assert_true(lab_position(b) <= step + 1 && lab_position(c) <= step + 1);
     for (uint32_t i = 1; i < 3; i++) {
-        orr_world_cut(team.world, team.owners[i].host, team.host, false);
-        orr_world_cut(team.world, team.host, team.owners[i].host, false);
+        orr_simnet_cut(team.world, team.owners[i].host, team.host, false);
+        orr_simnet_cut(team.world, team.host, team.owners[i].host, false);
     }
     lab_run(&team, 400);
     all_go_on(50);
@@ -283,7 +283,7 @@ static void test_a_hub_loses_the_coordinator_for_a_while(void **state)
     assert_true(lab_open(&team, 2, 2, 64, 0));
     assert_true(lab_live_all(&team));
     lab_run(&team, 100);
-    orr_world_reset(team.world, team.host, team.owners[2].host);
+    orr_simnet_reset(team.world, team.host, team.owners[2].host);
     lab_run(&team, 500);
     all_go_on(50);
     assert_int_equal(lab_status(&team).contributors, 2);

@@ -187,7 +187,7 @@ static int64_t time_of(uint32_t small_bytes)
     assert_true(team_new(&team, 3, 9, &options));
     assert_true(team_ops(&team, 5, &op, 1));
     assert_true(team_form(&team, 1, 1));
-    orr_world_run(team.world, 1000000);
+    orr_simnet_run(team.world, 1000000);
     assert_true(team_post_all(&team));
     team_run(&team);
     assert_right(&team, 5);
@@ -198,7 +198,7 @@ static int64_t time_of(uint32_t small_bytes)
         assert_int_equal(progress.posted, 1);
         assert_int_equal(progress.reduced, 1);
     }
-    const int64_t took_ns = orr_world_now_ns(team.world) - 1000000;
+    const int64_t took_ns = orr_simnet_now_ns(team.world) - 1000000;
     team_free(&team);
     return took_ns;
 }
@@ -225,9 +225,9 @@ static void survivors_reduce_again(void **state)
             assert_true(team_new(&team, (uint64_t)when_ns, n, &tiny));
             assert_true(team_ops(&team, 5, ops, 3));
             assert_true(team_form(&team, 1, 1) && team_post_all(&team));
-            orr_world_run(team.world, when_ns);
-            orr_world_kill(team.world, 1, false);
-            orr_world_run(team.world, when_ns + 100000);
+            orr_simnet_run(team.world, when_ns);
+            orr_simnet_kill(team.world, 1, false);
+            orr_simnet_run(team.world, when_ns + 100000);
             for (uint32_t i = 2; i < n; i++)
                 team.hosts[i - 1] = i;
             team.n = n - 1;
@@ -268,7 +268,7 @@ static void forms_in_the_middle(void **state)
                     assert_int_equal(team_enter(&team, epoch, 1, &team.members[i]), ORR_OK);
                 else
                     orr_ring_leave(team.members[i].ring);
-                orr_world_run(team.world, orr_world_now_ns(team.world) + (int64_t)late_ns);
+                orr_simnet_run(team.world, orr_simnet_now_ns(team.world) + (int64_t)late_ns);
             }
         }
         assert_true(team_form(&team, 100, 1));
@@ -295,8 +295,8 @@ static void forms_in_a_callback(void **state)
     for (uint32_t i = 0; i < 3; i++)
         team.members[i].on_broken = form_again;
     assert_true(team_form(&team, 1, 1) && team_post_all(&team));
-    orr_world_run(team.world, 300000);
-    orr_world_reset(team.world, 0, 1);
+    orr_simnet_run(team.world, 300000);
+    orr_simnet_reset(team.world, 0, 1);
     team_run(&team);
     assert_right(&team, 5);
     team_free(&team);
@@ -331,7 +331,7 @@ static void steps_overlap(void **state)
             assert_true(team_form(&team, 1, 1) && team_post_all(&team));
             for (uint32_t i = 0; i < n; i++)
                 while (team.members[i].on_reduced != NULL)
-                    assert_true(orr_world_step(team.world, 1000000000));
+                    assert_true(orr_simnet_step(team.world, 1000000000));
             team_run(&team);
             assert_right(&team, 5);
             team_free(&team);
@@ -349,14 +349,14 @@ static void steps_away(void **state)
         assert_true(team_new(&team, 1, 3, &tiny));
         assert_true(team_ops(&team, 5, &op, 1));
         assert_true(team_form(&team, 1, 1) && team_post_all(&team));
-        orr_world_run(team.world, when_ns);
+        orr_simnet_run(team.world, when_ns);
         for (uint32_t i = 0; i < 3; i++) {
             orr_ring_step(team.members[i].ring, 2);
             memset(team.members[i].in[0], 0, team_bytes(&op));
             memset(team.members[i].out[0], 1, team_bytes(&op));
         }
-        orr_world_run(team.world, when_ns + 1000000);
-        assert_int_equal(orr_world_changed(team.world), 0);
+        orr_simnet_run(team.world, when_ns + 1000000);
+        assert_int_equal(orr_simnet_changed_payloads(team.world), 0);
         for (uint32_t i = 0; i < 3; i++) {
             assert_int_equal(((char *)team.members[i].out[0])[77], 1);
             team.members[i].posted = 0;
@@ -377,9 +377,9 @@ static void corruption_breaks(void **state)
     assert_true(team_new(&team, 1, 3, &tiny));
     assert_true(team_ops(&team, 5, &op, 1));
     assert_true(team_form(&team, 1, 1) && team_post_all(&team));
-    orr_world_run(team.world, 300000);
-    orr_world_corrupt(team.world, 0, 1);
-    orr_world_run(team.world, 600000);
+    orr_simnet_run(team.world, 300000);
+    orr_simnet_corrupt(team.world, 0, 1);
+    orr_simnet_run(team.world, 600000);
     assert_int_equal(team.members[1].broken, 1);
     assert_int_equal(team.members[1].about, 0);
     assert_int_equal(team.members[0].broken, 1);
@@ -394,9 +394,9 @@ static void nobody_listens(void **state)
     (void)state;
     ring_team team;
     assert_true(team_new(&team, 1, 3, &tiny));
-    orr_world_kill(team.world, 1, false);
+    orr_simnet_kill(team.world, 1, false);
     assert_int_equal(team_enter(&team, 1, 1, &team.members[0]), ORR_OK);
-    orr_world_run(team.world, 1000000);
+    orr_simnet_run(team.world, 1000000);
     assert_int_equal(team.members[0].broken, 1);
     assert_int_equal(team.members[0].about, 1);
     team_free(&team);
