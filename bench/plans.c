@@ -168,7 +168,7 @@ static double floor_of_s(orr_estimator *estimator, const orr_cluster *cluster, c
 {
     double ns;
     const double start_s = cpu_s();
-    *ret_n += orr_estimate_floor(estimator, plan, cluster->n_devices, &ns, &err) == ORR_OK;
+    *ret_n += orr_estimate_family_bound(estimator, plan, cluster->n_devices, &ns, &err) == ORR_OK;
     return cpu_s() - start_s;
 }
 

@@ -157,15 +157,15 @@ ORR_API ORR_MUST_CHECK orr_status orr_fleet_timing_find(const orr_failure_catalo
 /* --- a job ------------------------------------------------------------------------------------------------ */
 
 #define ORR_FLEET_POLICY_MAP(X) X(SYNC, "sync") X(SPARES, "spares") X(FT, "ft")
-typedef enum orr_fleet_way {
+typedef enum orr_fleet_recovery {
 #define ORR_FLEET_POLICY_ENUM_(name, text) ORR_FLEET_##name,
     ORR_FLEET_POLICY_MAP(ORR_FLEET_POLICY_ENUM_)
 #undef ORR_FLEET_POLICY_ENUM_
-    ORR_FLEET_WAYS
-} orr_fleet_way;
-ORR_API const char *orr_fleet_way_name(orr_fleet_way way);
+    ORR_FLEET_RECOVERIES
+} orr_fleet_recovery;
+ORR_API const char *orr_fleet_recovery_name(orr_fleet_recovery way);
 typedef struct orr_fleet_policy {
-    uint8_t  way;      /* orr_fleet_way */
+    uint8_t  way;      /* orr_fleet_recovery */
     uint32_t replicas; /* FT: 2 to ORR_FLEET_REPLICAS; else 1       */
     uint32_t spares;   /* SPARES: nodes that stand ready; else 0    */
 } orr_fleet_policy;

@@ -16,11 +16,11 @@ extern "C" {
  * execution graphs, one for each kind of rank, simulated, and told. */
 
 /* Some ranks that are not as the others. */
-typedef struct orr_odd_ranks {
+typedef struct orr_heterogeneous_ranks {
     uint32_t first, count;    /* ranks first .. first + count - 1                      */
     double   slowdown;        /* device work takes so many times as long; 1            */
     const orr_device *device; /* they are of another kind; NULL: as the others         */
-} orr_odd_ranks;
+} orr_heterogeneous_ranks;
 /* A unit of a level (one host, one building) whose ranks reach those outside of it, and are reached
  * by them, at a share of the bandwidth. */
 typedef struct orr_slow_link {
@@ -35,7 +35,7 @@ typedef struct orr_job_options {
     uint8_t              network;      /* orr_network_mode; ALPHA_BETA                         */
     uint8_t              algorithm;    /* orr_algorithm; AUTO                                  */
     const orr_calibration *calibration; /* NULL: that of the device                            */
-    const orr_odd_ranks *heterogeneous;          /* shape (n_heterogeneous) */
+    const orr_heterogeneous_ranks *heterogeneous;          /* shape (n_heterogeneous) */
     uint32_t             n_heterogeneous;
     const orr_slow_link *slow;         /* shape (n_slow) */
     uint32_t             n_slow;
@@ -58,13 +58,13 @@ typedef struct orr_axis_use {
  * neighbours once each site has its own sum; of experts' tokens (EP), which every rank sends to
  * every other, what the numbers of members say. Of stages, what ranks send to the next one and
  * back; what DualPipe's twins sum is among the gradients. Compressed where the plan says so. */
-typedef struct orr_cut_use {
+typedef struct orr_site_link_use {
     uint32_t a, b;        /* sites of `cluster`, a < b                                         */
     uint8_t  axis;        /* orr_axis                                                          */
     double   bytes;       /* both ways, all ranks                                              */
     int64_t  busy_ns, exposed_ns; /* of transfers that cross: mean over ranks that take part   */
     double   utilisation_frac;    /* of what the cut carries both ways, over the step          */
-} orr_cut_use;
+} orr_site_link_use;
 
 typedef struct orr_outcome {
     const orr_model   *model;   /* as changed by the plan */
@@ -97,7 +97,7 @@ typedef struct orr_outcome {
     struct { const char *name; int64_t ns; } phases[6];
     uint32_t n_phases;
     const struct orr_outcome_job *job; /* what the graphs were laid out from: orr_outcome_rank()  */
-    const orr_cut_use *cuts;    /* shape (n_cuts), by cut, then axis; none without sites       */
+    const orr_site_link_use *cuts;    /* shape (n_cuts), by cut, then axis; none without sites       */
     uint32_t n_cuts;
 } orr_outcome;
 

@@ -23,25 +23,25 @@ enum { ROUNDED_PPM = 3 };
 
 typedef struct bounding {
     const orr_estimate_draft *d;
-    orr_least of[ORR_CUT_CLASSES];
+    orr_stage_lower_bound of[ORR_STAGE_CLASSES];
     double slowed; /* of a transfer beside computation: what computation loses at least */
     float features[ORR_FEATURES], after[ORR_AFTERS];
 } bounding;
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
-static bool is_alone_everywhere(const orr_stage_cut *cut)
+static bool is_alone_everywhere(const orr_stage_partition *cut)
 {
     bool alone = true;
     for (uint32_t c = 0; c < cut->n_classes; c++)
-        alone &= orr_is_alone(&cut->classes[c]);
+        alone &= orr_stage_class_is_uniform(&cut->classes[c]);
     return alone;
 }
 
 /* What two slots at once save, the most of any. */
 static double most_saved(const bounding *b)
 {
-    const orr_stage_cut *cut = b->d->cut;
+    const orr_stage_partition *cut = b->d->cut;
     double most = 0;
     for (uint32_t f = 0; f < cut->n_classes; f++)
         for (uint32_t k = 0; k < cut->n_classes; k++) {
@@ -61,7 +61,7 @@ static void measure(bounding *b)
     memset(b->features, 0, sizeof b->features);
     memset(b->after, 0, sizeof b->after);
     for (uint32_t c = 0; c < d->cut->n_classes; c++) {
-        const orr_least *l = &b->of[c];
+        const orr_stage_lower_bound *l = &b->of[c];
         float *of_class = b->features + c * ORR_CLASS_FEATURES;
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
             of_class[phase] = (float)l->phase_ns[phase];
@@ -79,9 +79,9 @@ static void measure(bounding *b)
         b->features[ORR_FEATURE_PAIR] = (float)-most_saved(b);
 }
 
-static double path_ns(const bounding *b, const orr_path *path)
+static double path_ns(const bounding *b, const orr_schedule_path *path)
 {
-    double ns = orr_path_ns(path, b->features, b->d->cut->n_classes);
+    double ns = orr_schedule_path_ns(path, b->features, b->d->cut->n_classes);
     for (uint32_t i = 0; i < b->d->cut->n_classes * ORR_SLOT_PHASES && b->d->plan->zero >= 3; i++)
         ns += path->after[i] * b->after[i];
     return ns;
@@ -97,7 +97,7 @@ static double turns_ns(const bounding *b, uint32_t end)
     return most;
 }
 
-static double until_ns(const bounding *b, uint32_t end, orr_turn_event event)
+static double until_ns(const bounding *b, uint32_t end, orr_slot_event event)
 {
     const orr_pipeline *p = b->d->pipeline;
     double most = 0;
@@ -108,7 +108,7 @@ static double until_ns(const bounding *b, uint32_t end, orr_turn_event event)
 
 /* --- ends of stages --------------------------------------------------------------------------- */
 
-static const orr_least *least_at(const bounding *b, const orr_schedule_spec *spec, uint32_t stage,
+static const orr_stage_lower_bound *least_at(const bounding *b, const orr_schedule_spec *spec, uint32_t stage,
                                  uint32_t chunk)
 {
     return &b->of[b->d->cut->class_of[orr_schedule_virtual_stage_at(spec, stage, chunk)]];
@@ -122,7 +122,7 @@ static double lanes_end(const bounding *b, uint32_t end, double slots)
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
     const uint32_t stage = d->pipeline->end_stage[end];
     const uint8_t *at = d->pipeline->class_at[end];
-    const orr_least *last = &b->of[d->pipeline->class_ending[end]];
+    const orr_stage_lower_bound *last = &b->of[d->pipeline->class_ending[end]];
     const int gives = orr_splits_backward(d->plan) ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
     const bool paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
     const double host = gives == ORR_SLOT_BACKWARD && !paired ? fmax(last->host_ns, 0) : 0;
@@ -141,14 +141,14 @@ static double lanes_end(const bounding *b, uint32_t end, double slots)
     if (d->plan->overlap_pp == ORR_SWITCH_ON)
         most = fmax(most, slots + b->slowed * last->lane_ns);
     if (spec.chunks > 1) {
-        const double first = until_ns(b, end, ORR_EVENT_LAST);
-        most = fmax(most, first + host + b->of[at[ORR_EVENT_LAST]].until_ns + fmax(lane, replicas));
+        const double first = until_ns(b, end, ORR_SLOT_EVENT_LAST_GRADIENT);
+        most = fmax(most, first + host + b->of[at[ORR_SLOT_EVENT_LAST_GRADIENT]].until_ns + fmax(lane, replicas));
     } else {
         most = fmax(most, begins + host + last->until_ns + replicas);
     }
     if (d->plan->zero == 2) {
-        const double gave = until_ns(b, end, ORR_EVENT_GIVES);
-        most = fmax(most, gave + host + b->of[at[ORR_EVENT_GIVES]].until_ns + times * lane);
+        const double gave = until_ns(b, end, ORR_SLOT_EVENT_FIRST_GRADIENT);
+        most = fmax(most, gave + host + b->of[at[ORR_SLOT_EVENT_FIRST_GRADIENT]].until_ns + times * lane);
     }
     return most;
 }
@@ -158,16 +158,16 @@ static double late_ns(const bounding *b, uint32_t stage)
 {
     const orr_estimate_draft *d = b->d;
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
-    const orr_shard_transfer g = orr_gradients_of(d);
+    const orr_shard_transfer g = orr_gradient_transfer_of(d);
     double ns = 0;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
-        const orr_cut_class *class =
+        const orr_stage_class *class =
             &d->cut->classes[d->cut->class_of[orr_schedule_virtual_stage_at(&spec, stage, chunk)]];
         double dense = 0, expert = 0;
-        orr_add_elements(d, class, &dense, &expert);
+        orr_stage_class_add_elements(d, class, &dense, &expert);
         if (d->plan->zero < 2)
-            ns += fmax(orr_least_moved(d, &g, dense, expert),
-                       orr_least_moved(d, &g, dense, 0) + orr_least_replicas(d, dense));
+            ns += fmax(orr_shard_transfer_bound(d, &g, dense, expert),
+                       orr_shard_transfer_bound(d, &g, dense, 0) + orr_replica_transfer_bound(d, dense));
     }
     return ns;
 }
@@ -176,15 +176,15 @@ static double late_ns(const bounding *b, uint32_t stage)
 static double late_gather_ns(const orr_estimate_draft *d, uint32_t stage)
 {
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
-    const orr_shard_transfer w = orr_weights_of(d);
+    const orr_shard_transfer w = orr_weight_transfer_of(d);
     double dense = 0, expert = 0;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++) {
-        const orr_cut_class *class =
+        const orr_stage_class *class =
             &d->cut->classes[d->cut->class_of[orr_schedule_virtual_stage_at(&spec, stage, chunk)]];
-        orr_add_elements(d, class, &dense, &expert);
+        orr_stage_class_add_elements(d, class, &dense, &expert);
     }
     const bool late = !d->beside && (d->plan->zero == 1 || d->plan->zero == 2);
-    return late ? orr_least_moved(d, &w, dense, expert) : 0;
+    return late ? orr_shard_transfer_bound(d, &w, dense, expert) : 0;
 }
 
 static bool stage_is_alone(const orr_estimate_draft *d, uint32_t stage)
@@ -192,19 +192,19 @@ static bool stage_is_alone(const orr_estimate_draft *d, uint32_t stage)
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
     bool alone = true;
     for (uint32_t chunk = 0; chunk < spec.chunks; chunk++)
-        alone &= orr_is_alone(
+        alone &= orr_stage_class_is_uniform(
             &d->cut->classes[d->cut->class_of[orr_schedule_virtual_stage_at(&spec, stage, chunk)]]);
     return alone;
 }
 
 void orr_estimate_bound(const orr_estimate_draft *d, orr_bound_parts *parts)
 {
-    bounding b = {.d = d, .slowed = orr_beside_frac(d)};
+    bounding b = {.d = d, .slowed = orr_overlap_loss_frac(d)};
     const double stretch = d->place->stretch;
     const double step_ns = d->e->devices[d->pattern->device[0]].calibration->step_ns;
     double before = 0, after = 0;
     for (uint32_t c = 0; c < d->cut->n_classes; c++)
-        orr_least_of(d, c, &b.of[c]);
+        orr_stage_lower_bound_of(d, c, &b.of[c]);
     measure(&b);
     for (uint32_t end = 0; end < d->pipeline->n_ends; end++) {
         const double slots = turns_ns(&b, end);
@@ -222,7 +222,7 @@ void orr_estimate_bound(const orr_estimate_draft *d, orr_bound_parts *parts)
     parts->after = fmax(parts->after, after);
 }
 
-double orr_bound_of(const orr_bound_parts *parts)
+double orr_bound_sum(const orr_bound_parts *parts)
 {
     return fmax((parts->before + parts->after - 4) * (1 - 1e-6 * ROUNDED_PPM), 0);
 }

@@ -55,7 +55,7 @@ static work sum_up(const orr_calibration *c, const orr_plan *plan, const orr_pri
         if (count[m] == 0)
             continue;
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
-            least[phase] = (float)orr_estimate_least(c, plan, stretch, module, phase);
+            least[phase] = (float)orr_estimate_phase_bound(c, plan, stretch, module, phase);
             const float waits = module->span_ns[phase] - module->compute_ns[phase];
             compute[phase] = (float)fmax(least[phase] - stretch * fmax(waits, 0), 0);
         }
@@ -130,9 +130,9 @@ static orr_status find_best(orr_estimator *e, const orr_plan *plan, const kind *
     for (uint32_t k = 0; k < n_kinds; k++) {
         const orr_plan p = within(e, plan, kinds[k].site);
         const double stretch = stretch_among(e->devices[kinds[k].device].calibration, n_devices);
-        const orr_place_on *place;
+        const orr_placement *place;
         const orr_priced_row *row;
-        ORR_TRY(orr_estimate_place(e, &p, &place, err));
+        ORR_TRY(orr_estimate_placement(e, &p, &place, err));
         ORR_TRY(orr_estimate_row(e, &p, place, of->device, &row, err));
         const work sum = sum_up(c, &p, row, stretch);
         of->micro_batch_ns = fmin(of->micro_batch_ns, hides ? sum.compute_ns : sum.span_ns);
@@ -163,7 +163,7 @@ static double rate_of(const kind *kinds, uint32_t n_kinds, uint32_t n_devices)
     return rate;
 }
 
-orr_status orr_estimate_floor(orr_estimator *e, const orr_plan *plan, uint32_t n_devices,
+orr_status orr_estimate_family_bound(orr_estimator *e, const orr_plan *plan, uint32_t n_devices,
                               double *ret_ns, orr_error *err)
 {
     orr_plan p = alone(plan);

@@ -16,12 +16,12 @@ typedef struct turn_least {
     double forward_ns, backward_ns;
 } turn_least;
 
-static turn_least least_of(const orr_estimate_draft *d, const orr_cut_class *class)
+static turn_least least_of(const orr_estimate_draft *d, const orr_stage_class *class)
 {
     const bool split = orr_splits_backward(d->plan);
     turn_least t = {0};
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
-        const float *ns = orr_row_of(d, class)->least_ns[m];
+        const float *ns = orr_draft_row(d, class)->least_ns[m];
         const double n = class->least[m];
         t.forward_ns += n * (double)ns[ORR_SLOT_FORWARD];
         t.backward_ns += n * (split ? (double)ns[ORR_SLOT_INPUT] + (double)ns[ORR_SLOT_WEIGHT]
@@ -42,7 +42,7 @@ static double longest_stage(const orr_estimate_draft *d, bool anywhere)
 {
     const orr_schedule_spec spec = orr_plan_schedule(d->plan);
     const bool split = orr_splits_backward(d->plan);
-    turn_least of[ORR_CUT_CLASSES];
+    turn_least of[ORR_STAGE_CLASSES];
     double most = 0, around = 0;
     for (uint32_t c = 0; c < d->cut->n_classes; c++)
         of[c] = least_of(d, &d->cut->classes[c]);
@@ -68,16 +68,16 @@ static orr_status find_parts(orr_estimate_draft *d, orr_error *err)
     for (uint32_t i = 0; i < d->pattern->n; i++)
         ORR_TRY(orr_estimate_row(d->e, d->plan, d->place, d->pattern->device[i], &d->rows[i], err));
     d->row = d->rows[0];
-    return orr_estimate_cut(d->e, d->plan, d->row, d->pattern, &d->cut, err);
+    return orr_estimate_partition(d->e, d->plan, d->row, d->pattern, &d->cut, err);
 }
 
-orr_status orr_estimate_quick(orr_estimator *e, const orr_plan *given, bool anywhere,
+orr_status orr_estimate_order_free_bound(orr_estimator *e, const orr_plan *given, bool anywhere,
                               double *ret_ns, orr_error *err)
 {
     const double ROUNDED =
         1 - 5e-6; /* of sums of floats, and of times to whole ns: as in estimate_bound.c */
     orr_plan plan = orr_plan_with_defaults(given);
-    const orr_place_on *place;
+    const orr_placement *place;
     double most = 0;
     ORR_TRY(orr_plan_check(&plan, err));
     plan.seq = orr_estimate_sequence(e, given);
@@ -85,7 +85,7 @@ orr_status orr_estimate_quick(orr_estimator *e, const orr_plan *given, bool anyw
         *ret_ns = 0;
         return ORR_OK;
     }
-    ORR_TRY(orr_estimate_place(e, &plan, &place, err));
+    ORR_TRY(orr_estimate_placement(e, &plan, &place, err));
     for (uint32_t i = 0; i < place->n_patterns; i++) {
         orr_estimate_draft d = {
             .e = e, .plan = &plan, .place = place, .pattern = &place->patterns[i]};

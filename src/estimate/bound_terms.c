@@ -24,7 +24,7 @@ static double lost_to_launches(const orr_calibration *c, const orr_priced_module
     return all * (1 - sqrt(sqrt(fmax(1 - less, 0)))) * fmax(c->compute_slowdown, 1);
 }
 
-double orr_estimate_least(const orr_calibration *c, const orr_plan *plan, double stretch,
+double orr_estimate_phase_bound(const orr_calibration *c, const orr_plan *plan, double stretch,
                           const orr_priced_module *m, int phase)
 {
     const double pieces = plan->overlap_tp == ORR_SWITCH_ON ? plan->tp : 0;
@@ -34,14 +34,14 @@ double orr_estimate_least(const orr_calibration *c, const orr_plan *plan, double
 
 /* --- transfers -------------------------------------------------------------------------------- */
 
-orr_shard_transfer orr_gradients_of(const orr_estimate_draft *d)
+orr_shard_transfer orr_gradient_transfer_of(const orr_estimate_draft *d)
 {
     const bool whole = d->plan->zero == 0;
     return (orr_shard_transfer){whole ? ORR_AXIS_GRADIENT : ORR_AXIS_SHARD, ORR_AXIS_EDP,
                        whole ? ORR_COLL_ALL_REDUCE : ORR_COLL_REDUCE_SCATTER, d->gradient_bytes};
 }
 
-orr_shard_transfer orr_weights_of(const orr_estimate_draft *d)
+orr_shard_transfer orr_weight_transfer_of(const orr_estimate_draft *d)
 {
     return (orr_shard_transfer){ORR_AXIS_SHARD, ORR_AXIS_EDP, ORR_COLL_ALL_GATHER, d->weight_bytes};
 }
@@ -53,14 +53,14 @@ static double least_along(const orr_estimate_draft *d, orr_axis axis, orr_collec
     return fmax(d->place->stretch * ns - 1, 0);
 }
 
-double orr_least_moved(const orr_estimate_draft *d, const orr_shard_transfer *m, double dense, double expert)
+double orr_shard_transfer_bound(const orr_estimate_draft *d, const orr_shard_transfer *m, double dense, double expert)
 {
     return least_along(d, m->dense, m->collective, dense * m->bytes) +
            least_along(d, m->expert, m->collective, expert * m->bytes);
 }
 
 /* Shards are summed over their replicas on a lane of their own. */
-double orr_least_replicas(const orr_estimate_draft *d, double dense)
+double orr_replica_transfer_bound(const orr_estimate_draft *d, double dense)
 {
     const uint32_t shards = d->place->prices.members[ORR_AXIS_SHARD];
     const double bytes = dense * d->gradient_bytes;
@@ -77,13 +77,13 @@ static const orr_priced_module *module_at(const orr_estimate_draft *d, uint32_t 
     return &d->row->modules[d->row->row.module_of[place]];
 }
 
-bool orr_is_alone(const orr_cut_class *class) /* no other kind shares the class */
+bool orr_stage_class_is_uniform(const orr_stage_class *class) /* no other kind shares the class */
 {
     return memcmp(class->count, class->least, sizeof class->count) == 0;
 }
 
 /* Elements of all modules of a class. */
-void orr_add_elements(const orr_estimate_draft *d, const orr_cut_class *class, double *dense,
+void orr_stage_class_add_elements(const orr_estimate_draft *d, const orr_stage_class *class, double *dense,
                       double *expert)
 {
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
@@ -92,11 +92,11 @@ void orr_add_elements(const orr_estimate_draft *d, const orr_cut_class *class, d
     }
 }
 
-static void add_computation(const orr_estimate_draft *d, uint32_t c, orr_least *l)
+static void add_computation(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_bound *l)
 {
-    const orr_cut_class *class = &d->cut->classes[c];
+    const orr_stage_class *class = &d->cut->classes[c];
     const double host = fmax(
-        d->place->stretch * floor(orr_device_of(d, class)->calibration->micro_batch_ns / 2) - 1, 0);
+        d->place->stretch * floor(orr_draft_device(d, class)->calibration->micro_batch_ns / 2) - 1, 0);
     l->host_ns = class->n_places > 0 ? host : 0;
     for (int phase = 0; phase<ORR_SLOT_PHASES &&class->n_places> 0; phase++)
         if (phase != ORR_SLOT_WEIGHT)
@@ -106,9 +106,9 @@ static void add_computation(const orr_estimate_draft *d, uint32_t c, orr_least *
             continue;
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             l->phase_ns[phase] +=
-                class->least[m] * (double)orr_row_of(d, class)->least_ns[m][phase];
+                class->least[m] * (double)orr_draft_row(d, class)->least_ns[m][phase];
         for (int phase = 0; phase <= ORR_SLOT_BACKWARD; phase++)
-            l->turn_ns[phase] += class->least[m] * (double)orr_row_of(d, class)->least_ns[m][phase];
+            l->turn_ns[phase] += class->least[m] * (double)orr_draft_row(d, class)->least_ns[m][phase];
     }
 }
 
@@ -129,12 +129,12 @@ typedef struct buckets {
 
 static void price_bucket(const orr_estimate_draft *d, bucket *b)
 {
-    const orr_shard_transfer g = orr_gradients_of(d), w = orr_weights_of(d);
+    const orr_shard_transfer g = orr_gradient_transfer_of(d), w = orr_weight_transfer_of(d);
     const double dense = (double)b->dense, expert = (double)b->expert;
     b->dense_ns = least_along(d, g.dense, g.collective, dense * g.bytes);
     b->reduce_ns = b->dense_ns + least_along(d, g.expert, g.collective, expert * g.bytes);
-    b->replica_ns = orr_least_replicas(d, dense);
-    b->gather_ns = d->plan->zero > 0 ? orr_least_moved(d, &w, dense, expert) : 0;
+    b->replica_ns = orr_replica_transfer_bound(d, dense);
+    b->gather_ns = d->plan->zero > 0 ? orr_shard_transfer_bound(d, &w, dense, expert) : 0;
 }
 
 static void close_bucket(const orr_estimate_draft *d, bucket *b, buckets *ret)
@@ -150,12 +150,12 @@ static void close_bucket(const orr_estimate_draft *d, bucket *b, buckets *ret)
     *b = (bucket){0};
 }
 
-static buckets buckets_of(const orr_estimate_draft *d, const orr_cut_class *class)
+static buckets buckets_of(const orr_estimate_draft *d, const orr_stage_class *class)
 {
     const orr_plan *plan = d->plan;
     const double usual = (plan->dp > 40 ? 1e6 * plan->dp : 40e6) * d->gradient_bytes;
     const double most = plan->bucket_bytes > 0 ? plan->bucket_bytes : usual;
-    const orr_priced_row *row = orr_row_of(d, class);
+    const orr_priced_row *row = orr_draft_row(d, class);
     buckets all = {0};
     bucket b = {0};
     for (uint32_t i = class->n_places; i-- > 0;) {
@@ -172,11 +172,11 @@ static buckets buckets_of(const orr_estimate_draft *d, const orr_cut_class *clas
 
 /* Kinds that had to share a class: of one transfer each it is known that it is
  * cheaper than several. */
-static buckets buckets_of_any(const orr_estimate_draft *d, const orr_cut_class *class)
+static buckets buckets_of_any(const orr_estimate_draft *d, const orr_stage_class *class)
 {
     double dense = 0, expert = 0;
     bucket b = {0};
-    orr_add_elements(d, class, &dense, &expert);
+    orr_stage_class_add_elements(d, class, &dense, &expert);
     b.dense = (int64_t)dense;
     b.expert = (int64_t)expert;
     price_bucket(d, &b);
@@ -186,31 +186,31 @@ static buckets buckets_of_any(const orr_estimate_draft *d, const orr_cut_class *
 
 /* The first virtual stage begins with the step, and so do its gathers: each
  * place of it waits for its own. */
-static double first_wait(const orr_estimate_draft *d, const orr_cut_class *class, const buckets *of,
+static double first_wait(const orr_estimate_draft *d, const orr_stage_class *class, const buckets *of,
                          double forward)
 {
     if (class->virtual_stage != 0 || class->n > 1)
         return 0;
     const double last = of->gathers_ns + of->first_ns[ORR_SLOT_FORWARD] - forward;
-    return fmax(fmax(of->last.gather_ns, last), of->gathers_ns * orr_beside_frac(d));
+    return fmax(fmax(of->last.gather_ns, last), of->gathers_ns * orr_overlap_loss_frac(d));
 }
 
 /* The dense part of the last bucket is summed over replicas beside its experts;
  * where nobody shares shards it waits for no other transfer. */
-static void find_final(const bucket *last, orr_least *l)
+static void find_final(const bucket *last, orr_stage_lower_bound *l)
 {
     l->final_ns = fmax(last->reduce_ns, last->dense_ns + last->replica_ns);
     l->over_ns = last->dense_ns > 0 ? l->final_ns - last->reduce_ns : 0;
 }
 
-static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_least *l)
+static void add_shards(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_bound *l)
 {
-    const orr_cut_class *class = &d->cut->classes[c];
+    const orr_stage_class *class = &d->cut->classes[c];
     const bool split = orr_splits_backward(d->plan),
                paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
     const int gives = split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD;
-    const double share = d->beside ? orr_device_of(d, class)->calibration->dp_exposed : 0;
-    const buckets of = orr_is_alone(class) ? buckets_of(d, class) : buckets_of_any(d, class);
+    const double share = d->beside ? orr_draft_device(d, class)->calibration->dp_exposed : 0;
+    const buckets of = orr_stage_class_is_uniform(class) ? buckets_of(d, class) : buckets_of_any(d, class);
     const double lost = 3 * of.n; /* what is owed is of whole ns, too */
     l->lane_ns = of.reduces_ns;
     l->replica_ns = of.replicas_ns;
@@ -244,9 +244,9 @@ typedef struct passing {
     uint32_t n;
 } passing;
 
-static passing pass_over(const orr_estimate_draft *d, const orr_cut_class *class, int phase)
+static passing pass_over(const orr_estimate_draft *d, const orr_stage_class *class, int phase)
 {
-    const orr_shard_transfer g = orr_gradients_of(d), w = orr_weights_of(d);
+    const orr_shard_transfer g = orr_gradient_transfer_of(d), w = orr_weight_transfer_of(d);
     const bool forward = phase == ORR_SLOT_FORWARD;
     const uint32_t ahead = d->beside ? d->plan->prefetch : 0, n = class->n_places;
     double gather[ORR_ROW_MODULES], reduce[ORR_ROW_MODULES];
@@ -256,15 +256,15 @@ static passing pass_over(const orr_estimate_draft *d, const orr_cut_class *class
         const orr_module_weights *of = &module->weights;
         const bool again = orr_module_is_fsdp_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
         gather[m] = phase != ORR_SLOT_WEIGHT && (forward || again)
-                        ? orr_least_moved(d, &w, (double)of->gathered, (double)of->expert_gathered)
+                        ? orr_shard_transfer_bound(d, &w, (double)of->gathered, (double)of->expert_gathered)
                         : 0;
         reduce[m] = phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT
-                        ? orr_least_moved(d, &g, (double)of->dense, (double)of->expert)
+                        ? orr_shard_transfer_bound(d, &g, (double)of->dense, (double)of->expert)
                         : 0;
         p.gathers += class->least[m] * gather[m];
         p.reduces += class->least[m] * reduce[m];
     }
-    if (!orr_is_alone(class)) {
+    if (!orr_stage_class_is_uniform(class)) {
         p.first_gather = p.gathers;
         return p;
     }
@@ -282,9 +282,9 @@ static passing pass_over(const orr_estimate_draft *d, const orr_cut_class *class
             const bool varies = d->plan->recompute == ORR_RECOMPUTE_BLOCK;
             p.first_ns =
                 varies ? 0
-                       : orr_row_of(d, class)->least_ns[forward ? begins : class->ending[0]][phase];
+                       : orr_draft_row(d, class)->least_ns[forward ? begins : class->ending[0]][phase];
             p.last_ns =
-                forward && !varies ? orr_row_of(d, class)->least_ns[class->ending[0]][phase] : 0;
+                forward && !varies ? orr_draft_row(d, class)->least_ns[class->ending[0]][phase] : 0;
         }
     }
     if (n <= ahead + 2 || p.late_gathers <= 0)
@@ -292,12 +292,12 @@ static passing pass_over(const orr_estimate_draft *d, const orr_cut_class *class
     return p;
 }
 
-static void add_fetched(const orr_estimate_draft *d, uint32_t c, orr_least *l)
+static void add_fetched(const orr_estimate_draft *d, uint32_t c, orr_stage_lower_bound *l)
 {
-    const orr_cut_class *class = &d->cut->classes[c];
+    const orr_stage_class *class = &d->cut->classes[c];
     const bool paired = d->plan->schedule == ORR_SCHEDULE_DUALPIPE;
     const bool split = orr_splits_backward(d->plan);
-    const double share = d->beside ? orr_device_of(d, class)->calibration->dp_exposed : 0,
+    const double share = d->beside ? orr_draft_device(d, class)->calibration->dp_exposed : 0,
                  n = class->n_places;
     for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
         const passing p = pass_over(d, class, phase);
@@ -327,9 +327,9 @@ static void add_fetched(const orr_estimate_draft *d, uint32_t c, orr_least *l)
     }
     for (uint32_t m = 0; m < d->row->row.n_modules; m++)
         l->replica_ns +=
-            class->least[m] * orr_least_replicas(d, (double)d->row->modules[m].weights.dense);
+            class->least[m] * orr_replica_transfer_bound(d, (double)d->row->modules[m].weights.dense);
     l->owed_last_ns = fmax(share * l->replica_ns - 2 * n, 0);
-    if (orr_is_alone(class)) {
+    if (orr_stage_class_is_uniform(class)) {
         const orr_module_weights *of = &module_at(d, class->first_place)->weights;
         bucket last = {.dense = of->dense, .expert = of->expert};
         price_bucket(d, &last);
@@ -337,9 +337,9 @@ static void add_fetched(const orr_estimate_draft *d, uint32_t c, orr_least *l)
     }
 }
 
-void orr_least_of(const orr_estimate_draft *d, uint32_t class_of, orr_least *ret)
+void orr_stage_lower_bound_of(const orr_estimate_draft *d, uint32_t class_of, orr_stage_lower_bound *ret)
 {
-    orr_least made = {.host_ns = 0};
+    orr_stage_lower_bound made = {.host_ns = 0};
     add_computation(d, class_of, &made);
     if (d->cut->classes[class_of].n_places > 0 && d->trains) {
         if (d->plan->zero >= 3)

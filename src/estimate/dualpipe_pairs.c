@@ -14,7 +14,7 @@ typedef struct pairing {
     const orr_phase_cost **phases[2]; /* shape (places of the class) */
 } pairing;
 
-static uint32_t list_phases(const pairing *p, const orr_cut_class *class, bool back,
+static uint32_t list_phases(const pairing *p, const orr_stage_class *class, bool back,
                             const orr_phase_cost **ret)
 {
     const uint32_t n = class->n_places;
@@ -24,20 +24,20 @@ static uint32_t list_phases(const pairing *p, const orr_cut_class *class, bool b
     return n;
 }
 
-static double simulated_ns(const pairing *p, const orr_cut_class *forward, const orr_cut_class *back)
+static double simulated_ns(const pairing *p, const orr_stage_class *forward, const orr_stage_class *back)
 {
     const orr_phase_sequence both[2] = {{p->phases[0], list_phases(p, forward, false, p->phases[0])},
                                        {p->phases[1], list_phases(p, back, true, p->phases[1])}};
     orr_phase_simulation played;
-    orr_simulate_phases(both, 2, orr_device_of(p->d, forward)->calibration->compute_slowdown, NULL, NULL,
+    orr_simulate_phases(both, 2, orr_draft_device(p->d, forward)->calibration->compute_slowdown, NULL, NULL,
                    &played);
     return (double)played.span_ns;
 }
 
 /* Of each two classes that a stage has; of others 0. */
-static void simulate_all(const pairing *p, float (*ret)[ORR_CUT_CLASSES])
+static void simulate_all(const pairing *p, float (*ret)[ORR_STAGE_CLASSES])
 {
-    const orr_stage_cut *cut = p->d->cut;
+    const orr_stage_partition *cut = p->d->cut;
     for (uint32_t s = 0; s < cut->stages; s++) {
         const uint8_t a = cut->class_of[s], b = cut->class_of[cut->stages - 1 - s];
         if (ret[a][b] <= 0)
@@ -45,16 +45,16 @@ static void simulate_all(const pairing *p, float (*ret)[ORR_CUT_CLASSES])
     }
 }
 
-static orr_status make_pairs(const orr_estimate_draft *d, orr_turn_pairs *ret, orr_error *err)
+static orr_status make_pairs(const orr_estimate_draft *d, orr_overlapped_slot_pairs *ret, orr_error *err)
 {
-    const orr_built_row *built;
+    const orr_cached_modules *built;
     orr_module_cost costs[ORR_ROW_MODULES];
     orr_arena *scratch = d->e->scratch;
-    const orr_plan p = orr_estimate_smallest(d->e->model, d->plan);
+    const orr_plan p = orr_estimate_fewest_ranks(d->e->model, d->plan);
     orr_step_prices prices = d->place->prices;
     prices.kernels = &d->e->devices[d->pattern->device[0]].rates;
     prices.stretch = d->place->stretch;
-    ORR_TRY(orr_estimate_built(d->e, &p, &built, err));
+    ORR_TRY(orr_estimate_modules(d->e, &p, &built, err));
     for (uint32_t i = 0; i < built->row.n_modules; i++)
         ORR_TRY(orr_module_cost_at(&built->row.modules[i], &p, &prices, scratch, &costs[i], err));
     pairing pair = {.d = d, .costs = costs};
@@ -67,15 +67,15 @@ static orr_status make_pairs(const orr_estimate_draft *d, orr_turn_pairs *ret, o
     return ORR_OK;
 }
 
-orr_status orr_estimate_pairs(const orr_estimate_draft *d, const orr_turn_pairs **ret,
+orr_status orr_estimate_overlapped_pairs(const orr_estimate_draft *d, const orr_overlapped_slot_pairs **ret,
                               orr_error *err)
 {
     uint32_t stretch[2];
     memcpy(stretch, &d->place->stretch, sizeof stretch);
     const orr_memo_key key = {{d->row->id, d->cut->id, stretch[0], stretch[1]}};
-    orr_turn_pairs *pairs = orr_memo_find(&d->e->pairs, &key);
+    orr_overlapped_slot_pairs *pairs = orr_memo_find(&d->e->pairs, &key);
     if (pairs == NULL) {
-        pairs = orr_arena_one(d->e->arena, orr_turn_pairs);
+        pairs = orr_arena_one(d->e->arena, orr_overlapped_slot_pairs);
         if (pairs == NULL)
             return orr_fail_memory(err);
         const orr_status status = make_pairs(d, pairs, err);

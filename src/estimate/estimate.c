@@ -17,7 +17,7 @@ static orr_status check(const orr_model *model, const orr_job_options *o, orr_er
                         model->name);
     if (o->workload.task >= ORR_TASKS || o->algorithm >= ORR_ALGORITHMS)
         return orr_fail(err, ORR_INVALID, "no such task or algorithm");
-    if (orr_task_has_phases(o->workload.task) || !orr_task_trains(o->workload.task))
+    if (orr_task_is_multi_pass(o->workload.task) || !orr_task_trains(o->workload.task))
         return orr_fail(err, ORR_UNSUPPORTED,
                         "%s is simulated, not estimated: it is no training step of one pass",
                         orr_task_name((orr_task)o->workload.task));
@@ -72,7 +72,7 @@ void orr_estimator_free(orr_estimator *e)
                                &e->known_rates, &e->cuts,   &e->pipelines, &e->pairs};
     for (size_t i = 0; i < sizeof memos / sizeof *memos; i++)
         orr_memo_done(memos[i]);
-    for (uint32_t i = 0; i < ORR_BUILT_ROWS; i++)
+    for (uint32_t i = 0; i < ORR_CACHED_MODULES; i++)
         orr_arena_free(e->built[i].arena);
     orr_free(e->prices);
     orr_arena_free(e->scratch);
@@ -84,10 +84,10 @@ void orr_estimator_free(orr_estimator *e)
 
 static void sum_class(orr_estimate_draft *d, uint32_t class_of)
 {
-    const orr_cut_class *class = &d->cut->classes[class_of];
+    const orr_stage_class *class = &d->cut->classes[class_of];
     const double stretch = d->place->stretch;
-    const double host = stretch * orr_device_of(d, class)->calibration->micro_batch_ns / 2;
-    const orr_priced_row *row = orr_row_of(d, class);
+    const double host = stretch * orr_draft_device(d, class)->calibration->micro_batch_ns / 2;
+    const orr_priced_row *row = orr_draft_row(d, class);
     orr_estimate_sums *s = &d->sums[class_of];
     *s = (orr_estimate_sums){0};
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
@@ -135,7 +135,7 @@ static orr_status find_parts(orr_estimate_draft *d, orr_error *err)
     for (uint32_t i = 0; i < d->pattern->n; i++)
         ORR_TRY(orr_estimate_row(d->e, d->plan, d->place, d->pattern->device[i], &d->rows[i], err));
     d->row = d->rows[0];
-    ORR_TRY(orr_estimate_cut(d->e, d->plan, d->row, d->pattern, &d->cut, err));
+    ORR_TRY(orr_estimate_partition(d->e, d->plan, d->row, d->pattern, &d->cut, err));
     return orr_estimate_pipeline(d->e, d->plan, d->cut, d->place, &d->pipeline, err);
 }
 
@@ -153,7 +153,7 @@ static orr_status estimate_pattern(orr_estimate_draft *d, orr_error *err)
     for (uint32_t i = 0; i < d->pipeline->n_ends; i++)
         d->tails[i] = orr_estimate_tail(d, i);
     d->parts = orr_estimate_add_up(d);
-    return d->plan->schedule == ORR_SCHEDULE_DUALPIPE ? orr_estimate_pairs(d, &d->pairs, err)
+    return d->plan->schedule == ORR_SCHEDULE_DUALPIPE ? orr_estimate_overlapped_pairs(d, &d->pairs, err)
                                                       : ORR_OK;
 }
 
@@ -209,10 +209,10 @@ static orr_status estimate_all(orr_estimate_draft *all, uint32_t n, orr_estimate
         if (apart)
             bound = (orr_bound_parts){0};
         orr_estimate_bound(&all[i], &bound);
-        least = fmax(least, orr_bound_of(&bound));
+        least = fmax(least, orr_bound_sum(&bound));
     }
     const orr_step_parts parts = join_stages(all, n, apart, &latest);
-    orr_estimate_tell(&all[latest], &parts, ret);
+    orr_estimate_report(&all[latest], &parts, ret);
     ret->bound_ns = (int64_t)least;
     return ORR_OK;
 }
@@ -223,10 +223,10 @@ orr_status orr_estimate_of(orr_estimator *e, const orr_plan *given, orr_estimate
     orr_plan plan = orr_plan_with_defaults(given);
     orr_estimate made = {0};
     orr_estimate_draft drafts[ORR_SITES_MAX];
-    const orr_place_on *place;
+    const orr_placement *place;
     ORR_TRY(orr_plan_check(&plan, err));
     plan.seq = orr_estimate_sequence(e, given);
-    ORR_TRY(orr_estimate_place(e, &plan, &place, err));
+    ORR_TRY(orr_estimate_placement(e, &plan, &place, err));
     for (uint32_t i = 0; i < place->n_patterns; i++)
         drafts[i] = (orr_estimate_draft){.e = e,
                                          .plan = &plan,

@@ -30,7 +30,7 @@ static int64_t on_their_way(const orr_estimate_draft *d, const orr_module_memory
 
 /* What is kept of places behind is not there yet forward, and no more backward.
  */
-static void find_transient(const orr_estimate_draft *d, const orr_cut_class *class, int64_t *ret)
+static void find_transient(const orr_estimate_draft *d, const orr_stage_class *class, int64_t *ret)
 {
     int64_t later = 0, apart = 0;
     for (uint32_t i = 0; i < class->n_ending; i++) {
@@ -48,7 +48,7 @@ static void find_transient(const orr_estimate_draft *d, const orr_cut_class *cla
     }
 }
 
-static class_bytes bytes_of(const orr_estimate_draft *d, const orr_cut_class *class,
+static class_bytes bytes_of(const orr_estimate_draft *d, const orr_stage_class *class,
                             const int64_t *states)
 {
     class_bytes b = {0};
@@ -112,7 +112,7 @@ static activations most_held(const orr_estimate_draft *d, const class_bytes *cla
     for (uint32_t way = 0; way < ORR_PIPELINE_HELD; way++) {
         activations now = {0};
         for (uint32_t c = 0; c < spec->chunks && d->pipeline->held[way] != NULL; c++) {
-            const orr_held *held = &d->pipeline->held[way][stage * spec->chunks + c];
+            const orr_peak_in_flight *held = &d->pipeline->held[way][stage * spec->chunks + c];
             const class_bytes *b =
                 &classes[d->cut->class_of[orr_schedule_virtual_stage_at(spec, stage, c)]];
             now.kept += held->kept * b->kept + held->apart * b->apart;
@@ -161,7 +161,7 @@ static int64_t over_bytes(const orr_stage_peak *peak)
 orr_status orr_estimate_memory(const orr_estimate_draft *d, orr_stage_peak *ret, orr_error *err)
 {
     int64_t states[ORR_ROW_MODULES], common[ORR_SITES_MAX + 1];
-    class_bytes classes[ORR_CUT_CLASSES];
+    class_bytes classes[ORR_STAGE_CLASSES];
     orr_stage_peak worst = {0};
     for (uint32_t i = 0; i < d->pattern->n; i++) {
         orr_buffer_bytes buffers;

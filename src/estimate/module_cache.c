@@ -17,7 +17,7 @@ static orr_memo_key key_of(const orr_plan *p)
                            p->layers, p->hidden, p->ffn, p->heads, p->vocab}};
 }
 
-static orr_status build(const orr_estimator *e, const orr_plan *plan, orr_built_row *ret,
+static orr_status build(const orr_estimator *e, const orr_plan *plan, orr_cached_modules *ret,
                         orr_error *err)
 {
     const orr_model *model;
@@ -35,17 +35,17 @@ static orr_status build(const orr_estimator *e, const orr_plan *plan, orr_built_
     return ORR_OK;
 }
 
-static orr_built_row *oldest(orr_estimator *e)
+static orr_cached_modules *oldest(orr_estimator *e)
 {
-    orr_built_row *seat = &e->built[0];
-    for (uint32_t i = 1; i < ORR_BUILT_ROWS; i++)
+    orr_cached_modules *seat = &e->built[0];
+    for (uint32_t i = 1; i < ORR_CACHED_MODULES; i++)
         if (e->built[i].used < seat->used)
             seat = &e->built[i];
     return seat;
 }
 
 /* The first block of an arena stays: modules fit into it. */
-static orr_status clear(orr_built_row *seat, orr_error *err)
+static orr_status clear(orr_cached_modules *seat, orr_error *err)
 {
     enum { BLOCK_BYTES = 1 << 20 };
     seat->used = 0;
@@ -57,12 +57,12 @@ static orr_status clear(orr_built_row *seat, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_estimate_built(orr_estimator *e, const orr_plan *plan, const orr_built_row **ret,
+orr_status orr_estimate_modules(orr_estimator *e, const orr_plan *plan, const orr_cached_modules **ret,
                               orr_error *err)
 {
     const orr_memo_key key = key_of(plan);
-    orr_built_row *seat = NULL;
-    for (uint32_t i = 0; i < ORR_BUILT_ROWS; i++)
+    orr_cached_modules *seat = NULL;
+    for (uint32_t i = 0; i < ORR_CACHED_MODULES; i++)
         if (e->built[i].used > 0 && memcmp(&e->built[i].key, &key, sizeof key) == 0)
             seat = &e->built[i];
     if (seat == NULL) {

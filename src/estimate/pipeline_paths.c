@@ -42,7 +42,7 @@ static const struct {
 };
 enum { N_TYPICAL = sizeof TYPICAL / sizeof *TYPICAL, N_NEAR = 11 };
 
-static void typical_lengths(const orr_stage_cut *cut, uint32_t i, uint32_t far, float *ret)
+static void typical_lengths(const orr_stage_partition *cut, uint32_t i, uint32_t far, float *ret)
 {
     float places = 0;
     for (uint32_t c = 0; c < cut->n_classes; c++)
@@ -51,7 +51,7 @@ static void typical_lengths(const orr_stage_cut *cut, uint32_t i, uint32_t far, 
     const float mean = places / (float)cut->virtual_stages;
     memset(ret, 0, ORR_FEATURES * sizeof *ret);
     for (uint32_t c = 0; c < cut->n_classes; c++) {
-        const orr_cut_class *class = &cut->classes[c];
+        const orr_stage_class *class = &cut->classes[c];
         const bool first = class->first_place == 0,
                    last = class->virtual_stage + 1 == cut->virtual_stages;
         float *of_class = ret + c * ORR_CLASS_FEATURES;
@@ -72,7 +72,7 @@ static void typical_lengths(const orr_stage_cut *cut, uint32_t i, uint32_t far, 
 }
 
 /* One more, unless it is there already. */
-static void add_path(orr_path *paths, uint32_t *n, const orr_path *path)
+static void add_path(orr_schedule_path *paths, uint32_t *n, const orr_schedule_path *path)
 {
     for (uint32_t i = 0; i < *n; i++)
         if (memcmp(paths[i].count, path->count, sizeof path->count) == 0 &&
@@ -87,15 +87,15 @@ static void add_path(orr_path *paths, uint32_t *n, const orr_path *path)
  * what one period of them adds to a short step. Exact where both go the same
  * way; else false. */
 typedef struct plays {
-    orr_turn_play now, shorter; /* shorter: by a period; where `times` > 0 */
+    orr_schedule_timing now, shorter; /* shorter: by a period; where `times` > 0 */
     float times;
     uint32_t period; /* micro-batches of one direction */
-    bool gives;      /* see ORR_EVENT_GIVES            */
+    bool gives;      /* see ORR_SLOT_EVENT_FIRST_GRADIENT            */
 } plays;
 
-static orr_path difference(const orr_path *a, const orr_path *b)
+static orr_schedule_path difference(const orr_schedule_path *a, const orr_schedule_path *b)
 {
-    orr_path d = {0};
+    orr_schedule_path d = {0};
     for (int i = 0; i < ORR_FEATURES; i++)
         d.count[i] = a->count[i] - b->count[i];
     for (int i = 0; i < ORR_AFTERS; i++)
@@ -103,7 +103,7 @@ static orr_path difference(const orr_path *a, const orr_path *b)
     return d;
 }
 
-static bool repeat(const orr_path *more, float times, orr_path *path)
+static bool repeat(const orr_schedule_path *more, float times, orr_schedule_path *path)
 {
     for (int i = 0; i < ORR_FEATURES; i++) {
         if (more->count[i] < 0)
@@ -117,52 +117,52 @@ static bool repeat(const orr_path *more, float times, orr_path *path)
 
 /* The path of the whole step that ends there; false: what a period adds cannot
  * be told. */
-static bool find_path(const plays *y, uint32_t end, uint32_t shorter_end, orr_path *ret)
+static bool find_path(const plays *y, uint32_t end, uint32_t shorter_end, orr_schedule_path *ret)
 {
-    orr_turn_play_path(&y->now, end, ret);
+    orr_schedule_timing_path(&y->now, end, ret);
     ret->sure = y->times <= 0;
     if (y->times <= 0)
         return true;
-    orr_path shorter;
-    orr_turn_play_path(&y->shorter, shorter_end, &shorter);
-    const orr_path more = difference(ret, &shorter);
+    orr_schedule_path shorter;
+    orr_schedule_timing_path(&y->shorter, shorter_end, &shorter);
+    const orr_schedule_path more = difference(ret, &shorter);
     if (!repeat(&more, y->times, ret))
         return false;
-    ret->sure = orr_turn_play_repeats(&y->now, end, y->period, &more);
+    ret->sure = orr_schedule_timing_repeats(&y->now, end, y->period, &more);
     return true;
 }
 
-static void find_path_to(const plays *y, uint32_t end, orr_turn_event event, orr_pipeline *p)
+static void find_path_to(const plays *y, uint32_t end, orr_slot_event event, orr_pipeline *p)
 {
-    orr_path path;
-    const uint32_t slot = orr_turn_play_event(&y->now, p->end_stage[end], event);
+    orr_schedule_path path;
+    const uint32_t slot = orr_schedule_timing_event(&y->now, p->end_stage[end], event);
     if (slot == ORR_NONE)
         return;
     const uint32_t before =
-        y->times > 0 ? orr_turn_play_before(
-                           &y->shorter, orr_turn_play_event(&y->shorter, p->end_stage[end], event))
+        y->times > 0 ? orr_schedule_timing_before(
+                           &y->shorter, orr_schedule_timing_event(&y->shorter, p->end_stage[end], event))
                      : ORR_NONE;
     p->class_at[end][event] = y->now.class_of[slot];
-    if (find_path(y, orr_turn_play_before(&y->now, slot), before, &path) && path.sure)
+    if (find_path(y, orr_schedule_timing_before(&y->now, slot), before, &path) && path.sure)
         add_path(p->to[end][event], &p->n_to[end][event], &path);
 }
 
 static void find_paths_of(const plays *y, orr_pipeline *p)
 {
     for (uint32_t end = 0; end < p->n_ends; end++) {
-        orr_path path;
+        orr_schedule_path path;
         const uint32_t stage = p->end_stage[end];
-        const uint32_t before = y->times > 0 ? orr_turn_play_last(&y->shorter, stage) : ORR_NONE;
-        if (find_path(y, orr_turn_play_last(&y->now, stage), before, &path))
+        const uint32_t before = y->times > 0 ? orr_schedule_timing_last(&y->shorter, stage) : ORR_NONE;
+        if (find_path(y, orr_schedule_timing_last(&y->now, stage), before, &path))
             add_path(p->paths[end], &p->n_paths[end], &path);
         if (y->now.schedule->spec.chunks > 1)
-            find_path_to(y, end, ORR_EVENT_LAST, p);
+            find_path_to(y, end, ORR_SLOT_EVENT_LAST_GRADIENT, p);
         if (y->gives)
-            find_path_to(y, end, ORR_EVENT_GIVES, p);
+            find_path_to(y, end, ORR_SLOT_EVENT_FIRST_GRADIENT, p);
     }
 }
 
-static bool is_mixed(const orr_stage_cut *cut)
+static bool is_mixed(const orr_stage_partition *cut)
 {
     bool mixed = false;
     for (uint32_t c = 1; c < cut->n_classes; c++)
@@ -177,9 +177,9 @@ static void find_paths(plays *y, uint32_t far, orr_pipeline *p)
     float lengths[ORR_FEATURES];
     for (uint32_t i = 0; i < n_typical; i++) {
         typical_lengths(y->now.cut, i, far, lengths);
-        orr_turn_play_run(&y->now, lengths);
+        orr_schedule_timing_run(&y->now, lengths);
         if (y->times > 0)
-            orr_turn_play_run(&y->shorter, lengths);
+            orr_schedule_timing_run(&y->shorter, lengths);
         find_paths_of(y, p);
     }
 }
@@ -191,14 +191,14 @@ static const uint32_t APART[2] = {3, 12};
 /* When a stage has most micro-batches under way at the beginning of slots of a
  * phase, over all of its chunks. */
 static void find_held(const orr_schedule_plan *schedule, bool trains, uint32_t stage, uint32_t way,
-                      orr_held *now, orr_held *ret)
+                      orr_peak_in_flight *now, orr_peak_in_flight *ret)
 {
     const uint32_t chunks = schedule->spec.chunks, apart = APART[way % 2];
     uint32_t held = 0, most = 0;
     memset(now, 0, chunks * sizeof *now);
     for (uint32_t i = schedule->first[stage]; i < schedule->first[stage + 1]; i++) {
         const orr_schedule_slot *slot = &schedule->slots[i];
-        orr_held *of_chunk = &now[slot->chunk];
+        orr_peak_in_flight *of_chunk = &now[slot->chunk];
         if (slot->phase == ORR_SLOT_FORWARD) {
             of_chunk->kept++;
             held += 4;
@@ -235,32 +235,32 @@ static bool is_needed(const orr_schedule_plan *schedule, uint32_t way)
 }
 
 /* For the typical lengths of a model with a head and fast links. */
-static void find_after(orr_turn_play *play, orr_pipeline *p)
+static void find_after(orr_schedule_timing *play, orr_pipeline *p)
 {
     enum { USUAL = 1 };
     float lengths[ORR_FEATURES];
     typical_lengths(play->cut, USUAL, 0, lengths);
-    orr_turn_play_run(play, lengths);
+    orr_schedule_timing_run(play, lengths);
     const uint8_t middle = play->cut->class_of[play->cut->virtual_stages / 2];
     const double unit = lengths[middle * ORR_CLASS_FEATURES + ORR_SLOT_BACKWARD];
     for (uint32_t end = 0; end < p->n_ends; end++)
         for (uint32_t c = 0; c < play->schedule->spec.chunks; c++)
-            p->after[end][c] = (float)(orr_turn_play_after(play, p->end_stage[end], c) / unit);
+            p->after[end][c] = (float)(orr_schedule_timing_after(play, p->end_stage[end], c) / unit);
 }
 
 typedef struct making {
     orr_estimator *e;
     const orr_plan *plan;
-    const orr_stage_cut *cut;
-    const orr_place_on *place;
+    const orr_stage_partition *cut;
+    const orr_placement *place;
     bool trains;
 } making;
 
 static orr_status open_play(const making *k, const orr_schedule_spec *spec,
-                            orr_schedule_plan *schedule, orr_turn_play *ret, orr_error *err)
+                            orr_schedule_plan *schedule, orr_schedule_timing *ret, orr_error *err)
 {
     ORR_TRY(orr_schedule_make(spec, k->e->scratch, schedule, err));
-    return orr_turn_play_open(schedule, k->cut, k->place->hop_of, k->trains,
+    return orr_schedule_timing_open(schedule, k->cut, k->place->hop_of, k->trains,
                               k->plan->overlap_pp == ORR_SWITCH_OFF, k->e->scratch, ret, err);
 }
 
@@ -290,12 +290,12 @@ static orr_status find_all_paths(const making *k, const orr_schedule_spec *whole
     find_paths(&y, k->place->far_hops, p);
     find_after(&y.now, p);
     for (uint32_t end = 0; end < p->n_ends; end++) {
-        orr_path less;
-        p->class_ending[end] = orr_turn_play_ending(&y.now, p->end_stage[end], &p->ending[end]);
-        orr_turn_play_busy(&y.now, p->end_stage[end], &p->busy[end]);
+        orr_schedule_path less;
+        p->class_ending[end] = orr_schedule_timing_ending(&y.now, p->end_stage[end], &p->ending[end]);
+        orr_schedule_timing_busy(&y.now, p->end_stage[end], &p->busy[end]);
         if (y.times > 0) {
-            orr_turn_play_busy(&y.shorter, p->end_stage[end], &less);
-            const orr_path more = difference(&p->busy[end], &less);
+            orr_schedule_timing_busy(&y.shorter, p->end_stage[end], &less);
+            const orr_schedule_path more = difference(&p->busy[end], &less);
             repeat(&more, y.times, &p->busy[end]);
         }
     }
@@ -307,11 +307,11 @@ static orr_status find_all_held(const making *k, const orr_schedule_plan *schedu
 {
     const orr_schedule_spec *spec = &schedule->spec;
     const size_t n = (size_t)spec->stages * spec->chunks;
-    orr_held *now = orr_arena_array(k->e->scratch, orr_held, spec->chunks);
+    orr_peak_in_flight *now = orr_arena_array(k->e->scratch, orr_peak_in_flight, spec->chunks);
     for (uint32_t way = 0; way < ORR_PIPELINE_HELD; way++) {
         if (!is_needed(schedule, way))
             continue;
-        p->held[way] = orr_arena_array(k->e->arena, orr_held, n);
+        p->held[way] = orr_arena_array(k->e->arena, orr_peak_in_flight, n);
         if (now == NULL || p->held[way] == NULL)
             return orr_fail_memory(err);
         for (uint32_t s = 0; s < spec->stages; s++)
@@ -328,15 +328,15 @@ static orr_status make_pipeline(const making *k, orr_pipeline *p, orr_error *err
     const uint32_t ends[ORR_PIPELINE_ENDS] = {0, spec.stages - 1, 1};
     orr_schedule_plan schedule;
     p->n_ends = spec.stages < ORR_PIPELINE_ENDS ? spec.stages : ORR_PIPELINE_ENDS;
-    p->busy = orr_arena_array(k->e->arena, orr_path, ORR_PIPELINE_ENDS);
-    p->ending = orr_arena_array(k->e->arena, orr_path, ORR_PIPELINE_ENDS);
+    p->busy = orr_arena_array(k->e->arena, orr_schedule_path, ORR_PIPELINE_ENDS);
+    p->ending = orr_arena_array(k->e->arena, orr_schedule_path, ORR_PIPELINE_ENDS);
     if (p->busy == NULL || p->ending == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < p->n_ends; i++) {
         p->end_stage[i] = ends[i];
-        p->paths[i] = orr_arena_array(k->e->scratch, orr_path, N_TYPICAL);
-        for (uint32_t event = 0; event < ORR_EVENTS; event++)
-            if ((p->to[i][event] = orr_arena_array(k->e->scratch, orr_path, N_TYPICAL)) == NULL)
+        p->paths[i] = orr_arena_array(k->e->scratch, orr_schedule_path, N_TYPICAL);
+        for (uint32_t event = 0; event < ORR_SLOT_EVENTS; event++)
+            if ((p->to[i][event] = orr_arena_array(k->e->scratch, orr_schedule_path, N_TYPICAL)) == NULL)
                 return orr_fail_memory(err);
         p->after[i] = orr_arena_array(k->e->arena, float, spec.chunks);
         if (p->paths[i] == NULL || p->after[i] == NULL)
@@ -346,9 +346,9 @@ static orr_status make_pipeline(const making *k, orr_pipeline *p, orr_error *err
     return find_all_held(k, &schedule, p, err);
 }
 
-static orr_path *kept(orr_arena *arena, const orr_path *paths, uint32_t n)
+static orr_schedule_path *kept(orr_arena *arena, const orr_schedule_path *paths, uint32_t n)
 {
-    orr_path *copy = orr_arena_array(arena, orr_path, n);
+    orr_schedule_path *copy = orr_arena_array(arena, orr_schedule_path, n);
     if (copy != NULL && n > 0)
         memcpy(copy, paths, n * sizeof *copy);
     return copy;
@@ -364,7 +364,7 @@ static orr_status keep(orr_estimator *e, const orr_pipeline *made, orr_pipeline 
     for (uint32_t i = 0; i < p->n_ends; i++) {
         p->paths[i] = kept(e->arena, p->paths[i], p->n_paths[i]);
         bool all = p->paths[i] != NULL;
-        for (uint32_t event = 0; event < ORR_EVENTS; event++) {
+        for (uint32_t event = 0; event < ORR_SLOT_EVENTS; event++) {
             p->to[i][event] = kept(e->arena, p->to[i][event], p->n_to[i][event]);
             all &= p->to[i][event] != NULL;
         }
@@ -375,8 +375,8 @@ static orr_status keep(orr_estimator *e, const orr_pipeline *made, orr_pipeline 
     return ORR_OK;
 }
 
-orr_status orr_estimate_pipeline(orr_estimator *e, const orr_plan *plan, const orr_stage_cut *cut,
-                                 const orr_place_on *place, const orr_pipeline **ret,
+orr_status orr_estimate_pipeline(orr_estimator *e, const orr_plan *plan, const orr_stage_partition *cut,
+                                 const orr_placement *place, const orr_pipeline **ret,
                                  orr_error *err)
 {
     const uint64_t hops = plan->pp > 1 ? XXH3_64bits(place->hop_of, plan->pp) : 0;

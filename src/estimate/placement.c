@@ -31,14 +31,14 @@ typedef struct placing {
     const orr_plan *plan;
     const orr_cluster *cluster;
     const orr_job_rates *rates; /* of the cluster */
-    orr_place_on *place;
+    orr_placement *place;
 } placing;
 
 /* With what is usual between stages. */
 static void compare_hops(placing *m)
 {
     enum { USUAL_BYTES = 32 << 20, STEPS = 15 };
-    orr_place_on *place = m->place;
+    orr_placement *place = m->place;
     double ns[ORR_LEVELS_MAX] = {0}, longest = 0;
     for (uint32_t i = 0; i < place->n_hops; i++)
         if (m->cluster->n_sites > 1 && place->hop[i].top > m->cluster->site_level) {
@@ -56,7 +56,7 @@ static void compare_hops(placing *m)
 static orr_status find_hops(placing *m, orr_error *err)
 {
     const uint32_t p = m->plan->pp;
-    orr_place_on *place = m->place;
+    orr_placement *place = m->place;
     place->hop_of = orr_arena_array(m->e->arena, uint8_t, p);
     if (place->hop_of == NULL)
         return orr_fail_memory(err);
@@ -64,7 +64,7 @@ static orr_status find_hops(placing *m, orr_error *err)
         orr_span span;
         uint32_t id, i = 0;
         ORR_TRY(orr_plan_stage_span(m->plan, s, m->cluster, &span, err));
-        ORR_TRY(orr_estimate_number(m->e, place->prices.transfers[ORR_AXIS_PP], &span, &id, err));
+        ORR_TRY(orr_estimate_span_id(m->e, place->prices.transfers[ORR_AXIS_PP], &span, &id, err));
         while (i < place->n_hops && place->hop_id[i] != id)
             i++;
         if (i == place->n_hops && i < ORR_LEVELS_MAX) {
@@ -83,7 +83,7 @@ static orr_status find_hops(placing *m, orr_error *err)
 static void price_world(placing *m)
 {
     const orr_span span = orr_plan_world_span(m->plan, m->cluster);
-    orr_place_on *place = m->place;
+    orr_placement *place = m->place;
     if (span.n_ranks <= 1)
         return;
     place->world_ns = (double)orr_job_rates_collective(m->rates, &span, ORR_COLL_ALL_REDUCE, 4).ns;
@@ -120,7 +120,7 @@ static bool is_mixed(const orr_cluster *cluster)
     return mixed;
 }
 
-static void use(orr_pattern *pattern, uint8_t *of_stage, uint32_t stage, uint32_t device)
+static void use(orr_device_pattern *pattern, uint8_t *of_stage, uint32_t stage, uint32_t device)
 {
     uint8_t i = 0;
     while (i < pattern->n && pattern->device[i] != device)
@@ -131,9 +131,9 @@ static void use(orr_pattern *pattern, uint8_t *of_stage, uint32_t stage, uint32_
 }
 
 /* Of the pipeline of a replica. */
-static orr_status pattern_of(const placing *m, uint32_t replica, orr_pattern *ret, orr_error *err)
+static orr_status pattern_of(const placing *m, uint32_t replica, orr_device_pattern *ret, orr_error *err)
 {
-    orr_pattern pattern = {.n = 0};
+    orr_device_pattern pattern = {.n = 0};
     uint8_t *of_stage = orr_arena_array(m->e->arena, uint8_t, m->plan->pp);
     if (of_stage == NULL)
         return orr_fail_memory(err);
@@ -148,7 +148,7 @@ static orr_status pattern_of(const placing *m, uint32_t replica, orr_pattern *re
     return ORR_OK;
 }
 
-static bool is_same(const orr_pattern *a, const orr_pattern *b, uint32_t stages)
+static bool is_same(const orr_device_pattern *a, const orr_device_pattern *b, uint32_t stages)
 {
     return a->n == b->n && memcmp(a->device, b->device, a->n) == 0 &&
            (a->of_stage == NULL || memcmp(a->of_stage, b->of_stage, stages) == 0);
@@ -160,7 +160,7 @@ static orr_status find_patterns(placing *m, orr_error *err)
 {
     const bool stages = m->plan->cross == ORR_CROSS_PP;
     const uint32_t room = stages ? orr_plan_degree(m->plan->dp_outer) : m->cluster->n_sites;
-    orr_pattern *patterns = orr_arena_array(m->e->arena, orr_pattern, room > 0 ? room : 1);
+    orr_device_pattern *patterns = orr_arena_array(m->e->arena, orr_device_pattern, room > 0 ? room : 1);
     uint32_t n = 0;
     if (patterns == NULL)
         return orr_fail_memory(err);
@@ -222,7 +222,7 @@ static orr_status keep_rates(placing *m, orr_error *err)
 
 static orr_status make_place(placing *m, orr_error *err)
 {
-    orr_place_on *place = m->place;
+    orr_placement *place = m->place;
     orr_step_prices *prices = &place->prices;
     ORR_TRY(find_cluster(m, err));
     ORR_TRY(orr_step_prices_of(m->plan, m->rates, prices, err));
@@ -233,12 +233,12 @@ static orr_status make_place(placing *m, orr_error *err)
     prices->stretch = 1;
     for (int axis = 0; axis < ORR_AXES; axis++) {
         const orr_job_rates *sums = prices->sums[axis];
-        ORR_TRY(orr_estimate_number(m->e, prices->transfers[axis], &prices->span[axis],
+        ORR_TRY(orr_estimate_span_id(m->e, prices->transfers[axis], &prices->span[axis],
                                     &place->span_id[axis], err));
         place->sums_id[axis] = place->span_id[axis];
         if (sums != NULL)
             ORR_TRY(
-                orr_estimate_number(m->e, sums, &prices->span[axis], &place->sums_id[axis], err));
+                orr_estimate_span_id(m->e, sums, &prices->span[axis], &place->sums_id[axis], err));
     }
     ORR_TRY(find_hops(m, err));
     ORR_TRY(find_patterns(m, err));
@@ -247,17 +247,17 @@ static orr_status make_place(placing *m, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_estimate_place(orr_estimator *e, const orr_plan *plan, const orr_place_on **ret,
+orr_status orr_estimate_placement(orr_estimator *e, const orr_plan *plan, const orr_placement **ret,
                               orr_error *err)
 {
     const orr_memo_key key = key_of(plan);
-    orr_place_on *place = orr_memo_find(&e->places, &key);
+    orr_placement *place = orr_memo_find(&e->places, &key);
     if (place == NULL) {
         if (orr_plan_ranks(plan) > e->cluster->n_devices)
             return orr_fail(err, ORR_INVALID, "%llu ranks: cluster '%s' has %u devices",
                             (unsigned long long)orr_plan_ranks(plan), e->cluster->name,
                             e->cluster->n_devices);
-        place = orr_arena_one(e->arena, orr_place_on);
+        place = orr_arena_one(e->arena, orr_placement);
         if (place == NULL)
             return orr_fail_memory(err);
         placing m = {.e = e, .plan = plan, .place = place};
@@ -286,7 +286,7 @@ static double price(orr_estimator *e, const orr_job_rates *rates, uint32_t span_
     return seat->ns;
 }
 
-double orr_estimate_transfer(orr_estimator *e, const orr_place_on *place, orr_axis axis,
+double orr_estimate_transfer(orr_estimator *e, const orr_placement *place, orr_axis axis,
                              orr_collective collective, int64_t bytes)
 {
     const orr_step_prices *prices = &place->prices;
@@ -298,7 +298,7 @@ double orr_estimate_transfer(orr_estimator *e, const orr_place_on *place, orr_ax
                  collective, bytes);
 }
 
-double orr_estimate_hop(orr_estimator *e, const orr_place_on *place, uint32_t hop,
+double orr_estimate_hop(orr_estimator *e, const orr_placement *place, uint32_t hop,
                         orr_collective collective, int64_t bytes)
 {
     return price(e, place->prices.transfers[ORR_AXIS_PP], place->hop_id[hop], &place->hop[hop],

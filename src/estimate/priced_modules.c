@@ -11,7 +11,7 @@
 
 /* The same slices with as few ranks as can have them: modules do not depend on
  * more. But where there are tables: replicas share those out. */
-orr_plan orr_estimate_smallest(const orr_model *model, const orr_plan *plan)
+orr_plan orr_estimate_fewest_ranks(const orr_model *model, const orr_plan *plan)
 {
     orr_plan p = *plan;
     const uint32_t experts = p.ep * p.etp, others = p.tp * p.cp;
@@ -27,7 +27,7 @@ orr_plan orr_estimate_smallest(const orr_model *model, const orr_plan *plan)
     return p;
 }
 
-static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_place_on *place,
+static orr_memo_key key_of(const orr_model *model, const orr_plan *p, const orr_placement *place,
                            uint32_t device)
 {
     const bool tables = model->kind != ORR_MODEL_TRANSFORMER;
@@ -177,15 +177,15 @@ static orr_status keep_row(orr_estimator *e, const orr_module_sequence *row, orr
     return number_shape(e, row, &ret->shape_id, err);
 }
 
-static orr_status make_row(orr_estimator *e, const orr_plan *plan, const orr_place_on *place,
+static orr_status make_row(orr_estimator *e, const orr_plan *plan, const orr_placement *place,
                            uint32_t device, orr_priced_row *ret, orr_error *err)
 {
-    const orr_plan p = orr_estimate_smallest(e->model, plan);
+    const orr_plan p = orr_estimate_fewest_ranks(e->model, plan);
     const orr_estimate_device *on = &e->devices[device];
-    const orr_built_row *built;
+    const orr_cached_modules *built;
     orr_step_prices prices = place->prices;
     orr_module_cost costs[ORR_ROW_MODULES];
-    ORR_TRY(orr_estimate_built(e, &p, &built, err));
+    ORR_TRY(orr_estimate_modules(e, &p, &built, err));
     const uint32_t n = built->row.n_modules;
     prices.kernels = &on->rates;
     ret->modules = orr_arena_array(e->arena, orr_priced_module, n);
@@ -211,11 +211,11 @@ static void find_least(const orr_estimate_device *on, const orr_plan *plan, doub
     for (uint32_t m = 0; m < row->row.n_modules; m++)
         for (int phase = 0; phase < ORR_SLOT_PHASES; phase++)
             row->least_ns[m][phase] =
-                (float)orr_estimate_least(on->calibration, plan, stretch, &row->modules[m], phase);
+                (float)orr_estimate_phase_bound(on->calibration, plan, stretch, &row->modules[m], phase);
     row->least_stretch = stretch;
 }
 
-orr_status orr_estimate_row(orr_estimator *e, const orr_plan *plan, const orr_place_on *place,
+orr_status orr_estimate_row(orr_estimator *e, const orr_plan *plan, const orr_placement *place,
                             uint32_t device, const orr_priced_row **ret, orr_error *err)
 {
     const orr_memo_key key = key_of(e->model, plan, place, device);

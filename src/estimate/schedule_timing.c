@@ -28,7 +28,7 @@ static bool gives_input(uint8_t phase)
 }
 
 typedef struct opening {
-    orr_turn_play *y;
+    orr_schedule_timing *y;
     uint32_t *forward, *input; /* shape (virtual stages x micro-batches): slot; ORR_NONE */
     uint32_t *stage_of;        /* shape (slots) */
     uint32_t *at;              /* shape (stages): next slot of each */
@@ -47,7 +47,7 @@ static void mark(opening *o, uint32_t stage)
 {
     const orr_schedule_plan *plan = o->y->schedule;
     const orr_schedule_spec *s = &plan->spec;
-    uint32_t last[ORR_CUT_CLASSES * 64];
+    uint32_t last[ORR_STAGE_CLASSES * 64];
     const uint32_t chunks = s->chunks < sizeof last / sizeof *last ? s->chunks : 0;
     memset(last, 0xff, sizeof last);
     for (uint32_t i = plan->first[stage]; i < plan->first[stage + 1]; i++) {
@@ -97,7 +97,7 @@ static void link(opening *o, uint32_t i)
 }
 
 /* Where the slot's result goes; ORR_NONE: it stays. */
-static uint32_t goes_to(const orr_turn_play *y, uint32_t i)
+static uint32_t goes_to(const orr_schedule_timing *y, uint32_t i)
 {
     const orr_schedule_spec *s = &y->schedule->spec;
     const orr_schedule_slot *slot = &y->schedule->slots[i];
@@ -114,13 +114,13 @@ static uint32_t goes_to(const orr_turn_play *y, uint32_t i)
 static void find_hop(opening *o, uint32_t i)
 {
     const uint32_t to = goes_to(o->y, i), from = o->stage_of[i];
-    o->y->hop[i] = (orr_turn_hop){.kind = ORR_TURN_STAYS};
+    o->y->hop[i] = (orr_slot_hop){.kind = ORR_SLOT_STAYS};
     if (to == ORR_NONE)
         return;
     const bool down = to == (from + 1) % o->y->schedule->spec.stages;
     const bool back = o->y->schedule->slots[i].phase != ORR_SLOT_FORWARD;
     const uint8_t kind = o->y->hop_of[down ? from : to];
-    o->y->hop[i] = (orr_turn_hop){.kind = (uint8_t)(ORR_FEATURE_HOP + kind),
+    o->y->hop[i] = (orr_slot_hop){.kind = (uint8_t)(ORR_FEATURE_HOP + kind),
                                   .lane = (uint8_t)(2 * back + down)};
 }
 
@@ -160,45 +160,45 @@ static void put_in_order(opening *o)
 }
 
 /* All that a run asks of a slot, in the order of runs. */
-static void list_steps(orr_turn_play *y)
+static void list_steps(orr_schedule_timing *y)
 {
     for (uint32_t n = 0; n < y->n; n++) {
         const uint32_t i = y->order[n], from = y->comes_from[i];
         const uint32_t phase = y->schedule->slots[i].phase;
         y->steps[n] =
-            (orr_turn_step){.slot = i,
+            (orr_timed_slot){.slot = i,
                             .from = from,
                             .stage = y->stage_of[i],
                             .kind = (uint8_t)((y->class_of[i] * ORR_SLOT_PHASES + phase) * 4 +
                                               (y->flags[i] & (FLAG_FIRST | FLAG_LAST))),
                             .hop = y->hop[i].kind,
                             .lane = y->hop[i].lane,
-                            .arrives = from != ORR_NONE && y->hop[from].kind != ORR_TURN_STAYS,
+                            .arrives = from != ORR_NONE && y->hop[from].kind != ORR_SLOT_STAYS,
                             .paired = (y->flags[i] & FLAG_PAIRED) != 0};
     }
 }
 
-orr_status orr_turn_play_open(const orr_schedule_plan *schedule, const orr_stage_cut *cut,
+orr_status orr_schedule_timing_open(const orr_schedule_plan *schedule, const orr_stage_partition *cut,
                               const uint8_t *hop_of, bool trains, bool blocking, orr_arena *arena,
-                              orr_turn_play *ret, orr_error *err)
+                              orr_schedule_timing *ret, orr_error *err)
 {
     const orr_schedule_spec *s = &schedule->spec;
     const uint32_t n = schedule->first[s->stages];
     const size_t passes = (size_t)orr_schedule_virtual_stages(s) * s->micro_batches;
-    *ret = (orr_turn_play){.schedule = schedule,
+    *ret = (orr_schedule_timing){.schedule = schedule,
                            .cut = cut,
                            .hop_of = hop_of,
                            .trains = trains,
                            .blocking = blocking,
                            .order = orr_arena_array(arena, uint32_t, n),
-                           .steps = orr_arena_array(arena, orr_turn_step, n),
+                           .steps = orr_arena_array(arena, orr_timed_slot, n),
                            .comes_from = orr_arena_array(arena, uint32_t, n),
                            .class_of = orr_arena_array(arena, uint8_t, n),
                            .flags = orr_arena_array(arena, uint8_t, n),
-                           .hop = orr_arena_array(arena, orr_turn_hop, n),
+                           .hop = orr_arena_array(arena, orr_slot_hop, n),
                            .stage_of = orr_arena_array(arena, uint32_t, n),
                            .clocks = orr_arena_array(arena, stage_clock, s->stages),
-                           .at = orr_arena_array(arena, orr_turn_ended, n)};
+                           .at = orr_arena_array(arena, orr_slot_end, n)};
     opening o = {.y = ret,
                  .forward = orr_arena_array(arena, uint32_t, passes),
                  .input = orr_arena_array(arena, uint32_t, passes),
@@ -227,7 +227,7 @@ orr_status orr_turn_play_open(const orr_schedule_plan *schedule, const orr_stage
 
 /* What slots of each class and phase take and owe, with what the first and the
  * last of them take longer. */
-enum { TURN_KINDS = ORR_CUT_CLASSES * ORR_SLOT_PHASES * 4 };
+enum { TURN_KINDS = ORR_STAGE_CLASSES * ORR_SLOT_PHASES * 4 };
 typedef struct turn_lengths {
     float length[TURN_KINDS], owed[TURN_KINDS];
 } turn_lengths;
@@ -256,22 +256,22 @@ static inline void wait_until(double at, uint32_t why, double *start, uint32_t *
     }
 }
 
-static inline void wait_for_input(const orr_turn_play *y, const orr_turn_step *step, double *start,
+static inline void wait_for_input(const orr_schedule_timing *y, const orr_timed_slot *step, double *start,
                                   uint32_t *why)
 {
     if (step->from == ORR_NONE)
         return;
-    const orr_turn_ended *from = &y->at[step->from];
+    const orr_slot_end *from = &y->at[step->from];
     wait_until(step->arrives ? from->hop_end : from->end,
                why_of(step->from, step->arrives ? WHY_HOP : WHY_TURN), start, why);
 }
 
-static inline void pass_on(orr_turn_play *y, const orr_turn_step *step, stage_clock *clock,
+static inline void pass_on(orr_schedule_timing *y, const orr_timed_slot *step, stage_clock *clock,
                            const float *lengths)
 {
-    if (step->hop == ORR_TURN_STAYS)
+    if (step->hop == ORR_SLOT_STAYS)
         return;
-    orr_turn_ended *at = &y->at[step->slot];
+    orr_slot_end *at = &y->at[step->slot];
     double start = at->end;
     uint32_t why = why_of(step->slot, WHY_TURN);
     wait_until(clock->lane[step->lane], clock->lane_why[step->lane], &start, &why);
@@ -282,7 +282,7 @@ static inline void pass_on(orr_turn_play *y, const orr_turn_step *step, stage_cl
         wait_until(at->hop_end, why_of(step->slot, WHY_HOP_PAID), &clock->now, &clock->why);
 }
 
-static void run_pair(orr_turn_play *y, const orr_turn_step *pair, const turn_lengths *of,
+static void run_pair(orr_schedule_timing *y, const orr_timed_slot *pair, const turn_lengths *of,
                      const float *lengths)
 {
     stage_clock *clock = &y->clocks[pair->stage];
@@ -296,21 +296,21 @@ static void run_pair(orr_turn_play *y, const orr_turn_step *pair, const turn_len
     clock->now = end;
     clock->why = why_of(pair->slot, WHY_PAID);
     for (int k = 0; k < 2; k++)
-        y->at[pair[k].slot] = (orr_turn_ended){end, end, why, ORR_NONE};
+        y->at[pair[k].slot] = (orr_slot_end){end, end, why, ORR_NONE};
     for (int k = 0; k < 2; k++)
         pass_on(y, &pair[k], clock, lengths);
     for (int k = 0; k < 2; k++)
         clock->now += of->owed[pair[k].kind];
 }
 
-void orr_turn_play_run(orr_turn_play *y, const float *lengths)
+void orr_schedule_timing_run(orr_schedule_timing *y, const float *lengths)
 {
     const turn_lengths of = lengths_of(lengths);
     for (uint32_t s = 0; s < y->schedule->spec.stages; s++) {
         y->clocks[s] = (stage_clock){.why = ORR_NONE};
         memset(y->clocks[s].lane_why, 0xff, sizeof y->clocks[s].lane_why);
     }
-    for (const orr_turn_step *step = y->steps; step < y->steps + y->n; step++) {
+    for (const orr_timed_slot *step = y->steps; step < y->steps + y->n; step++) {
         if (step->paired) {
             run_pair(y, step++, &of, lengths);
             continue;
@@ -320,7 +320,7 @@ void orr_turn_play_run(orr_turn_play *y, const float *lengths)
         uint32_t why = clock->why;
         wait_for_input(y, step, &start, &why);
         const double end = start + (double)of.length[step->kind];
-        y->at[step->slot] = (orr_turn_ended){end, end, why, ORR_NONE};
+        y->at[step->slot] = (orr_slot_end){end, end, why, ORR_NONE};
         clock->now = end;
         clock->why = why_of(step->slot, WHY_PAID);
         pass_on(y, step, clock, lengths);
@@ -328,12 +328,12 @@ void orr_turn_play_run(orr_turn_play *y, const float *lengths)
     }
 }
 
-double orr_turn_play_end(const orr_turn_play *y, uint32_t stage)
+double orr_schedule_timing_end(const orr_schedule_timing *y, uint32_t stage)
 {
     return y->clocks[stage].now;
 }
 
-double orr_turn_play_after(const orr_turn_play *y, uint32_t stage, uint32_t chunk)
+double orr_schedule_timing_after(const orr_schedule_timing *y, uint32_t stage, uint32_t chunk)
 {
     double gives = 0, last = 0;
     for (uint32_t i = y->schedule->first[stage]; i < y->schedule->first[stage + 1]; i++) {
@@ -346,7 +346,7 @@ double orr_turn_play_after(const orr_turn_play *y, uint32_t stage, uint32_t chun
     return last - gives;
 }
 
-static void count_turn(const orr_turn_play *y, uint32_t i, orr_path *path)
+static void count_turn(const orr_schedule_timing *y, uint32_t i, orr_schedule_path *path)
 {
     float *of_class = path->count + y->class_of[i] * ORR_CLASS_FEATURES;
     of_class[y->schedule->slots[i].phase]++;
@@ -356,7 +356,7 @@ static void count_turn(const orr_turn_play *y, uint32_t i, orr_path *path)
         of_class[ORR_FEATURE_LAST]++;
 }
 
-static void count_owed(const orr_turn_play *y, uint32_t i, orr_path *path)
+static void count_owed(const orr_schedule_timing *y, uint32_t i, orr_schedule_path *path)
 {
     float *of_class = path->count + y->class_of[i] * ORR_CLASS_FEATURES;
     of_class[ORR_FEATURE_OWED + y->schedule->slots[i].phase]++;
@@ -367,12 +367,12 @@ static void count_owed(const orr_turn_play *y, uint32_t i, orr_path *path)
 }
 
 /* Both slots of a pair begin, end and pay at once. */
-static uint32_t first_of_pair(const orr_turn_play *y, uint32_t i)
+static uint32_t first_of_pair(const orr_schedule_timing *y, uint32_t i)
 {
     return y->flags[i] & FLAG_SECOND ? i - 1 : i;
 }
 
-static void count_at_once(const orr_turn_play *y, uint32_t i, bool owed, orr_path *path)
+static void count_at_once(const orr_schedule_timing *y, uint32_t i, bool owed, orr_schedule_path *path)
 {
     const uint32_t first = first_of_pair(y, i), both = y->flags[first] & FLAG_PAIRED ? 2 : 1;
     for (uint32_t k = first; k < first + both; k++)
@@ -382,21 +382,21 @@ static void count_at_once(const orr_turn_play *y, uint32_t i, bool owed, orr_pat
 
 /* Turns that could begin when the one before them on their stage was paid:
  * those that a stage begins with, too. */
-static void count_after(const orr_turn_play *y, uint32_t i, orr_path *path)
+static void count_after(const orr_schedule_timing *y, uint32_t i, orr_schedule_path *path)
 {
     const uint32_t first = first_of_pair(y, i), both = y->flags[first] & FLAG_PAIRED ? 2 : 1;
     for (uint32_t k = first; k < first + both; k++)
         path->after[y->class_of[k] * ORR_SLOT_PHASES + y->schedule->slots[k].phase]++;
 }
 
-static bool is_own(const orr_turn_play *y, uint32_t i)
+static bool is_own(const orr_schedule_timing *y, uint32_t i)
 {
     const uint32_t why = y->at[first_of_pair(y, i)].why;
     return why == ORR_NONE || why % WHYS == WHY_PAID || why % WHYS == WHY_HOP_PAID;
 }
 
 /* One step back along a path: adds what lies between. */
-static uint32_t back(const orr_turn_play *y, uint32_t at, orr_path *path)
+static uint32_t back(const orr_schedule_timing *y, uint32_t at, orr_schedule_path *path)
 {
     const uint32_t i = at / WHYS, kind = at % WHYS;
     if (kind == WHY_PAID || kind == WHY_HOP_PAID)
@@ -411,24 +411,24 @@ static uint32_t back(const orr_turn_play *y, uint32_t at, orr_path *path)
     return y->at[first_of_pair(y, i)].why;
 }
 
-uint32_t orr_turn_play_last(const orr_turn_play *y, uint32_t stage)
+uint32_t orr_schedule_timing_last(const orr_schedule_timing *y, uint32_t stage)
 {
     return y->clocks[stage].why;
 }
 
-uint32_t orr_turn_play_before(const orr_turn_play *y, uint32_t slot)
+uint32_t orr_schedule_timing_before(const orr_schedule_timing *y, uint32_t slot)
 {
     return y->at[first_of_pair(y, slot)].why;
 }
 
-void orr_turn_play_path(const orr_turn_play *y, uint32_t at, orr_path *ret)
+void orr_schedule_timing_path(const orr_schedule_timing *y, uint32_t at, orr_schedule_path *ret)
 {
-    *ret = (orr_path){0};
+    *ret = (orr_schedule_path){0};
     while (at != ORR_NONE)
         at = back(y, at, ret);
 }
 
-static bool is_round(const orr_turn_play *y, uint32_t at, uint32_t from, uint32_t period)
+static bool is_round(const orr_schedule_timing *y, uint32_t at, uint32_t from, uint32_t period)
 {
     const orr_schedule_slot *a = &y->schedule->slots[at / WHYS], *b = &y->schedule->slots[from / WHYS];
     return at % WHYS == from % WHYS && y->stage_of[at / WHYS] == y->stage_of[from / WHYS] &&
@@ -438,17 +438,17 @@ static bool is_round(const orr_turn_play *y, uint32_t at, uint32_t from, uint32_
 
 /* What lies between a place and the same place a period before; false: the path
  * does not go there. */
-static bool go_round(const orr_turn_play *y, uint32_t from, uint32_t period, orr_path *ret)
+static bool go_round(const orr_schedule_timing *y, uint32_t from, uint32_t period, orr_schedule_path *ret)
 {
     uint32_t at = from;
-    *ret = (orr_path){0};
+    *ret = (orr_schedule_path){0};
     do {
         at = back(y, at, ret);
     } while (at != ORR_NONE && !is_round(y, at, from, period));
     return at != ORR_NONE;
 }
 
-static bool is_sum(const orr_path *whole, const orr_path *a, const orr_path *b)
+static bool is_sum(const orr_schedule_path *whole, const orr_schedule_path *a, const orr_schedule_path *b)
 {
     for (int i = 0; i < ORR_FEATURES; i++)
         if (whole->count[i] != a->count[i] + b->count[i])
@@ -459,21 +459,21 @@ static bool is_sum(const orr_path *whole, const orr_path *a, const orr_path *b)
     return true;
 }
 
-bool orr_turn_play_repeats(const orr_turn_play *y, uint32_t end, uint32_t period,
-                           const orr_path *more)
+bool orr_schedule_timing_repeats(const orr_schedule_timing *y, uint32_t end, uint32_t period,
+                           const orr_schedule_path *more)
 {
     enum { TRIES = 8 };
     const bool twice = y->schedule->spec.schedule == ORR_SCHEDULE_GPIPE;
-    orr_path unused = {0}, rounds[TRIES + 1];
+    orr_schedule_path unused = {0}, rounds[TRIES + 1];
     uint32_t length = 0, n = 1, at = end;
-    rounds[0] = (orr_path){0};
+    rounds[0] = (orr_schedule_path){0};
     for (uint32_t i = end; i != ORR_NONE; i = back(y, i, &unused))
         length++;
     for (uint32_t i = 0; i < length; i++, at = back(y, at, &unused)) {
         if (i != (uint64_t)length * n / (TRIES + 1) || n > TRIES)
             continue;
         if (!go_round(y, at, period, &rounds[n]))
-            rounds[n] = (orr_path){0};
+            rounds[n] = (orr_schedule_path){0};
         for (uint32_t other = 0; other < (twice ? n : 1); other++)
             if (is_sum(more, &rounds[n], &rounds[other]))
                 return true;
@@ -482,21 +482,21 @@ bool orr_turn_play_repeats(const orr_turn_play *y, uint32_t end, uint32_t period
     return false;
 }
 
-uint8_t orr_turn_play_ending(const orr_turn_play *y, uint32_t stage, orr_path *ret)
+uint8_t orr_schedule_timing_ending(const orr_schedule_timing *y, uint32_t stage, orr_schedule_path *ret)
 {
     const uint32_t last = y->clocks[stage].why / WHYS;
-    *ret = (orr_path){0};
+    *ret = (orr_schedule_path){0};
     count_at_once(y, last, false, ret);
     count_at_once(y, last, true, ret);
-    if (y->blocking && y->hop[last].kind != ORR_TURN_STAYS)
+    if (y->blocking && y->hop[last].kind != ORR_SLOT_STAYS)
         ret->count[y->hop[last].kind]++;
     return y->class_of[last];
 }
 
-void orr_turn_play_busy(const orr_turn_play *y, uint32_t stage, orr_path *ret)
+void orr_schedule_timing_busy(const orr_schedule_timing *y, uint32_t stage, orr_schedule_path *ret)
 {
     uint32_t first = ORR_NONE;
-    *ret = (orr_path){0};
+    *ret = (orr_schedule_path){0};
     for (uint32_t i = y->schedule->first[stage]; i < y->schedule->first[stage + 1]; i++) {
         if (y->flags[i] & FLAG_LEFT_OUT)
             continue;
@@ -504,27 +504,27 @@ void orr_turn_play_busy(const orr_turn_play *y, uint32_t stage, orr_path *ret)
         count_turn(y, i, ret);
         count_owed(y, i, ret);
         ret->count[ORR_FEATURE_PAIR] += y->flags[i] & FLAG_PAIRED ? 1 : 0;
-        if (y->blocking && y->hop[i].kind != ORR_TURN_STAYS && !(y->flags[i] & FLAG_SECOND))
+        if (y->blocking && y->hop[i].kind != ORR_SLOT_STAYS && !(y->flags[i] & FLAG_SECOND))
             ret->count[y->hop[i].kind]++;
         if (i != first || y->comes_from[i] == ORR_NONE)
             ret->after[y->class_of[i] * ORR_SLOT_PHASES + y->schedule->slots[i].phase]++;
     }
     for (uint32_t i = first; i != ORR_NONE && y->comes_from[i] != ORR_NONE;) {
         i = y->comes_from[i];
-        if (y->hop[i].kind != ORR_TURN_STAYS)
+        if (y->hop[i].kind != ORR_SLOT_STAYS)
             ret->count[y->hop[i].kind]++;
         count_turn(y, i, ret);
     }
 }
 
-uint32_t orr_turn_play_event(const orr_turn_play *y, uint32_t stage, orr_turn_event event)
+uint32_t orr_schedule_timing_event(const orr_schedule_timing *y, uint32_t stage, orr_slot_event event)
 {
     for (uint32_t i = y->schedule->first[stage]; i < y->schedule->first[stage + 1]; i++) {
         const uint8_t phase = y->schedule->slots[i].phase;
         const bool gives = phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT;
         if (y->flags[i] & FLAG_LEFT_OUT || !gives)
             continue;
-        if (event == ORR_EVENT_GIVES || y->flags[i] & FLAG_LAST)
+        if (event == ORR_SLOT_EVENT_FIRST_GRADIENT || y->flags[i] & FLAG_LAST)
             return i;
     }
     return ORR_NONE;

@@ -72,9 +72,9 @@ static buckets buckets_of(const orr_estimate_draft *d, const orr_estimate_sums *
  * stage that waited the others of its class find theirs there: they share one wait. */
 static void gather_first(orr_estimate_draft *d, uint32_t class_of, const buckets *b)
 {
-    const orr_cut_class *class = &d->cut->classes[class_of];
+    const orr_stage_class *class = &d->cut->classes[class_of];
     orr_estimate_sums *s = &d->sums[class_of];
-    const double share = orr_device_of(d, class)->calibration->dp_exposed,
+    const double share = orr_draft_device(d, class)->calibration->dp_exposed,
                  forward = s->phase_ns[ORR_SLOT_FORWARD];
     const double full = gather_ns(d, b->full.dense, b->full.expert),
                  all = b->n * full + gather_ns(d, b->rest.dense, b->rest.expert);
@@ -92,7 +92,7 @@ static void gather_first(orr_estimate_draft *d, uint32_t class_of, const buckets
 /* Computation takes longer beside transfers. */
 static double slowed_ns(const orr_estimate_draft *d, double transfer, double computed)
 {
-    const double more = orr_slowdown_of(d) - 1;
+    const double more = orr_draft_slowdown(d) - 1;
     return more > 0 ? more * (transfer < computed ? transfer : computed) : 0;
 }
 
@@ -102,7 +102,7 @@ static void reduce_in_buckets(orr_estimate_draft *d, uint32_t class_of, const bu
     orr_estimate_sums *s = &d->sums[class_of];
     const bool split = orr_splits_backward(d->plan);
     const double slot = s->phase_ns[split ? ORR_SLOT_WEIGHT : ORR_SLOT_BACKWARD];
-    const double share = orr_device_of(d, &d->cut->classes[class_of])->calibration->dp_exposed;
+    const double share = orr_draft_device(d, &d->cut->classes[class_of])->calibration->dp_exposed;
     const double full = reduce_ns(d, &b->full), rest = reduce_ns(d, &b->rest);
     const double all = b->n * full + rest;
     const double replicas = b->n * replica_ns(d, &b->full) + replica_ns(d, &b->rest);
@@ -134,9 +134,9 @@ typedef struct fetched {
     double computed, first, second, travels, owed;
 } fetched;
 
-static fetched fetch(const orr_estimate_draft *d, const orr_cut_class *class, orr_slot_phase phase)
+static fetched fetch(const orr_estimate_draft *d, const orr_stage_class *class, orr_slot_phase phase)
 {
-    const orr_calibration *c = orr_device_of(d, class)->calibration;
+    const orr_calibration *c = orr_draft_device(d, class)->calibration;
     const bool back = phase != ORR_SLOT_FORWARD;
     const double share = d->beside ? c->dp_exposed : 0;
     const bool ahead = d->beside && d->plan->prefetch > 0;
@@ -145,7 +145,7 @@ static fetched fetch(const orr_estimate_draft *d, const orr_cut_class *class, or
     for (uint32_t m = 0; m < d->row->row.n_modules; m++) {
         if (class->count[m] == 0)
             continue;
-        const orr_priced_module *module = &orr_row_of(d, class)->modules[m];
+        const orr_priced_module *module = &orr_draft_row(d, class)->modules[m];
         const bool again = orr_module_is_fsdp_unit(module->kind) && d->plan->reshard == ORR_SWITCH_ON;
         const bool gathers = phase != ORR_SLOT_WEIGHT && (!back || again);
         const bool reduces = phase == ORR_SLOT_BACKWARD || phase == ORR_SLOT_WEIGHT;
@@ -172,14 +172,14 @@ static fetched fetch(const orr_estimate_draft *d, const orr_cut_class *class, or
 
 static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
 {
-    const orr_cut_class *class = &d->cut->classes[class_of];
+    const orr_stage_class *class = &d->cut->classes[class_of];
     orr_estimate_sums *s = &d->sums[class_of];
     s->exposed_ns = 0;
     for (int phase = 0; phase < ORR_SLOT_PHASES; phase++) {
         double alone = 0;
         for (uint32_t m = 0; m < d->row->row.n_modules; m++)
             alone += class->count[m] * d->place->stretch *
-                     orr_row_of(d, class)->modules[m].span_ns[phase];
+                     orr_draft_row(d, class)->modules[m].span_ns[phase];
         const fetched f = fetch(d, class, (orr_slot_phase)phase);
         const double more = f.computed - alone + f.travels + f.first;
         s->phase_ns[phase] += more;
@@ -195,7 +195,7 @@ static void fetch_all(orr_estimate_draft *d, uint32_t class_of)
 
 void orr_estimate_shards(orr_estimate_draft *d, uint32_t class_of)
 {
-    const orr_cut_class *class = &d->cut->classes[class_of];
+    const orr_stage_class *class = &d->cut->classes[class_of];
     orr_estimate_sums *s = &d->sums[class_of];
     const orr_plan *plan = d->plan;
     const bucket all = bucket_of(s, 1);

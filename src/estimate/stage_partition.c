@@ -6,9 +6,9 @@
 
 /* Which modules are on which virtual stage, as classes of alike ones. */
 
-static orr_cut_class count_modules(const orr_stage_memory_input *parts, uint32_t k, uint8_t device)
+static orr_stage_class count_modules(const orr_stage_memory_input *parts, uint32_t k, uint8_t device)
 {
-    orr_cut_class c = {.first_place = parts->map->first[k],
+    orr_stage_class c = {.first_place = parts->map->first[k],
                        .end_place = parts->map->first[k + 1],
                        .virtual_stage = k,
                        .n = 1,
@@ -17,7 +17,7 @@ static orr_cut_class count_modules(const orr_stage_memory_input *parts, uint32_t
     for (uint32_t place = c.first_place; place < c.end_place; place++)
         c.count[orr_module_at(parts, k, place)]++;
     memcpy(c.least, c.count, sizeof c.least);
-    while (c.n_ending < ORR_CUT_ENDING && c.n_ending < c.n_places) {
+    while (c.n_ending < ORR_STAGE_CLASS_ENDING && c.n_ending < c.n_places) {
         c.ending[c.n_ending] = (uint8_t)orr_module_at(parts, k, c.end_place - 1 - c.n_ending);
         c.n_ending++;
     }
@@ -27,7 +27,7 @@ static orr_cut_class count_modules(const orr_stage_memory_input *parts, uint32_t
     return c;
 }
 
-static uint32_t difference(const orr_cut_class *a, const orr_cut_class *b)
+static uint32_t difference(const orr_stage_class *a, const orr_stage_class *b)
 {
     uint32_t sum = a->device != b->device ? 1U << 20 : 0;
     for (uint32_t i = 0; i < ORR_ROW_MODULES; i++)
@@ -36,7 +36,7 @@ static uint32_t difference(const orr_cut_class *a, const orr_cut_class *b)
 }
 
 /* One more class, or, where there is no room, the one most like it. */
-static uint8_t class_for(orr_stage_cut *partition, const orr_cut_class *c)
+static uint8_t class_for(orr_stage_partition *partition, const orr_stage_class *c)
 {
     uint32_t best = 0, least = UINT32_MAX;
     for (uint32_t i = 0; i < partition->n_classes; i++) {
@@ -48,11 +48,11 @@ static uint8_t class_for(orr_stage_cut *partition, const orr_cut_class *c)
     }
     /* The last virtual stage has the head, and always finds room. */
     const bool last = c->virtual_stage + 1 == partition->virtual_stages;
-    if (least > 0 && partition->n_classes + !last < ORR_CUT_CLASSES) {
+    if (least > 0 && partition->n_classes + !last < ORR_STAGE_CLASSES) {
         partition->classes[partition->n_classes] = *c;
         return (uint8_t)partition->n_classes++;
     }
-    orr_cut_class *with = &partition->classes[best];
+    orr_stage_class *with = &partition->classes[best];
     for (uint32_t i = 0; i < ORR_ROW_MODULES; i++)
         if (c->least[i] < with->least[i])
             with->least[i] = c->least[i];
@@ -60,11 +60,11 @@ static uint8_t class_for(orr_stage_cut *partition, const orr_cut_class *c)
     return (uint8_t)best;
 }
 
-static orr_status list_modules(orr_estimator *e, const orr_stage_memory_input *parts, orr_stage_cut *partition,
+static orr_status list_modules(orr_estimator *e, const orr_stage_memory_input *parts, orr_stage_partition *partition,
                                orr_error *err)
 {
     for (uint32_t c = 0; c < partition->n_classes; c++) {
-        orr_cut_class *class = &partition->classes[c];
+        orr_stage_class *class = &partition->classes[c];
         uint8_t *modules = orr_arena_array(e->arena, uint8_t, class->n_places);
         if (modules == NULL)
             return orr_fail_memory(err);
@@ -78,7 +78,7 @@ static orr_status list_modules(orr_estimator *e, const orr_stage_memory_input *p
 
 /* How much longer products take than on the pattern's first device, by the
  * peaks. */
-static float relative_time_of(const orr_estimator *e, const orr_pattern *pattern, uint32_t i)
+static float relative_time_of(const orr_estimator *e, const orr_device_pattern *pattern, uint32_t i)
 {
     const double first = e->devices[pattern->device[0]].peak_flops[ORR_DTYPE_BF16],
                  other = e->devices[pattern->device[i]].peak_flops[ORR_DTYPE_BF16];
@@ -86,7 +86,7 @@ static float relative_time_of(const orr_estimator *e, const orr_pattern *pattern
 }
 
 static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                           const orr_pattern *pattern, orr_stage_cut *partition, orr_error *err)
+                           const orr_device_pattern *pattern, orr_stage_partition *partition, orr_error *err)
 {
     orr_stage_map map;
     orr_plan p = *plan;
@@ -97,7 +97,7 @@ static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_pri
     }
     ORR_TRY(orr_stage_map_make(&row->row, &p, e->scratch, &map, err));
     const orr_stage_memory_input parts = {.plan = plan, .row = &row->row, .map = &map};
-    *partition = (orr_stage_cut){.id = e->cuts.n + 1,
+    *partition = (orr_stage_partition){.id = e->cuts.n + 1,
                            .stages = plan->pp,
                            .chunks = plan->vp,
                            .virtual_stages = orr_schedule_virtual_stages(&spec)};
@@ -109,14 +109,14 @@ static orr_status make_cut(orr_estimator *e, const orr_plan *plan, const orr_pri
     for (uint32_t k = 0; k < partition->virtual_stages; k++) {
         const uint32_t stage = orr_schedule_place(&spec, k, 0).stage;
         const uint8_t device = pattern->of_stage != NULL ? pattern->of_stage[stage] : 0;
-        const orr_cut_class c = count_modules(&parts, k, device);
+        const orr_stage_class c = count_modules(&parts, k, device);
         partition->class_of[k] = class_for(partition, &c);
     }
     return list_modules(e, &parts, partition, err);
 }
 
 /* 0: all stages are on one kind. */
-static uint64_t pattern_hash(const orr_pattern *pattern, uint32_t stages)
+static uint64_t pattern_hash(const orr_device_pattern *pattern, uint32_t stages)
 {
     if (pattern->of_stage == NULL)
         return 0;
@@ -124,8 +124,8 @@ static uint64_t pattern_hash(const orr_pattern *pattern, uint32_t stages)
                                 XXH3_64bits(pattern->device, pattern->n));
 }
 
-orr_status orr_estimate_cut(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
-                            const orr_pattern *pattern, const orr_stage_cut **ret, orr_error *err)
+orr_status orr_estimate_partition(orr_estimator *e, const orr_plan *plan, const orr_priced_row *row,
+                            const orr_device_pattern *pattern, const orr_stage_partition **ret, orr_error *err)
 {
     const bool block = plan->recompute == ORR_RECOMPUTE_BLOCK;
     const uint64_t on = pattern_hash(pattern, plan->pp);
@@ -139,13 +139,13 @@ orr_status orr_estimate_cut(orr_estimator *e, const orr_plan *plan, const orr_pr
         return orr_fail(err, ORR_UNSUPPORTED,
                         "DualPipe over stages on several kinds of devices is simulated, not "
                         "estimated");
-    orr_stage_cut *partition = orr_memo_find(&e->cuts, &key);
+    orr_stage_partition *partition = orr_memo_find(&e->cuts, &key);
     if (partition == NULL) {
-        orr_stage_cut made;
+        orr_stage_partition made;
         const orr_status status = make_cut(e, plan, row, pattern, &made, err);
         orr_arena_reset(e->scratch);
         ORR_TRY(status);
-        partition = orr_arena_one(e->arena, orr_stage_cut);
+        partition = orr_arena_one(e->arena, orr_stage_partition);
         if (partition == NULL)
             return orr_fail_memory(err);
         *partition = made;

@@ -152,7 +152,7 @@ orr_stage_tail orr_estimate_tail(const orr_estimate_draft *d, uint32_t end)
 
 static void measure_features(const orr_estimate_draft *d, float *ret)
 {
-    const double slowed = orr_slowdown_of(d) - 1;
+    const double slowed = orr_draft_slowdown(d) - 1;
     memset(ret, 0, ORR_FEATURES * sizeof *ret);
     for (uint32_t c = 0; c < d->cut->n_classes; c++) {
         const orr_estimate_sums *s = &d->sums[c];
@@ -180,7 +180,7 @@ static void measure_features(const orr_estimate_draft *d, float *ret)
 }
 
 /* Features of classes that are not there are 0. */
-double orr_path_ns(const orr_path *path, const float *features, uint32_t n_classes)
+double orr_schedule_path_ns(const orr_schedule_path *path, const float *features, uint32_t n_classes)
 {
     const int used = (int)(n_classes * ORR_CLASS_FEATURES);
     float part[8] = {0};
@@ -204,7 +204,7 @@ static double end_ns(const orr_estimate_draft *d, uint32_t end, const float *fea
     const orr_pipeline *p = d->pipeline;
     double most = 0;
     for (uint32_t i = 0; i < p->n_paths[end]; i++)
-        most = fmax(most, orr_path_ns(&p->paths[end][i], features, d->cut->n_classes));
+        most = fmax(most, orr_schedule_path_ns(&p->paths[end][i], features, d->cut->n_classes));
     const uint8_t middle = d->cut->class_of[d->cut->virtual_stages / 2];
     return most - (d->cut->stages - 1) * d->sums[middle].ahead_ns;
 }

@@ -47,7 +47,7 @@ static void sum_parts(const orr_estimate_draft *d, const orr_step_parts *parts, 
             part[i] += n * s->waited_ns[i];
         part[ORR_WATERFALL_OVERHEAD] +=
             n * d->place->stretch *
-            orr_device_of(d, &d->cut->classes[c])->calibration->micro_batch_ns;
+            orr_draft_device(d, &d->cut->classes[c])->calibration->micro_batch_ns;
     }
     const double saved = saved_by_pairs(d), ep = fmin(saved, part[ORR_WATERFALL_EP]);
     part[ORR_WATERFALL_EP] -= ep;
@@ -59,7 +59,7 @@ static void sum_parts(const orr_estimate_draft *d, const orr_step_parts *parts, 
 }
 
 /* Means over stages. Jitter is overhead; what no slot, transfer or update takes is a bubble. */
-void orr_estimate_tell(const orr_estimate_draft *d, const orr_step_parts *parts, orr_estimate *ret)
+void orr_estimate_report(const orr_estimate_draft *d, const orr_step_parts *parts, orr_estimate *ret)
 {
     double part[ORR_WATERFALLS] = {0}, compute = 0, idle = parts->step;
     sum_parts(d, parts, part, &compute);

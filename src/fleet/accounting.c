@@ -8,7 +8,7 @@
 
 enum { SHORTEST_STEP_NS = 1000000 };
 
-uint32_t orr_fleet_count(const orr_fleet_life *trial, orr_fleet_phase phase)
+uint32_t orr_fleet_count(const orr_fleet_trial *trial, orr_fleet_phase phase)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < trial->policy.replicas; i++)
@@ -17,7 +17,7 @@ uint32_t orr_fleet_count(const orr_fleet_life *trial, orr_fleet_phase phase)
 }
 
 /* Without a team the wait is for the replica that is nearest to being back. */
-static orr_fleet_loss loss_without_team(const orr_fleet_life *trial)
+static orr_fleet_loss loss_without_team(const orr_fleet_trial *trial)
 {
     uint8_t nearest = ORR_PHASE_DETECTING;
     for (uint32_t i = 0; i < trial->policy.replicas; i++)
@@ -34,7 +34,7 @@ static orr_fleet_loss loss_without_team(const orr_fleet_life *trial)
     }
 }
 
-static orr_fleet_loss loss_of_state(const orr_fleet_life *trial)
+static orr_fleet_loss loss_of_state(const orr_fleet_trial *trial)
 {
     switch ((orr_fleet_state)trial->state) {
     case ORR_FLEET_DETECTING:
@@ -68,7 +68,7 @@ static void record(orr_fleet_timeline *t, int64_t begin_ns, int64_t end_ns, orr_
         t->pieces[t->n++] = (orr_fleet_piece){begin, end, (uint8_t)loss, (uint8_t)up};
 }
 
-void orr_fleet_pass(orr_fleet_life *trial, int64_t t_ns)
+void orr_fleet_advance(orr_fleet_trial *trial, int64_t t_ns)
 {
     const uint32_t up = orr_fleet_count(trial, ORR_PHASE_UP), replicas = trial->policy.replicas;
     const int64_t ns = t_ns - trial->now_ns;
@@ -83,7 +83,7 @@ void orr_fleet_pass(orr_fleet_life *trial, int64_t t_ns)
     trial->now_ns = t_ns;
 }
 
-void orr_fleet_settle(orr_fleet_life *trial)
+void orr_fleet_commit_steps(orr_fleet_trial *trial)
 {
     const uint32_t replicas = trial->policy.replicas;
     bool whole[ORR_FLEET_REPLICAS] = {0};
@@ -110,12 +110,12 @@ void orr_fleet_settle(orr_fleet_life *trial)
     }
     orr_fleet_team_commit(&trial->team, (uint64_t)steps, whole);
     if (trial->saves_free)
-        orr_fleet_saved(trial);
+        orr_fleet_mark_checkpoint(trial);
 }
 
-void orr_fleet_break(orr_fleet_life *trial)
+void orr_fleet_abort_attempt(orr_fleet_trial *trial)
 {
-    orr_fleet_settle(trial);
+    orr_fleet_commit_steps(trial);
     if (trial->state != ORR_FLEET_RUNNING)
         return;
     const int64_t attempt = trial->now_ns - trial->begin_ns;
@@ -125,7 +125,7 @@ void orr_fleet_break(orr_fleet_life *trial)
     trial->credit_ns = attempt - again;
 }
 
-void orr_fleet_roll_back(orr_fleet_life *trial)
+void orr_fleet_roll_back(orr_fleet_trial *trial)
 {
     trial->run.lost[ORR_FLEET_LOSS_RETRY] += trial->credit_ns * trial->policy.replicas;
     trial->credit_ns = 0;
@@ -137,14 +137,14 @@ void orr_fleet_roll_back(orr_fleet_life *trial)
     trial->steps_since = trial->shares_since = 0;
 }
 
-void orr_fleet_saved(orr_fleet_life *trial)
+void orr_fleet_mark_checkpoint(orr_fleet_trial *trial)
 {
     orr_fleet_team_save(&trial->team);
     trial->productive_since = 0;
     trial->steps_since = trial->shares_since = 0;
 }
 
-void orr_fleet_begin_stretch(orr_fleet_life *trial)
+void orr_fleet_resume_steps(orr_fleet_trial *trial)
 {
     bool slow = false;
     for (uint32_t i = 0; i < trial->policy.replicas; i++)
@@ -152,7 +152,7 @@ void orr_fleet_begin_stretch(orr_fleet_life *trial)
     trial->state = ORR_FLEET_RUNNING;
     trial->until_ns = INT64_MAX;
     trial->changed = false;
-    trial->plain_ns = orr_fleet_life_draw(trial, ORR_FLEET_STEP);
+    trial->plain_ns = orr_fleet_trial_draw(trial, ORR_FLEET_STEP);
     if (trial->plain_ns < SHORTEST_STEP_NS)
         trial->plain_ns = SHORTEST_STEP_NS;
     const double more = slow ? orr_fleet_number(trial->options, ORR_FLEET_SLOWDOWN) : 0;
@@ -162,14 +162,14 @@ void orr_fleet_begin_stretch(orr_fleet_life *trial)
 }
 
 /* The end of the attempt under way at `t_ns`. */
-static int64_t commit_after(const orr_fleet_life *trial, int64_t t_ns)
+static int64_t commit_after(const orr_fleet_trial *trial, int64_t t_ns)
 {
     const int64_t from = t_ns > trial->now_ns ? t_ns : trial->now_ns;
     const int64_t steps = (from - trial->begin_ns + trial->step_ns - 1) / trial->step_ns;
     return trial->begin_ns + (steps > 1 ? steps : 1) * trial->step_ns;
 }
 
-static bool waits_for_a_commit(const orr_fleet_life *trial)
+static bool waits_for_a_commit(const orr_fleet_trial *trial)
 {
     bool waits = trial->changed;
     for (uint32_t i = 0; i < trial->policy.replicas; i++) {
@@ -180,7 +180,7 @@ static bool waits_for_a_commit(const orr_fleet_life *trial)
     return waits;
 }
 
-int64_t orr_fleet_next_commit(const orr_fleet_life *trial)
+int64_t orr_fleet_next_commit(const orr_fleet_trial *trial)
 {
     int64_t at = INT64_MAX;
     if (waits_for_a_commit(trial))

@@ -68,7 +68,7 @@ orr_status orr_fault_source_init(orr_fault_source *s, const orr_fleet_options *o
     choose_lemons(s);
     weigh(s);
     sum_shares(s);
-    orr_fault_source_step(s);
+    orr_fault_source_next(s);
     return ORR_OK;
 }
 
@@ -195,7 +195,7 @@ static void step_regular(orr_fault_source *s)
     fail_node(s, class, &s->next);
 }
 
-void orr_fault_source_step(orr_fault_source *s)
+void orr_fault_source_next(orr_fault_source *s)
 {
     double sum = 0;
     if (s->options->interval_ns > 0) {

@@ -50,7 +50,7 @@ orr_status orr_fault_source_init(orr_fault_source *source, const orr_fleet_optio
                                  uint32_t repetition, orr_error *err) ORR_MUST_CHECK;
 void orr_fault_source_done(orr_fault_source *source);
 /* source->next becomes the one after it; at INT64_MAX when there is none. */
-void orr_fault_source_step(orr_fault_source *source);
+void orr_fault_source_next(orr_fault_source *source);
 
 /* What numbers[] says, or 0. */
 static inline double orr_fleet_number(const orr_fleet_options *options, orr_fleet_numbers which)

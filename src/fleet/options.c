@@ -27,7 +27,7 @@ static const char *const NUMBER_WORDS[] = {
 static const char *const COUNT_WORDS[] = {"gpus_per_node", "nodes_per_rack", "racks_per_building"};
 enum { COUNTS = 3 };
 
-const char *orr_fleet_way_name(orr_fleet_way way)
+const char *orr_fleet_recovery_name(orr_fleet_recovery way)
 {
     static const char *const names[] = {
 #define NAME_(name, text) text,
@@ -307,13 +307,13 @@ orr_status orr_fleet_check(const orr_fleet_options *o, const orr_fleet_policy *p
                         policy->replicas, (double)LONGEST_LIFE / policy->replicas / DAY_NS);
     if (o->tokens < 0 || !isfinite(o->tokens) || (o->tokens > 0 && !(o->tokens_per_step > 0)))
         return orr_fail(err, ORR_INVALID, "tokens, and tokens of a step: above 0");
-    if (policy->way >= ORR_FLEET_WAYS)
+    if (policy->way >= ORR_FLEET_RECOVERIES)
         return orr_fail(err, ORR_INVALID, "no such policy");
     const uint32_t least = policy->way == ORR_FLEET_FT ? 2 : 1;
     const uint32_t most = policy->way == ORR_FLEET_FT ? ORR_FLEET_REPLICAS : 1;
     if (policy->replicas < least || policy->replicas > most)
         return orr_fail(err, ORR_INVALID, "%s with %u replicas: from %u to %u",
-                        orr_fleet_way_name((orr_fleet_way)policy->way), policy->replicas, least,
+                        orr_fleet_recovery_name((orr_fleet_recovery)policy->way), policy->replicas, least,
                         most);
     if (policy->replicas > orr_fleet_nodes(o))
         return orr_fail(err, ORR_INVALID, "%u replicas of %u nodes", policy->replicas,

@@ -3,7 +3,7 @@
 
 /* From a fault to being back. */
 
-int64_t orr_fleet_life_draw(orr_fleet_life *trial, orr_fleet_times which)
+int64_t orr_fleet_trial_draw(orr_fleet_trial *trial, orr_fleet_times which)
 {
     return orr_fleet_draw(&trial->options->times[which].time, &trial->random);
 }
@@ -13,13 +13,13 @@ static bool is_member(const orr_fleet_replica *r)
     return r->phase == ORR_PHASE_UP || r->phase == ORR_PHASE_HEALING;
 }
 
-static void enter(orr_fleet_life *trial, uint32_t replica, orr_fleet_phase phase, int64_t ns)
+static void enter(orr_fleet_trial *trial, uint32_t replica, orr_fleet_phase phase, int64_t ns)
 {
     trial->replicas[replica].phase = (uint8_t)phase;
     trial->replicas[replica].until_ns = ns == INT64_MAX ? INT64_MAX : trial->now_ns + ns;
 }
 
-static void wait_in(orr_fleet_life *trial, orr_fleet_state state, int64_t until_ns)
+static void wait_in(orr_fleet_trial *trial, orr_fleet_state state, int64_t until_ns)
 {
     trial->state = (uint8_t)state;
     trial->until_ns = until_ns;
@@ -28,7 +28,7 @@ static void wait_in(orr_fleet_life *trial, orr_fleet_state state, int64_t until_
 /* --- a team, and its end ---------------------------------------------------------------------- */
 
 /* Nobody has the state: the job is started again, from the checkpoint. */
-static void dissolve(orr_fleet_life *trial)
+static void dissolve(orr_fleet_trial *trial)
 {
     orr_fleet_roll_back(trial);
     wait_in(trial, ORR_FLEET_NO_TEAM, INT64_MAX);
@@ -39,12 +39,12 @@ static void dissolve(orr_fleet_life *trial)
         r->slow = r->leaving = false;
         r->found_ns = INT64_MAX;
         if (r->phase == ORR_PHASE_JOINING || r->phase == ORR_PHASE_HEALING)
-            enter(trial, i, ORR_PHASE_LOADING, orr_fleet_life_draw(trial, ORR_FLEET_LOAD));
+            enter(trial, i, ORR_PHASE_LOADING, orr_fleet_trial_draw(trial, ORR_FLEET_LOAD));
     }
 }
 
 /* Who leaves goes on its way back at once; who has joined fetches the state. */
-static void take_places(orr_fleet_life *trial)
+static void take_places(orr_fleet_trial *trial)
 {
     for (uint32_t i = 0; i < trial->policy.replicas; i++) {
         orr_fleet_replica *r = &trial->replicas[i];
@@ -52,14 +52,14 @@ static void take_places(orr_fleet_life *trial)
             orr_fleet_team_left(&trial->team, i);
             orr_fleet_begin_recovery(trial, i);
         } else if (r->phase == ORR_PHASE_JOINING) {
-            enter(trial, i, ORR_PHASE_HEALING, orr_fleet_life_draw(trial, ORR_FLEET_FETCH));
+            enter(trial, i, ORR_PHASE_HEALING, orr_fleet_trial_draw(trial, ORR_FLEET_FETCH));
             r->fetched = false;
             trial->joined = true;
         }
     }
 }
 
-static bool leaves_nobody(const orr_fleet_life *trial)
+static bool leaves_nobody(const orr_fleet_trial *trial)
 {
     for (uint32_t i = 0; i < trial->policy.replicas; i++)
         if (trial->replicas[i].phase == ORR_PHASE_UP && !trial->replicas[i].leaving)
@@ -67,7 +67,7 @@ static bool leaves_nobody(const orr_fleet_life *trial)
     return true;
 }
 
-void orr_fleet_form(orr_fleet_life *trial, bool lost)
+void orr_fleet_form(orr_fleet_trial *trial, bool lost)
 {
     bool here[ORR_FLEET_REPLICAS] = {0}, leaving[ORR_FLEET_REPLICAS] = {0};
     if (leaves_nobody(trial)) {
@@ -91,10 +91,10 @@ void orr_fleet_form(orr_fleet_life *trial, bool lost)
     if (!lost && trial->joined) {
         trial->joined = false;
         wait_in(trial, ORR_FLEET_REJOINING,
-                trial->now_ns + orr_fleet_life_draw(trial, ORR_FLEET_REJOIN));
+                trial->now_ns + orr_fleet_trial_draw(trial, ORR_FLEET_REJOIN));
     } else {
         wait_in(trial, ORR_FLEET_REGROUPING,
-                trial->now_ns + orr_fleet_life_draw(trial, ORR_FLEET_REGROUP));
+                trial->now_ns + orr_fleet_trial_draw(trial, ORR_FLEET_REGROUP));
     }
 }
 
@@ -102,7 +102,7 @@ void orr_fleet_form(orr_fleet_life *trial, bool lost)
 
 /* Spares that stand ready now: all that are needed, or none. Each is replaced by what it
  * stands in for, once that is repaired. */
-static bool take_spares(orr_fleet_life *trial, uint32_t n)
+static bool take_spares(orr_fleet_trial *trial, uint32_t n)
 {
     uint32_t ready = 0;
     for (uint32_t i = 0; i < trial->policy.spares && ready < n; i++)
@@ -112,19 +112,19 @@ static bool take_spares(orr_fleet_life *trial, uint32_t n)
     for (uint32_t i = 0; i < trial->policy.spares && n > 0; i++) {
         if (trial->spare_at[i] > trial->now_ns)
             continue;
-        trial->spare_at[i] = trial->now_ns + orr_fleet_life_draw(trial, ORR_FLEET_REPAIR);
+        trial->spare_at[i] = trial->now_ns + orr_fleet_trial_draw(trial, ORR_FLEET_REPAIR);
         n--;
     }
     return true;
 }
 
-void orr_fleet_begin_recovery(orr_fleet_life *trial, uint32_t replica)
+void orr_fleet_begin_recovery(orr_fleet_trial *trial, uint32_t replica)
 {
     orr_fleet_replica *r = &trial->replicas[replica];
     int64_t wait_ns = 0;
     if (r->broken > 0 && (trial->policy.spares == 0 || !take_spares(trial, r->broken))) {
         trial->run.spares_short += trial->policy.spares > 0;
-        wait_ns = orr_fleet_life_draw(trial, ORR_FLEET_SCHEDULE);
+        wait_ns = orr_fleet_trial_draw(trial, ORR_FLEET_SCHEDULE);
     }
     r->broken = 0;
     r->leaving = r->slow = r->fetched = false;
@@ -133,7 +133,7 @@ void orr_fleet_begin_recovery(orr_fleet_life *trial, uint32_t replica)
 }
 
 /* The first that is back begins from the checkpoint; the others join it. */
-static void restart(orr_fleet_life *trial, uint32_t replica)
+static void restart(orr_fleet_trial *trial, uint32_t replica)
 {
     bool here[ORR_FLEET_REPLICAS] = {0}, leaving[ORR_FLEET_REPLICAS] = {0};
     here[replica] = true;
@@ -146,15 +146,15 @@ static void restart(orr_fleet_life *trial, uint32_t replica)
         return;
     }
     trial->run.epochs++;
-    orr_fleet_begin_stretch(trial);
+    orr_fleet_resume_steps(trial);
 }
 
-static void arrive(orr_fleet_life *trial, uint32_t replica, bool with_checkpoint)
+static void arrive(orr_fleet_trial *trial, uint32_t replica, bool with_checkpoint)
 {
     if (trial->state == ORR_FLEET_NO_TEAM && with_checkpoint) {
         restart(trial, replica);
     } else if (trial->state == ORR_FLEET_NO_TEAM) {
-        enter(trial, replica, ORR_PHASE_LOADING, orr_fleet_life_draw(trial, ORR_FLEET_LOAD));
+        enter(trial, replica, ORR_PHASE_LOADING, orr_fleet_trial_draw(trial, ORR_FLEET_LOAD));
     } else {
         orr_fleet_team_arrive(&trial->team, replica, with_checkpoint);
         enter(trial, replica, ORR_PHASE_JOINING, INT64_MAX);
@@ -163,7 +163,7 @@ static void arrive(orr_fleet_life *trial, uint32_t replica, bool with_checkpoint
     }
 }
 
-void orr_fleet_replica_due(orr_fleet_life *trial, uint32_t replica)
+void orr_fleet_replica_due(orr_fleet_trial *trial, uint32_t replica)
 {
     const bool team = trial->state != ORR_FLEET_NO_TEAM;
     switch ((orr_fleet_phase)trial->replicas[replica].phase) {
@@ -171,7 +171,7 @@ void orr_fleet_replica_due(orr_fleet_life *trial, uint32_t replica)
         orr_fleet_begin_recovery(trial, replica);
         break;
     case ORR_PHASE_SCHEDULING:
-        enter(trial, replica, ORR_PHASE_STARTING, orr_fleet_life_draw(trial, ORR_FLEET_START));
+        enter(trial, replica, ORR_PHASE_STARTING, orr_fleet_trial_draw(trial, ORR_FLEET_START));
         break;
     case ORR_PHASE_STARTING:
         enter(trial, replica, ORR_PHASE_INIT, trial->init_ns);
@@ -179,15 +179,15 @@ void orr_fleet_replica_due(orr_fleet_life *trial, uint32_t replica)
     case ORR_PHASE_INIT:
         if (team)
             enter(trial, replica, ORR_PHASE_REBUILDING,
-                  orr_fleet_life_draw(trial, ORR_FLEET_REBUILD));
+                  orr_fleet_trial_draw(trial, ORR_FLEET_REBUILD));
         else
-            enter(trial, replica, ORR_PHASE_LOADING, orr_fleet_life_draw(trial, ORR_FLEET_LOAD));
+            enter(trial, replica, ORR_PHASE_LOADING, orr_fleet_trial_draw(trial, ORR_FLEET_LOAD));
         break;
     case ORR_PHASE_REBUILDING:
         arrive(trial, replica, false);
         break;
     case ORR_PHASE_LOADING:
-        enter(trial, replica, ORR_PHASE_FIRST_STEP, orr_fleet_life_draw(trial, ORR_FLEET_FIRST_STEP));
+        enter(trial, replica, ORR_PHASE_FIRST_STEP, orr_fleet_trial_draw(trial, ORR_FLEET_FIRST_STEP));
         break;
     case ORR_PHASE_FIRST_STEP:
         arrive(trial, replica, true);
@@ -201,7 +201,7 @@ void orr_fleet_replica_due(orr_fleet_life *trial, uint32_t replica)
 /* --- faults ----------------------------------------------------------------------------------- */
 
 /* The attempt is over before anybody knows; who is left stands until `known_ns`. */
-static void interrupt(orr_fleet_life *trial, int64_t known_ns)
+static void interrupt(orr_fleet_trial *trial, int64_t known_ns)
 {
     if (orr_fleet_count(trial, ORR_PHASE_UP) == 0) {
         dissolve(trial);
@@ -219,12 +219,12 @@ static bool is_known_gone(const orr_node_fault *fault)
     return fault->kind == ORR_FAILURE_EXPLICIT && fault->scope == ORR_FAULT_NODE;
 }
 
-static void kill_replica(orr_fleet_life *trial, uint32_t replica, const orr_node_fault *fault,
+static void kill_replica(orr_fleet_trial *trial, uint32_t replica, const orr_node_fault *fault,
                          uint32_t nodes)
 {
     orr_fleet_replica *r = &trial->replicas[replica];
     const bool hangs = fault->kind == ORR_FAILURE_HANG;
-    const int64_t ns = orr_fleet_life_draw(trial, hangs ? ORR_FLEET_DETECT_HANG : ORR_FLEET_DETECT);
+    const int64_t ns = orr_fleet_trial_draw(trial, hangs ? ORR_FLEET_DETECT_HANG : ORR_FLEET_DETECT);
     const bool was_member = is_member(r);
     r->broken += fault->replace ? nodes : 0;
     r->slow = r->leaving = r->fetched = false;
@@ -236,7 +236,7 @@ static void kill_replica(orr_fleet_life *trial, uint32_t replica, const orr_node
         interrupt(trial, trial->now_ns + ns);
 }
 
-static void hit(orr_fleet_life *trial, uint32_t replica, const orr_node_fault *fault, uint32_t nodes)
+static void hit(orr_fleet_trial *trial, uint32_t replica, const orr_node_fault *fault, uint32_t nodes)
 {
     orr_fleet_replica *r = &trial->replicas[replica];
     switch ((orr_failure_kind)fault->kind) {
@@ -248,14 +248,14 @@ static void hit(orr_fleet_life *trial, uint32_t replica, const orr_node_fault *f
         if (!is_member(r) || r->slow)
             break;
         r->slow = trial->changed = true;
-        r->found_ns = trial->now_ns + orr_fleet_life_draw(trial, ORR_FLEET_DETECT_SLOW);
+        r->found_ns = trial->now_ns + orr_fleet_trial_draw(trial, ORR_FLEET_DETECT_SLOW);
         break;
     default:
         kill_replica(trial, replica, fault, nodes);
     }
 }
 
-static bool hits_a_member(const orr_fleet_life *trial, uint32_t first, uint32_t last)
+static bool hits_a_member(const orr_fleet_trial *trial, uint32_t first, uint32_t last)
 {
     bool hits = false;
     for (uint32_t i = first; i <= last; i++)
@@ -264,7 +264,7 @@ static bool hits_a_member(const orr_fleet_life *trial, uint32_t first, uint32_t 
 }
 
 /* Replicas lie side by side: node n is of replica n x R / N. */
-void orr_fleet_strike(orr_fleet_life *trial, const orr_node_fault *fault)
+void orr_fleet_apply_fault(orr_fleet_trial *trial, const orr_node_fault *fault)
 {
     const uint64_t replicas = trial->policy.replicas, nodes = trial->nodes;
     const uint32_t first = (uint32_t)(fault->first * replicas / nodes);
@@ -275,7 +275,7 @@ void orr_fleet_strike(orr_fleet_life *trial, const orr_node_fault *fault)
     trial->run.failures += fault->kind != ORR_FAILURE_PLANNED;
     trial->run.lemon_failures += fault->lemon;
     if (stops && hits_a_member(trial, first, last))
-        orr_fleet_break(trial);
+        orr_fleet_abort_attempt(trial);
     for (uint32_t i = first; i <= last; i++) {
         const uint64_t begin = (i * nodes + replicas - 1) / replicas;
         const uint64_t end = ((i + 1) * nodes + replicas - 1) / replicas;
@@ -286,9 +286,9 @@ void orr_fleet_strike(orr_fleet_life *trial, const orr_node_fault *fault)
     }
 }
 
-void orr_fleet_slow_found(orr_fleet_life *trial, uint32_t replica)
+void orr_fleet_slow_found(orr_fleet_trial *trial, uint32_t replica)
 {
-    orr_fleet_break(trial);
+    orr_fleet_abort_attempt(trial);
     trial->replicas[replica].broken++;
     orr_fleet_begin_recovery(trial, replica);
     interrupt(trial, trial->now_ns);

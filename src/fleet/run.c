@@ -10,7 +10,7 @@ static bool is_zero(const orr_fleet_options *o, orr_fleet_times which)
     return orr_fleet_time_mean_ns(&o->times[which].time) == 0;
 }
 
-static void begin(orr_fleet_life *trial)
+static void begin(orr_fleet_trial *trial)
 {
     const orr_fleet_options *o = trial->options;
     const uint32_t replicas = trial->policy.replicas;
@@ -26,17 +26,17 @@ static void begin(orr_fleet_life *trial)
         trial->replicas[i] = (orr_fleet_replica){
             .phase = ORR_PHASE_UP, .until_ns = INT64_MAX, .found_ns = INT64_MAX};
     orr_fleet_team_init(&trial->team, replicas);
-    orr_fleet_begin_stretch(trial);
+    orr_fleet_resume_steps(trial);
 }
 
 /* --- what is next, and what it does ----------------------------------------------------------- */
 
-static int64_t state_until(const orr_fleet_life *trial)
+static int64_t state_until(const orr_fleet_trial *trial)
 {
     return trial->state == ORR_FLEET_RUNNING ? orr_fleet_next_commit(trial) : trial->until_ns;
 }
 
-static int64_t next_event(const orr_fleet_life *trial)
+static int64_t next_event(const orr_fleet_trial *trial)
 {
     int64_t at = trial->options->horizon_ns;
     const int64_t state = state_until(trial);
@@ -50,7 +50,7 @@ static int64_t next_event(const orr_fleet_life *trial)
     return at;
 }
 
-static bool somebody(const orr_fleet_life *trial, bool joins)
+static bool somebody(const orr_fleet_trial *trial, bool joins)
 {
     bool is = false;
     for (uint32_t i = 0; i < trial->policy.replicas; i++)
@@ -59,7 +59,7 @@ static bool somebody(const orr_fleet_life *trial, bool joins)
 }
 
 /* The last with the state is to leave: what it has is written first. */
-static bool must_save_first(const orr_fleet_life *trial)
+static bool must_save_first(const orr_fleet_trial *trial)
 {
     for (uint32_t i = 0; i < trial->policy.replicas; i++)
         if (trial->replicas[i].phase == ORR_PHASE_UP && !trial->replicas[i].leaving)
@@ -67,15 +67,15 @@ static bool must_save_first(const orr_fleet_life *trial)
     return trial->steps_since > 0;
 }
 
-static void save(orr_fleet_life *trial)
+static void save(orr_fleet_trial *trial)
 {
     trial->state = ORR_FLEET_SAVING;
-    trial->until_ns = trial->now_ns + orr_fleet_life_draw(trial, ORR_FLEET_SAVE);
+    trial->until_ns = trial->now_ns + orr_fleet_trial_draw(trial, ORR_FLEET_SAVE);
 }
 
-static void at_commit(orr_fleet_life *trial)
+static void at_commit(orr_fleet_trial *trial)
 {
-    orr_fleet_settle(trial);
+    orr_fleet_commit_steps(trial);
     if (trial->budget > 0 && trial->run.replica_steps >= trial->budget) {
         trial->run.budget_met = trial->over = true;
         return;
@@ -88,10 +88,10 @@ static void at_commit(orr_fleet_life *trial)
     else if (!trial->saves_free && trial->now_ns >= trial->next_save_ns)
         save(trial);
     else
-        orr_fleet_begin_stretch(trial);
+        orr_fleet_resume_steps(trial);
 }
 
-static void state_ends(orr_fleet_life *trial)
+static void state_ends(orr_fleet_trial *trial)
 {
     switch ((orr_fleet_state)trial->state) {
     case ORR_FLEET_RUNNING:
@@ -101,26 +101,26 @@ static void state_ends(orr_fleet_life *trial)
         orr_fleet_form(trial, true);
         break;
     case ORR_FLEET_SAVING:
-        orr_fleet_saved(trial);
+        orr_fleet_mark_checkpoint(trial);
         trial->next_save_ns = trial->now_ns + trial->save_every_ns;
         if (somebody(trial, false))
             orr_fleet_form(trial, false);
         else
-            orr_fleet_begin_stretch(trial);
+            orr_fleet_resume_steps(trial);
         break;
     default: /* regrouped, or rejoined */
         if (trial->state == ORR_FLEET_REGROUPING && trial->joined) {
             trial->state = ORR_FLEET_REJOINING;
-            trial->until_ns = trial->now_ns + orr_fleet_life_draw(trial, ORR_FLEET_REJOIN);
+            trial->until_ns = trial->now_ns + orr_fleet_trial_draw(trial, ORR_FLEET_REJOIN);
         } else {
-            orr_fleet_begin_stretch(trial);
+            orr_fleet_resume_steps(trial);
         }
         trial->joined = false;
     }
 }
 
 /* One of the things that are due now, in a fixed order. */
-static void handle(orr_fleet_life *trial)
+static void handle(orr_fleet_trial *trial)
 {
     for (uint32_t i = 0; i < trial->policy.replicas; i++) {
         if (trial->replicas[i].until_ns <= trial->now_ns) {
@@ -135,15 +135,15 @@ static void handle(orr_fleet_life *trial)
     if (state_until(trial) <= trial->now_ns) {
         state_ends(trial);
     } else if (trial->faults.next.at_ns <= trial->now_ns) {
-        orr_fleet_strike(trial, &trial->faults.next);
-        orr_fault_source_step(&trial->faults);
+        orr_fleet_apply_fault(trial, &trial->faults.next);
+        orr_fault_source_next(&trial->faults);
     }
 }
 
 /* What was under way does not count. */
-static void end(orr_fleet_life *trial)
+static void end(orr_fleet_trial *trial)
 {
-    orr_fleet_settle(trial);
+    orr_fleet_commit_steps(trial);
     const int64_t attempt =
         trial->state == ORR_FLEET_RUNNING ? trial->now_ns - trial->begin_ns : trial->credit_ns;
     trial->run.lost[ORR_FLEET_LOSS_RETRY] += attempt * trial->policy.replicas;
@@ -157,7 +157,7 @@ orr_status orr_fleet_simulate(const orr_fleet_options *options, const orr_fleet_
 {
     orr_status status;
     ORR_TRY(orr_fleet_check(options, policy, err));
-    orr_fleet_life *trial = orr_calloc(1, sizeof *trial);
+    orr_fleet_trial *trial = orr_calloc(1, sizeof *trial);
     if (trial == NULL)
         return orr_fail_memory(err);
     trial->options = options;
@@ -171,7 +171,7 @@ orr_status orr_fleet_simulate(const orr_fleet_options *options, const orr_fleet_
     ORR_TRY_OUT(status, orr_fault_source_init(&trial->faults, options, repetition, err));
     begin(trial);
     while (!trial->over && trial->now_ns < options->horizon_ns) {
-        orr_fleet_pass(trial, next_event(trial));
+        orr_fleet_advance(trial, next_event(trial));
         if (trial->now_ns < options->horizon_ns)
             handle(trial);
     }

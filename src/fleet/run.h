@@ -46,7 +46,7 @@ typedef enum orr_fleet_state {
     ORR_FLEET_NO_TEAM,
 } orr_fleet_state;
 
-typedef struct orr_fleet_life {
+typedef struct orr_fleet_trial {
     const orr_fleet_options *options;
     orr_fleet_policy policy;
     uint32_t nodes;
@@ -72,33 +72,33 @@ typedef struct orr_fleet_life {
     uint64_t budget;          /* of replica-steps; 0: none                             */
     int64_t *spare_at;        /* shape (spares): when each is ready                    */
     int64_t init_ns;          /* of a replica's communicators                          */
-} orr_fleet_life;
+} orr_fleet_trial;
 
 /* fleet_account.c: where time goes. */
-uint32_t orr_fleet_count(const orr_fleet_life *trial, orr_fleet_phase phase);
+uint32_t orr_fleet_count(const orr_fleet_trial *trial, orr_fleet_phase phase);
 /* From now to `t_ns`, in which nothing happens. */
-void orr_fleet_pass(orr_fleet_life *trial, int64_t t_ns);
+void orr_fleet_advance(orr_fleet_trial *trial, int64_t t_ns);
 /* Steps that are whole by now are committed; the attempt under way goes on. */
-void orr_fleet_settle(orr_fleet_life *trial);
+void orr_fleet_commit_steps(orr_fleet_trial *trial);
 /* The attempt under way broke: what is kept of it is credit to the next. */
-void orr_fleet_break(orr_fleet_life *trial);
+void orr_fleet_abort_attempt(orr_fleet_trial *trial);
 /* All that came after the checkpoint is lost. */
-void orr_fleet_roll_back(orr_fleet_life *trial);
+void orr_fleet_roll_back(orr_fleet_trial *trial);
 /* From now on steps are made, until something changes. */
-void orr_fleet_begin_stretch(orr_fleet_life *trial);
+void orr_fleet_resume_steps(orr_fleet_trial *trial);
 /* When the next commit needs to be looked at; INT64_MAX: none. */
-int64_t orr_fleet_next_commit(const orr_fleet_life *trial);
+int64_t orr_fleet_next_commit(const orr_fleet_trial *trial);
 /* The state after the last commit is the checkpoint. */
-void orr_fleet_saved(orr_fleet_life *trial);
+void orr_fleet_mark_checkpoint(orr_fleet_trial *trial);
 
 /* fleet_recover.c: from a fault to being back. */
-void orr_fleet_strike(orr_fleet_life *trial, const orr_node_fault *fault);
-void orr_fleet_replica_due(orr_fleet_life *trial, uint32_t replica);
-void orr_fleet_slow_found(orr_fleet_life *trial, uint32_t replica);
-void orr_fleet_begin_recovery(orr_fleet_life *trial, uint32_t replica);
+void orr_fleet_apply_fault(orr_fleet_trial *trial, const orr_node_fault *fault);
+void orr_fleet_replica_due(orr_fleet_trial *trial, uint32_t replica);
+void orr_fleet_slow_found(orr_fleet_trial *trial, uint32_t replica);
+void orr_fleet_begin_recovery(orr_fleet_trial *trial, uint32_t replica);
 /* A new epoch of those who are here, after a loss or at a commit. */
-void orr_fleet_form(orr_fleet_life *trial, bool lost);
+void orr_fleet_form(orr_fleet_trial *trial, bool lost);
 
-int64_t orr_fleet_life_draw(orr_fleet_life *trial, orr_fleet_times which);
+int64_t orr_fleet_trial_draw(orr_fleet_trial *trial, orr_fleet_times which);
 
 #endif /* ORR_PLAN_FLEET_RUN_H */

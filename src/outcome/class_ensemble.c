@@ -9,15 +9,15 @@
 
 typedef struct alike {
     const orr_outcome_job *job;
-    const orr_kinds *kinds;
+    const orr_rank_kinds *kinds;
     const uint32_t *kind_of; /* shape (n): of the ensemble's ranks */
     uint32_t n;
 } alike;
 
 /* What two kinds that meet along a grouping have in common; ORR_NONE: this one meets nobody. */
-static uint32_t key_of(const alike *a, uint32_t grouping, const orr_kind *kind)
+static uint32_t key_of(const alike *a, uint32_t grouping, const orr_rank_kind *kind)
 {
-    const orr_alike *from = a->kinds->alike;
+    const orr_rank_classes *from = a->kinds->alike;
     const uint32_t p = a->job->plan.pp, s = kind->stage, n = from->n_variants;
     const uint32_t pipeline = from->pipeline[s * n + kind->variant];
     switch (grouping) {
@@ -58,14 +58,14 @@ static orr_status group(const alike *a, uint32_t grouping, orr_arena *arena, orr
 
 static int by_first_rank(const void *a_, const void *b_)
 {
-    const orr_kind *const *a = a_, *const *b = b_;
+    const orr_rank_kind *const *a = a_, *const *b = b_;
     return ((*a)->first_rank > (*b)->first_rank) - ((*a)->first_rank < (*b)->first_rank);
 }
 
-static orr_status sort_kinds(const orr_kinds *kinds, orr_arena *arena, orr_ensemble *ret,
+static orr_status sort_kinds(const orr_rank_kinds *kinds, orr_arena *arena, orr_ensemble *ret,
                              orr_error *err)
 {
-    const orr_kind **sorted = orr_arena_array(arena, const orr_kind *, kinds->n);
+    const orr_rank_kind **sorted = orr_arena_array(arena, const orr_rank_kind *, kinds->n);
     uint32_t *kind_of = orr_arena_array(arena, uint32_t, kinds->n);
     uint32_t *multiplicity = orr_arena_array(arena, uint32_t, kinds->n);
     if (sorted == NULL || kind_of == NULL || multiplicity == NULL)
@@ -83,7 +83,7 @@ static orr_status sort_kinds(const orr_kinds *kinds, orr_arena *arena, orr_ensem
     return ORR_OK;
 }
 
-orr_status orr_outcome_alike(const orr_outcome_job *job, const bool *used, orr_arena *arena,
+orr_status orr_outcome_class_ensemble(const orr_outcome_job *job, const bool *used, orr_arena *arena,
                              orr_ensemble *ret, uint32_t *ret_grouping_at, orr_error *err)
 {
     orr_ensemble e = *ret;

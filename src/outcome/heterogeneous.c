@@ -22,13 +22,13 @@ typedef struct finder {
     orr_arena *arena;
     uint32_t  *variant_of;   /* shape (R) */
     uint32_t  *slowdown_ppm; /* shape (R); NULL: none */
-    orr_array(orr_variant) variants;
-    orr_array(orr_kind)    kinds;
+    orr_array(orr_rank_variant) variants;
+    orr_array(orr_rank_kind)    kinds;
     orr_array(device_time)        device_times;
     orr_error *err;
 } finder;
 
-static orr_status check_heterogeneous(const orr_odd_ranks *heterogeneous, uint32_t n_ranks, orr_error *err)
+static orr_status check_heterogeneous(const orr_heterogeneous_ranks *heterogeneous, uint32_t n_ranks, orr_error *err)
 {
     if (heterogeneous->count == 0 || heterogeneous->first >= n_ranks || heterogeneous->count > n_ranks - heterogeneous->first)
         return orr_fail(err, ORR_INVALID, "heterogeneous ranks %u, %u of them: there are ranks 0 to %u",
@@ -70,10 +70,10 @@ static orr_status check_slow(const orr_slow_link *slow, const orr_cluster *clust
 }
 
 /* The number of that variant, found or new; ORR_NONE: out of memory. */
-static uint32_t variant(finder *f, const orr_variant *wanted)
+static uint32_t variant(finder *f, const orr_rank_variant *wanted)
 {
     for (uint32_t i = 0; i < f->variants.n; i++) {
-        const orr_variant *known = &f->variants.at[i];
+        const orr_rank_variant *known = &f->variants.at[i];
         if (known->device == wanted->device &&
             memcmp(known->bandwidth_frac, wanted->bandwidth_frac, sizeof known->bandwidth_frac) ==
                 0 &&
@@ -83,7 +83,7 @@ static uint32_t variant(finder *f, const orr_variant *wanted)
     return orr_array_push(&f->variants, *wanted) ? (uint32_t)f->variants.n - 1 : ORR_NONE;
 }
 
-static orr_status change(finder *f, uint32_t rank, const orr_variant *to)
+static orr_status change(finder *f, uint32_t rank, const orr_rank_variant *to)
 {
     f->variant_of[rank] = variant(f, to);
     return f->variant_of[rank] != ORR_NONE ? ORR_OK : orr_fail_memory(f->err);
@@ -101,7 +101,7 @@ static orr_status need_slowdowns(finder *f)
     return ORR_OK;
 }
 
-static orr_status take_heterogeneous(finder *f, const orr_odd_ranks *heterogeneous)
+static orr_status take_heterogeneous(finder *f, const orr_heterogeneous_ranks *heterogeneous)
 {
     ORR_TRY(check_heterogeneous(heterogeneous, f->job->n_ranks, f->err));
     if (heterogeneous->slowdown > 1) {
@@ -110,7 +110,7 @@ static orr_status take_heterogeneous(finder *f, const orr_odd_ranks *heterogeneo
             f->slowdown_ppm[r] = (uint32_t)llround(heterogeneous->slowdown * MILLION);
     }
     for (uint32_t r = heterogeneous->first; heterogeneous->device != NULL && r < heterogeneous->first + heterogeneous->count; r++) {
-        orr_variant as = f->variants.at[f->variant_of[r]];
+        orr_rank_variant as = f->variants.at[f->variant_of[r]];
         as.device = heterogeneous->device;
         ORR_TRY(change(f, r, &as));
     }
@@ -128,7 +128,7 @@ static orr_status slow_group(finder *f, const uint32_t *members, uint32_t n, uin
         outside |= !is_in;
     }
     for (uint32_t i = 0; i < n && inside && outside; i++) {
-        orr_variant as = f->variants.at[f->variant_of[members[i]]];
+        orr_rank_variant as = f->variants.at[f->variant_of[members[i]]];
         const float frac = (float)slow->bandwidth_frac;
         if (frac >= as.bandwidth_frac[axis])
             continue;
@@ -175,13 +175,13 @@ static orr_status take_slow(finder *f, const orr_slow_link *slow)
 
 static orr_status price_all(const finder *f, const orr_device *device, orr_step_job *ret)
 {
-    orr_variant as = {.device = device};
+    orr_rank_variant as = {.device = device};
     orr_step_prices *prices = orr_arena_one(f->arena, orr_step_prices);
     if (prices == NULL)
         return orr_fail_memory(f->err);
     for (int axis = 0; axis < ORR_AXES; axis++)
         as.bandwidth_frac[axis] = 1;
-    ORR_TRY(orr_variant_prices(f->job, &as, f->arena, prices, f->err));
+    ORR_TRY(orr_rank_variant_prices(f->job, &as, f->arena, prices, f->err));
     return orr_outcome_price(f->job, prices, f->arena, ret, f->err);
 }
 
@@ -224,7 +224,7 @@ static orr_status keep_pace(finder *f, const uint32_t *members, uint32_t n)
             most = f->slowdown_ppm[members[i]];
     }
     for (uint32_t i = 0; i < n; i++) {
-        orr_variant as = f->variants.at[f->variant_of[members[i]]];
+        orr_rank_variant as = f->variants.at[f->variant_of[members[i]]];
         if (f->slowdown_ppm != NULL)
             f->slowdown_ppm[members[i]] = most;
         if (as.device == slowest)
@@ -267,7 +267,7 @@ static orr_status keep_all_pace(finder *f)
 /* Ranks of a site have its device. */
 static orr_status take_sites(finder *f)
 {
-    orr_variant variants[ORR_SITE_VARIANTS_MAX];
+    orr_rank_variant variants[ORR_SITE_VARIANTS_MAX];
     uint8_t of_site[ORR_SITES_MAX];
     const uint32_t n = orr_site_variants(f->job->cluster, variants, of_site);
     for (uint32_t i = 0; i < n; i++)
@@ -307,7 +307,7 @@ static orr_status number_kinds(finder *f, uint32_t *kind_of_rank)
     for (uint32_t i = 0; i < p * v; i++) {
         if (number[i] == ORR_NONE)
             continue;
-        const orr_kind kind = {i % p, i / p, number[i], 0};
+        const orr_rank_kind kind = {i % p, i / p, number[i], 0};
         number[i] = (uint32_t)f->kinds.n;
         if (!orr_array_push(&f->kinds, kind))
             return orr_fail_memory(f->err);
@@ -320,15 +320,15 @@ static orr_status number_kinds(finder *f, uint32_t *kind_of_rank)
     return ORR_OK;
 }
 
-static orr_status keep(finder *f, const uint32_t *kind_of_rank, orr_kinds *ret)
+static orr_status keep(finder *f, const uint32_t *kind_of_rank, orr_rank_kinds *ret)
 {
-    orr_kind *kinds = orr_arena_array(f->arena, orr_kind, f->kinds.n);
-    orr_variant *variants = orr_arena_array(f->arena, orr_variant, f->variants.n);
+    orr_rank_kind *kinds = orr_arena_array(f->arena, orr_rank_kind, f->kinds.n);
+    orr_rank_variant *variants = orr_arena_array(f->arena, orr_rank_variant, f->variants.n);
     if (kinds == NULL || variants == NULL)
         return orr_fail_memory(f->err);
     memcpy(kinds, f->kinds.at, f->kinds.n * sizeof *kinds);
     memcpy(variants, f->variants.at, f->variants.n * sizeof *variants);
-    *ret = (orr_kinds){.kinds = kinds,
+    *ret = (orr_rank_kinds){.kinds = kinds,
                        .variants = variants,
                        .n = (uint32_t)f->kinds.n,
                        .n_variants = (uint32_t)f->variants.n,
@@ -337,9 +337,9 @@ static orr_status keep(finder *f, const uint32_t *kind_of_rank, orr_kinds *ret)
     return ORR_OK;
 }
 
-uint32_t orr_kind_of(const orr_outcome_job *job, uint32_t rank)
+uint32_t orr_rank_kind_of(const orr_outcome_job *job, uint32_t rank)
 {
-    const orr_kinds *kinds = job->kinds;
+    const orr_rank_kinds *kinds = job->kinds;
     uint32_t kind = 0;
     if (kinds->kind_of_rank != NULL)
         return kinds->kind_of_rank[rank];
@@ -359,13 +359,13 @@ static bool may_be_alike(const orr_job_options *options)
            options->network != ORR_NETWORK_FLOWS;
 }
 
-orr_status orr_kinds_find(const orr_outcome_job *job, const orr_job_options *options,
-                          orr_arena *arena, orr_kinds *ret, orr_error *err)
+orr_status orr_rank_kinds_find(const orr_outcome_job *job, const orr_job_options *options,
+                          orr_arena *arena, orr_rank_kinds *ret, orr_error *err)
 {
     finder f = {.job = job, .options = options, .arena = arena, .err = err};
     bool alike = false;
     if (may_be_alike(options))
-        ORR_TRY(orr_alike_find(job, arena, ret, &alike, err));
+        ORR_TRY(orr_rank_classes_find(job, arena, ret, &alike, err));
     if (alike)
         return ORR_OK;
     uint32_t *kind_of_rank = orr_arena_array(arena, uint32_t, job->n_ranks);

@@ -18,9 +18,9 @@ typedef struct finder {
     uint32_t *pipeline, *world;
 } finder;
 
-static const orr_variant usual = {.device = NULL};
+static const orr_rank_variant usual = {.device = NULL};
 
-uint32_t orr_site_variants(const orr_cluster *cluster, orr_variant *ret, uint8_t *ret_of_site)
+uint32_t orr_site_variants(const orr_cluster *cluster, orr_rank_variant *ret, uint8_t *ret_of_site)
 {
     uint32_t n = 1;
     ret[0] = usual;
@@ -236,18 +236,18 @@ static uint32_t first_from(uint32_t rank, uint32_t stride, uint32_t stages, uint
 }
 
 /* Of each stage the ranks on [rank, end), which are of one site. */
-static void count_site(const finder *f, uint32_t rank, uint32_t end, orr_kind *kinds)
+static void count_site(const finder *f, uint32_t rank, uint32_t end, orr_rank_kind *kinds)
 {
     const uint32_t stride = orr_plan_axis_layout(f->plan, ORR_AXIS_PP).digits[0].stride;
     const uint32_t variant = variant_at(f, rank);
     for (uint32_t s = 0; s < f->stages; s++) {
-        orr_kind *kind = &kinds[(size_t)variant * f->stages + s];
+        orr_rank_kind *kind = &kinds[(size_t)variant * f->stages + s];
         const uint32_t n =
             orr_plan_stage_ranks(f->plan, s, end) - orr_plan_stage_ranks(f->plan, s, rank);
         if (n == 0)
             continue;
         if (kind->n_ranks == 0)
-            *kind = (orr_kind){s, variant, first_from(rank, stride, f->stages, s), 0};
+            *kind = (orr_rank_kind){s, variant, first_from(rank, stride, f->stages, s), 0};
         kind->n_ranks += n;
     }
 }
@@ -260,10 +260,10 @@ static uint32_t site_end(const orr_cluster *cluster, uint32_t rank, uint32_t n_r
 }
 
 /* In the order of variant, then of stage. */
-static orr_status list_kinds(const finder *f, orr_arena *arena, orr_kinds *ret, orr_error *err)
+static orr_status list_kinds(const finder *f, orr_arena *arena, orr_rank_kinds *ret, orr_error *err)
 {
     const size_t room = (size_t)f->stages * f->n_variants;
-    orr_kind *kinds = orr_arena_array(arena, orr_kind, room);
+    orr_rank_kind *kinds = orr_arena_array(arena, orr_rank_kind, room);
     if (kinds == NULL)
         return orr_fail_memory(err);
     for (uint32_t rank = 0; rank < f->job->n_ranks;) {
@@ -278,16 +278,16 @@ static orr_status list_kinds(const finder *f, orr_arena *arena, orr_kinds *ret, 
     return ORR_OK;
 }
 
-static orr_status keep(const finder *f, const orr_variant *variants, orr_arena *arena,
-                       orr_kinds *ret, orr_error *err)
+static orr_status keep(const finder *f, const orr_rank_variant *variants, orr_arena *arena,
+                       orr_rank_kinds *ret, orr_error *err)
 {
-    orr_alike *alike = orr_arena_one(arena, orr_alike);
-    orr_variant *copy = orr_arena_array(arena, orr_variant, f->n_variants);
-    orr_kinds kinds = {.n_variants = f->n_variants};
+    orr_rank_classes *alike = orr_arena_one(arena, orr_rank_classes);
+    orr_rank_variant *copy = orr_arena_array(arena, orr_rank_variant, f->n_variants);
+    orr_rank_kinds kinds = {.n_variants = f->n_variants};
     if (alike == NULL || copy == NULL)
         return orr_fail_memory(err);
     memcpy(copy, variants, f->n_variants * sizeof *copy);
-    *alike = (orr_alike){f->n_variants, {0}, f->meets, f->pipeline, f->world};
+    *alike = (orr_rank_classes){f->n_variants, {0}, f->meets, f->pipeline, f->world};
     memcpy(alike->variant_of_site, f->variant_of_site, sizeof alike->variant_of_site);
     ORR_TRY(list_kinds(f, arena, &kinds, err));
     kinds.variants = copy;
@@ -296,10 +296,10 @@ static orr_status keep(const finder *f, const orr_variant *variants, orr_arena *
     return ORR_OK;
 }
 
-orr_status orr_alike_find(const orr_outcome_job *job, orr_arena *arena, orr_kinds *ret,
+orr_status orr_rank_classes_find(const orr_outcome_job *job, orr_arena *arena, orr_rank_kinds *ret,
                           bool *ret_alike, orr_error *err)
 {
-    orr_variant variants[ORR_SITE_VARIANTS_MAX];
+    orr_rank_variant variants[ORR_SITE_VARIANTS_MAX];
     finder f = {.job = job, .plan = &job->on_sites, .stages = job->plan.pp};
     f.n_variants = orr_site_variants(job->cluster, variants, f.variant_of_site);
     const size_t kinds = (size_t)f.stages * f.n_variants;

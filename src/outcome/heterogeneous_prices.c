@@ -40,7 +40,7 @@ static const orr_job_rates *slowed(const orr_job_rates *rates, uint32_t from_lev
     return slow;
 }
 
-orr_status orr_variant_prices(const orr_outcome_job *job, const orr_variant *as, orr_arena *arena,
+orr_status orr_rank_variant_prices(const orr_outcome_job *job, const orr_rank_variant *as, orr_arena *arena,
                               orr_step_prices *ret, orr_error *err)
 {
     orr_step_prices prices = job->prices;

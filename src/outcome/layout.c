@@ -65,7 +65,7 @@ static orr_status tell_all(const orr_outcome_job *job, const bool *used, orr_are
 }
 
 /* Only groupings in which somebody communicates are made. */
-static orr_status find_groupings(orr_outcome_job *job, orr_laid *layout, orr_arena *arena,
+static orr_status find_groupings(orr_outcome_job *job, orr_outcome_layout *layout, orr_arena *arena,
                                  orr_error *err)
 {
     bool *used = job->used;
@@ -73,7 +73,7 @@ static orr_status find_groupings(orr_outcome_job *job, orr_laid *layout, orr_are
         for (uint32_t c = 0; c < layout->graphs[d].graph->n_comms; c++)
             used[layout->graphs[d].rendezvous[c].grouping] = true;
     if (job->kinds->alike != NULL)
-        ORR_TRY(orr_outcome_alike(job, used, arena, &layout->ensemble, job->grouping_at, err));
+        ORR_TRY(orr_outcome_class_ensemble(job, used, arena, &layout->ensemble, job->grouping_at, err));
     else
         ORR_TRY(tell_all(job, used, arena, &layout->ensemble, job->grouping_at, err));
     for (uint32_t d = 0; d < layout->ensemble.n_graphs; d++)
@@ -96,7 +96,7 @@ static const int64_t *durations(const orr_step_graph *g, bool flows, orr_arena *
 }
 
 static orr_status assemble(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
-                           orr_laid *layout, orr_error *err)
+                           orr_outcome_layout *layout, orr_error *err)
 {
     const uint32_t n = layout->ensemble.n_graphs;
     const orr_graph **graphs = orr_arena_array(arena, const orr_graph *, n);
@@ -132,17 +132,17 @@ static orr_status price_variants(const orr_outcome_job *job, orr_arena *arena,
         return orr_fail_memory(err);
     steps[0] = job->step;
     for (uint32_t i = 1; i < n; i++) {
-        ORR_TRY(orr_variant_prices(job, &job->kinds->variants[i], arena, &prices[i], err));
+        ORR_TRY(orr_rank_variant_prices(job, &job->kinds->variants[i], arena, &prices[i], err));
         ORR_TRY(orr_outcome_price(job, &prices[i], arena, &steps[i], err));
     }
     *ret = steps;
     return ORR_OK;
 }
 
-static orr_status layout_kinds(const orr_outcome_job *job, orr_arena *arena, orr_laid *layout,
+static orr_status layout_kinds(const orr_outcome_job *job, orr_arena *arena, orr_outcome_layout *layout,
                             orr_error *err)
 {
-    const orr_kinds *kinds = job->kinds;
+    const orr_rank_kinds *kinds = job->kinds;
     const orr_step_job *steps;
     uint32_t *stage_of = orr_arena_array(arena, uint32_t, kinds->n);
     layout->graphs = orr_arena_array(arena, orr_step_graph, kinds->n);
@@ -151,7 +151,7 @@ static orr_status layout_kinds(const orr_outcome_job *job, orr_arena *arena, orr
     layout->stage_of = stage_of;
     ORR_TRY(price_variants(job, arena, &steps, err));
     for (uint32_t d = 0; d < kinds->n; d++) {
-        const orr_kind *kind = &kinds->kinds[d];
+        const orr_rank_kind *kind = &kinds->kinds[d];
         const orr_step_target who = {.stage = kind->stage, .rank = kind->first_rank};
         stage_of[d] = kind->stage;
         ORR_TRY(orr_step_layout_stage(&steps[kind->variant], &who, arena, &layout->graphs[d], err));
@@ -160,14 +160,14 @@ static orr_status layout_kinds(const orr_outcome_job *job, orr_arena *arena, orr
     return ORR_OK;
 }
 
-orr_status orr_outcome_lay(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
-                           orr_laid *ret, orr_error *err)
+orr_status orr_outcome_layout_build(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
+                           orr_outcome_layout *ret, orr_error *err)
 {
-    orr_laid layout = {.stages = job->plan.pp};
-    orr_kinds *kinds = orr_arena_one(arena, orr_kinds);
+    orr_outcome_layout layout = {.stages = job->plan.pp};
+    orr_rank_kinds *kinds = orr_arena_one(arena, orr_rank_kinds);
     if (kinds == NULL)
         return orr_fail_memory(err);
-    ORR_TRY(orr_kinds_find(job, options, arena, kinds, err));
+    ORR_TRY(orr_rank_kinds_find(job, options, arena, kinds, err));
     job->kinds = kinds;
     orr_status status = layout_kinds(job, arena, &layout, err);
     if (status == ORR_OK)
@@ -175,11 +175,11 @@ orr_status orr_outcome_lay(orr_outcome_job *job, const orr_job_options *options,
     if (status == ORR_OK)
         *ret = layout;
     else
-        orr_laid_free(&layout);
+        orr_outcome_layout_free(&layout);
     return status;
 }
 
-void orr_laid_free(orr_laid *layout)
+void orr_outcome_layout_free(orr_outcome_layout *layout)
 {
     for (uint32_t d = 0; d < layout->ensemble.n_graphs; d++)
         orr_graph_free(layout->graphs[d].graph);

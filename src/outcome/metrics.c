@@ -45,7 +45,7 @@ static double samples_of(const orr_plan *plan)
 static double peak_flops(const orr_outcome_job *job)
 {
     const orr_dtype dtype = orr_precision_dtype(job->plan.precision);
-    const orr_kinds *kinds = job->kinds;
+    const orr_rank_kinds *kinds = job->kinds;
     const double usual = orr_fact_or(&job->cluster->device->peak_flops[dtype], NAN);
     double sum = 0;
     if (job->cluster->n_sites < 2 || kinds->n_variants == 1)
@@ -79,7 +79,7 @@ static int64_t mean(__int128 sum, uint32_t n)
 /* Of what computes, IDEAL is what the model's FLOPs would take at the peak. What all takes longer
  * among many ranks is overhead, and what rounding leaves of a mean is counted as computation: so
  * all add up. */
-static void fill_waterfall(const orr_outcome_job *job, const orr_spent *breakdown, orr_outcome *o)
+static void fill_waterfall(const orr_outcome_job *job, const orr_time_breakdown *breakdown, orr_outcome *o)
 {
     const double per_ns = o->model_flops / ((double)o->step_ns * o->n_ranks);
     const double ideal = o->mfu_frac > 0 ? o->model_flops / o->n_ranks / (per_ns / o->mfu_frac) : 0;
@@ -119,7 +119,7 @@ static double share_across(orr_axis axis, const orr_span *span)
     return 1 / below;
 }
 
-static orr_status fill_axes(const orr_outcome_job *job, const orr_spent *breakdown, orr_arena *arena,
+static orr_status fill_axes(const orr_outcome_job *job, const orr_time_breakdown *breakdown, orr_arena *arena,
                             orr_outcome *o, orr_error *err)
 {
     orr_axis_use *axes = orr_arena_array(arena, orr_axis_use, ORR_AXES);
@@ -169,12 +169,12 @@ static void fill_energy(const orr_simulation *s, orr_outcome *o)
         o->energy_j += s->timelines[c].energy_j * s->timelines[c].n_ranks;
 }
 
-orr_status orr_outcome_figures(const orr_outcome_job *job, const orr_laid *layout, orr_arena *arena,
+orr_status orr_outcome_metrics(const orr_outcome_job *job, const orr_outcome_layout *layout, orr_arena *arena,
                                orr_outcome *o, orr_error *err)
 {
     const orr_simulation *s = o->simulation;
-    orr_spent breakdown;
-    orr_outcome_spent(layout, s, &breakdown);
+    orr_time_breakdown breakdown;
+    orr_outcome_time_breakdown(layout, s, &breakdown);
     o->step_ns = s->end_ns - s->begin_ns;
     if (o->step_ns <= 0)
         return orr_fail(err, ORR_INVALID, "a step in which nothing takes any time");
@@ -186,5 +186,5 @@ orr_status orr_outcome_figures(const orr_outcome_job *job, const orr_laid *layou
     for (int b = 0; b < ORR_BASES; b++)
         o->basis_ns[b] = s->basis_ns[b];
     ORR_TRY(fill_axes(job, &breakdown, arena, o, err));
-    return orr_outcome_cuts(job, layout, arena, o, err);
+    return orr_outcome_site_links(job, layout, arena, o, err);
 }

@@ -31,7 +31,7 @@ typedef struct passes {
     uint32_t n;
 } passes;
 
-bool orr_task_has_phases(uint8_t task)
+bool orr_task_is_multi_pass(uint8_t task)
 {
     return task == ORR_TASK_DPO || task == ORR_TASK_RL;
 }
@@ -126,16 +126,16 @@ static void add_axes(orr_axis_use *axes, uint32_t *n, const orr_outcome *part, u
     }
 }
 
-static void add_cuts(orr_cut_use *cuts, uint32_t *n, const orr_outcome *part, uint32_t count)
+static void add_cuts(orr_site_link_use *cuts, uint32_t *n, const orr_outcome *part, uint32_t count)
 {
     for (uint32_t i = 0; i < part->n_cuts; i++) {
-        const orr_cut_use *use = &part->cuts[i];
+        const orr_site_link_use *use = &part->cuts[i];
         uint32_t k = 0;
         while (k < *n &&
                (cuts[k].a != use->a || cuts[k].b != use->b || cuts[k].axis != use->axis))
             k++;
         if (k == *n)
-            cuts[(*n)++] = (orr_cut_use){.a = use->a, .b = use->b, .axis = use->axis};
+            cuts[(*n)++] = (orr_site_link_use){.a = use->a, .b = use->b, .axis = use->axis};
         cuts[k].bytes += use->bytes * count;
         cuts[k].busy_ns += use->busy_ns * count;
         cuts[k].exposed_ns += use->exposed_ns * count;
@@ -145,7 +145,7 @@ static void add_cuts(orr_cut_use *cuts, uint32_t *n, const orr_outcome *part, ui
 
 static int by_cut(const void *a_, const void *b_)
 {
-    const orr_cut_use *a = a_, *b = b_;
+    const orr_site_link_use *a = a_, *b = b_;
     const uint32_t x = a->a * ORR_SITES_MAX + a->b, y = b->a * ORR_SITES_MAX + b->b;
     return x != y ? (x > y) - (x < y) : (a->axis > b->axis) - (a->axis < b->axis);
 }
@@ -177,7 +177,7 @@ static void add_part(orr_outcome *sum, const orr_outcome *part, const pass *p)
 static void weigh(orr_outcome *sum, double samples, double tokens)
 {
     orr_axis_use *axes = (orr_axis_use *)(uintptr_t)sum->axes;
-    orr_cut_use *cuts = (orr_cut_use *)(uintptr_t)sum->cuts;
+    orr_site_link_use *cuts = (orr_site_link_use *)(uintptr_t)sum->cuts;
     const double ns = sum->step_ns > 0 ? (double)sum->step_ns : 1;
     sum->error_frac /= ns;
     sum->bubble_frac /= ns;
@@ -210,7 +210,7 @@ static orr_status run_passes(const passes *p, const orr_model *model, const orr_
                              orr_error *err)
 {
     orr_axis_use *axes = orr_arena_array(arena, orr_axis_use, ORR_AXES);
-    orr_cut_use *cuts = orr_arena_array(arena, orr_cut_use, (size_t)ORR_SITE_LINKS_MAX * ORR_AXES);
+    orr_site_link_use *cuts = orr_arena_array(arena, orr_site_link_use, (size_t)ORR_SITE_LINKS_MAX * ORR_AXES);
     if (axes == NULL || cuts == NULL)
         return orr_fail_memory(err);
     sum->axes = axes;
@@ -249,7 +249,7 @@ static orr_status smallest_device(const orr_plan *plan, const orr_cluster *clust
     return ORR_OK;
 }
 
-orr_status orr_phases_of(const orr_model *model, const orr_plan *plan, const orr_cluster *cluster,
+orr_status orr_multi_pass_outcome_of(const orr_model *model, const orr_plan *plan, const orr_cluster *cluster,
                          const orr_job_options *options, orr_arena *arena, orr_outcome *ret,
                          orr_error *err)
 {
@@ -257,7 +257,7 @@ orr_status orr_phases_of(const orr_model *model, const orr_plan *plan, const orr
     orr_outcome sum = {.plan = orr_plan_with_defaults(plan), .workload = *workload};
     const orr_device *device;
     passes p = {.n = 0};
-    if (!orr_task_has_phases(workload->task))
+    if (!orr_task_is_multi_pass(workload->task))
         return orr_fail(err, ORR_INVALID, "%s is one pass, not several",
                         orr_task_name((orr_task)workload->task));
     ORR_TRY(orr_plan_check(&sum.plan, err));

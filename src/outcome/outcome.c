@@ -56,7 +56,7 @@ static const orr_sim_latencies none = {0, 0, 0, 0, 0};
 static orr_status devices_of_graphs(const orr_outcome_job *job, orr_arena *arena,
                                     const orr_device *const **ret, orr_error *err)
 {
-    const orr_kinds *kinds = job->kinds;
+    const orr_rank_kinds *kinds = job->kinds;
     const orr_device **devices = orr_arena_array(arena, const orr_device *, kinds->n);
     if (devices == NULL)
         return orr_fail_memory(err);
@@ -101,7 +101,7 @@ static orr_status simulate(const orr_outcome_job *job, const orr_job_options *op
     return ORR_OK;
 }
 
-static orr_status fill(const orr_outcome_job *job, const orr_laid *laid, orr_arena *arena,
+static orr_status fill(const orr_outcome_job *job, const orr_outcome_layout *laid, orr_arena *arena,
                        orr_outcome *o, orr_error *err)
 {
     const uint32_t n = laid->ensemble.n_graphs;
@@ -146,12 +146,12 @@ static orr_status hold(const orr_outcome_job *job, orr_arena *arena, orr_memory_
                                           &ret->n_options, err);
 }
 
-static orr_status run(orr_outcome_job *job, const orr_job_options *options, const orr_laid *laid,
+static orr_status run(orr_outcome_job *job, const orr_job_options *options, const orr_outcome_layout *laid,
                       orr_arena *arena, orr_outcome *o, orr_error *err)
 {
     ORR_TRY(fill(job, laid, arena, o, err));
     ORR_TRY(simulate(job, options, o->ensemble, arena, &o->simulation, err));
-    ORR_TRY(orr_outcome_figures(job, laid, arena, o, err));
+    ORR_TRY(orr_outcome_metrics(job, laid, arena, o, err));
     return hold(job, arena, &o->memory, err);
 }
 
@@ -161,21 +161,21 @@ orr_status orr_outcome_of(const orr_model *model, const orr_plan *plan, const or
 {
     orr_job_options options;
     orr_outcome outcome = {0};
-    orr_laid laid = {0};
+    orr_outcome_layout laid = {0};
     orr_outcome_job *job = orr_arena_one(arena, orr_outcome_job);
     if (job == NULL)
         return orr_fail_memory(err);
     ORR_TRY(complete(given, &options, err));
     ORR_TRY(check_task(model, &options.workload, err));
-    if (orr_task_has_phases(options.workload.task))
-        return orr_phases_of(model, plan, cluster, &options, arena, ret, err);
+    if (orr_task_is_multi_pass(options.workload.task))
+        return orr_multi_pass_outcome_of(model, plan, cluster, &options, arena, ret, err);
     ORR_TRY(orr_outcome_prepare(model, plan, cluster, &options, arena, job, err));
-    ORR_TRY(orr_outcome_lay(job, &options, arena, &laid, err));
+    ORR_TRY(orr_outcome_layout_build(job, &options, arena, &laid, err));
     const orr_status status = run(job, &options, &laid, arena, &outcome, err);
     if (status == ORR_OK)
         *ret = outcome;
     else
-        orr_laid_free(&laid);
+        orr_outcome_layout_free(&laid);
     return status;
 }
 

@@ -23,7 +23,7 @@ typedef struct orr_outcome_job {
     orr_step_prices    prices;
     orr_step_job       step;      /* of ranks like most */
     uint32_t           n_ranks;
-    const struct orr_kinds *kinds;
+    const struct orr_rank_kinds *kinds;
     bool               used[ORR_STEP_GROUPINGS];        /* somebody communicates in it         */
     uint32_t           grouping_at[ORR_STEP_GROUPINGS]; /* of the ensemble; ORR_NONE: unused */
 } orr_outcome_job;
@@ -37,18 +37,18 @@ orr_status orr_outcome_price(const orr_outcome_job *job, const orr_step_prices *
                              orr_arena *arena, orr_step_job *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* The kinds of ranks that there are, laid out, as an ensemble. Graphs are freed with it. */
-typedef struct orr_laid {
+typedef struct orr_outcome_layout {
     orr_ensemble        ensemble;
     orr_step_graph     *graphs;   /* shape (ensemble.n_graphs) */
     const uint32_t     *stage_of; /* shape (ensemble.n_graphs) */
     uint32_t            stages;
-} orr_laid;
-orr_status orr_outcome_lay(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
-                           orr_laid *ret, orr_error *err) ORR_MUST_CHECK;
-void orr_laid_free(orr_laid *laid);
+} orr_outcome_layout;
+orr_status orr_outcome_layout_build(orr_outcome_job *job, const orr_job_options *options, orr_arena *arena,
+                           orr_outcome_layout *ret, orr_error *err) ORR_MUST_CHECK;
+void orr_outcome_layout_free(orr_outcome_layout *laid);
 /* Where all ranks of a kind behave alike (odd.h): the groups, and who stands for how many, of one
  * rank a kind, in order of their first ranks. `used`: shape (ORR_STEP_GROUPINGS). */
-orr_status orr_outcome_alike(const orr_outcome_job *job, const bool *used, orr_arena *arena,
+orr_status orr_outcome_class_ensemble(const orr_outcome_job *job, const bool *used, orr_arena *arena,
                              orr_ensemble *ret, uint32_t *ret_grouping_at,
                              orr_error *err) ORR_MUST_CHECK;
 /* All groups of one kind: of an axis, or ORR_STEP_MIRROR, ORR_STEP_WORLD. */
@@ -57,27 +57,27 @@ orr_status orr_outcome_grouping(const orr_outcome_job *job, uint32_t grouping, o
 
 /* Where the time of one rank of a class of the simulation went, beside what its graph's totals
  * say. */
-typedef struct orr_spent_of_rank {
+typedef struct orr_rank_time_breakdown {
     int64_t part_ns[ORR_WATERFALLS]; /* KERNELS with IDEAL in it */
     int64_t exposed_ns[ORR_AXES];
     int64_t exposed_next_ns, exposed_prev_ns; /* of PP: for what comes from the next stage, all
                                                * round, and from the one before               */
-} orr_spent_of_rank;
-orr_spent_of_rank orr_outcome_spent_of(const orr_laid *laid, const orr_simulation *simulation,
+} orr_rank_time_breakdown;
+orr_rank_time_breakdown orr_outcome_rank_time_breakdown(const orr_outcome_layout *laid, const orr_simulation *simulation,
                                        uint32_t class_index);
 /* What crosses between sites, in `ret`, whose figures are told. */
-orr_status orr_outcome_cuts(const orr_outcome_job *job, const orr_laid *laid, orr_arena *arena,
+orr_status orr_outcome_site_links(const orr_outcome_job *job, const orr_outcome_layout *laid, orr_arena *arena,
                             orr_outcome *ret, orr_error *err) ORR_MUST_CHECK;
 /* Where time went: sums over all ranks. */
-typedef struct orr_spent {
+typedef struct orr_time_breakdown {
     __int128 part_ns[ORR_WATERFALLS]; /* KERNELS with IDEAL in it */
     __int128 exposed_ns[ORR_AXES], busy_ns[ORR_AXES];
     double   sent_bytes[ORR_AXES];
     double   flops, again_flops;
-} orr_spent;
-void orr_outcome_spent(const orr_laid *laid, const orr_simulation *simulation, orr_spent *ret);
+} orr_time_breakdown;
+void orr_outcome_time_breakdown(const orr_outcome_layout *laid, const orr_simulation *simulation, orr_time_breakdown *ret);
 /* What the timeline says, in `ret`, whose fields of the job are filled in. */
-orr_status orr_outcome_figures(const orr_outcome_job *job, const orr_laid *laid, orr_arena *arena,
+orr_status orr_outcome_metrics(const orr_outcome_job *job, const orr_outcome_layout *laid, orr_arena *arena,
                                orr_outcome *ret, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_PLAN_OUTCOME_H */

@@ -45,7 +45,7 @@ const orr_timeline *orr_outcome_timeline(const orr_outcome *o, uint32_t rank)
     const orr_ensemble *e = o->ensemble;
     uint32_t at = rank;
     if (e->multiplicity != NULL)
-        for (at = 0; e->graph_of_rank[at] != orr_kind_of(o->job, rank);)
+        for (at = 0; e->graph_of_rank[at] != orr_rank_kind_of(o->job, rank);)
             at++;
     return &o->simulation->timelines[o->simulation->class_of_rank[at]];
 }
@@ -54,7 +54,7 @@ static orr_status lay(const orr_outcome *o, uint32_t rank, orr_arena *arena, con
                       orr_error *err)
 {
     const orr_timeline *t = orr_outcome_timeline(o, rank);
-    const orr_kind *kind = &o->job->kinds->kinds[t->graph];
+    const orr_rank_kind *kind = &o->job->kinds->kinds[t->graph];
     uint32_t names[ORR_STEP_GROUPINGS] = {0};
     orr_step_prices prices;
     orr_step_graph made;
@@ -67,7 +67,7 @@ static orr_status lay(const orr_outcome *o, uint32_t rank, orr_arena *arena, con
                               .group_names = names};
     step = o->job->step;
     if (kind->variant > 0) {
-        ORR_TRY(orr_variant_prices(o->job, &o->job->kinds->variants[kind->variant], arena, &prices,
+        ORR_TRY(orr_rank_variant_prices(o->job, &o->job->kinds->variants[kind->variant], arena, &prices,
                                    err));
         ORR_TRY(orr_outcome_price(o->job, &prices, arena, &step, err));
     }

@@ -18,7 +18,7 @@ typedef struct accumulator {
     const orr_outcome_job *job;
     const orr_plan *plan;
     const orr_cluster *cluster;
-    const orr_laid *layout;
+    const orr_outcome_layout *layout;
     const orr_simulation *simulation;
     cut_sum sum[ORR_SITE_LINKS_MAX][ORR_AXES];
 } accumulator;
@@ -159,7 +159,7 @@ static void add_class(accumulator *t, orr_axis axis, const crossing *c, uint32_t
 {
     const orr_timeline *timeline = &t->simulation->timelines[class_index];
     const orr_step_totals *totals = &t->layout->graphs[timeline->graph].totals;
-    const orr_spent_of_rank breakdown = orr_outcome_spent_of(t->layout, t->simulation, class_index);
+    const orr_rank_time_breakdown breakdown = orr_outcome_rank_time_breakdown(t->layout, t->simulation, class_index);
     for (uint32_t i = 0; i < t->cluster->n_cuts && c->n_groups > 0; i++) {
         cut_sum *sum = &t->sum[i][axis];
         const double ranks = c->ranks[i] / c->n_groups * timeline->n_ranks;
@@ -293,7 +293,7 @@ static void add_stages(accumulator *t)
         return;
     for (uint32_t i = 0; i < t->simulation->n_classes; i++) {
         const uint32_t stage = t->layout->stage_of[t->simulation->timelines[i].graph];
-        const orr_spent_of_rank breakdown = orr_outcome_spent_of(t->layout, t->simulation, i);
+        const orr_rank_time_breakdown breakdown = orr_outcome_rank_time_breakdown(t->layout, t->simulation, i);
         add_hop(t, i, (stage + 1) % p, breakdown.exposed_next_ns);
         add_twins(t, i);
         if (p > 2)
@@ -311,11 +311,11 @@ static double bytes_per_s(const accumulator *t, const orr_site_link *cut)
            orr_fact_or(&cut->oversubscription, 1);
 }
 
-static orr_cut_use use_of(const accumulator *t, uint32_t cut, uint32_t axis, int64_t step_ns)
+static orr_site_link_use use_of(const accumulator *t, uint32_t cut, uint32_t axis, int64_t step_ns)
 {
     const orr_site_link *from = &t->cluster->cuts[cut];
     const cut_sum *sum = &t->sum[cut][axis];
-    return (orr_cut_use){.a = from->a,
+    return (orr_site_link_use){.a = from->a,
                          .b = from->b,
                          .axis = (uint8_t)axis,
                          .bytes = sum->bytes,
@@ -325,7 +325,7 @@ static orr_cut_use use_of(const accumulator *t, uint32_t cut, uint32_t axis, int
                              sum->bytes / bytes_per_s(t, from) / (1e-9 * (double)step_ns)};
 }
 
-orr_status orr_outcome_cuts(const orr_outcome_job *job, const orr_laid *layout, orr_arena *arena,
+orr_status orr_outcome_site_links(const orr_outcome_job *job, const orr_outcome_layout *layout, orr_arena *arena,
                             orr_outcome *ret, orr_error *err)
 {
     accumulator t = {.job = job,
@@ -336,8 +336,8 @@ orr_status orr_outcome_cuts(const orr_outcome_job *job, const orr_laid *layout, 
     uint32_t n = 0;
     if (job->cluster->n_sites < 2)
         return ORR_OK;
-    orr_cut_use *cuts =
-        orr_arena_array(arena, orr_cut_use, (size_t)job->cluster->n_cuts * ORR_AXES);
+    orr_site_link_use *cuts =
+        orr_arena_array(arena, orr_site_link_use, (size_t)job->cluster->n_cuts * ORR_AXES);
     if (cuts == NULL)
         return orr_fail_memory(err);
     for (int axis = 0; axis < ORR_AXES; axis++)

@@ -10,7 +10,7 @@ typedef struct walk {
     const orr_step_graph *from;
     const orr_timeline   *t;
     uint32_t              stage, stages;
-    orr_spent_of_rank     breakdown;
+    orr_rank_time_breakdown     breakdown;
 } walk;
 
 static int64_t end_of(const orr_timeline *t, orr_node_id v)
@@ -104,7 +104,7 @@ static void follow(walk *w, int64_t begin_ns, int64_t end_ns)
         w->breakdown.exposed_ns[axis] += w->from->totals.exposed_ns[axis];
 }
 
-orr_spent_of_rank orr_outcome_spent_of(const orr_laid *layout, const orr_simulation *simulation,
+orr_rank_time_breakdown orr_outcome_rank_time_breakdown(const orr_outcome_layout *layout, const orr_simulation *simulation,
                                        uint32_t class_index)
 {
     const orr_timeline *t = &simulation->timelines[class_index];
@@ -116,13 +116,13 @@ orr_spent_of_rank orr_outcome_spent_of(const orr_laid *layout, const orr_simulat
     return w.breakdown;
 }
 
-void orr_outcome_spent(const orr_laid *layout, const orr_simulation *simulation, orr_spent *ret)
+void orr_outcome_time_breakdown(const orr_outcome_layout *layout, const orr_simulation *simulation, orr_time_breakdown *ret)
 {
-    orr_spent sum;
+    orr_time_breakdown sum;
     memset(&sum, 0, sizeof sum);
     for (uint32_t c = 0; c < simulation->n_classes; c++) {
         const orr_timeline *t = &simulation->timelines[c];
-        const orr_spent_of_rank breakdown = orr_outcome_spent_of(layout, simulation, c);
+        const orr_rank_time_breakdown breakdown = orr_outcome_rank_time_breakdown(layout, simulation, c);
         const orr_step_totals *totals = &layout->graphs[t->graph].totals;
         for (int part = 0; part < ORR_WATERFALLS; part++)
             sum.part_ns[part] += (__int128)breakdown.part_ns[part] * t->n_ranks;

@@ -25,9 +25,9 @@ typedef struct scene {
     orr_random random;
     orr_arena *arena;
     orr_schedule_plan schedule;
-    orr_stage_cut cut;
+    orr_stage_partition cut;
     uint8_t class_of[64], hop_of[16];
-    orr_turn_play play;
+    orr_schedule_timing play;
 } scene;
 
 static uint32_t between(scene *c, uint32_t least, uint32_t most)
@@ -55,11 +55,11 @@ static orr_schedule_spec choose_schedule(scene *c)
 }
 
 static void open_play(scene *c, const orr_schedule_spec *s, bool trains, bool blocking,
-                      orr_schedule_plan *schedule, orr_turn_play *play)
+                      orr_schedule_plan *schedule, orr_schedule_timing *play)
 {
     orr_error err = {0};
     if (orr_schedule_make(s, c->arena, schedule, &err) != ORR_OK ||
-        orr_turn_play_open(schedule, &c->cut, c->hop_of, trains, blocking, c->arena, play, &err) !=
+        orr_schedule_timing_open(schedule, &c->cut, c->hop_of, trains, blocking, c->arena, play, &err) !=
             ORR_OK)
         seed_fail(c->seed, "%s", err.text);
 }
@@ -71,7 +71,7 @@ static orr_schedule_spec begin(scene *c, uint64_t seed)
     c->random = orr_random_of(seed, 0);
     c->arena = orr_arena_new(0, 0);
     const orr_schedule_spec s = choose_schedule(c);
-    c->cut = (orr_stage_cut){.stages = s.stages,
+    c->cut = (orr_stage_partition){.stages = s.stages,
                              .chunks = s.chunks,
                              .n_classes = 3,
                              .virtual_stages = orr_schedule_virtual_stages(&s),
@@ -93,7 +93,7 @@ static void choose_lengths(scene *c, float *lengths)
     lengths[ORR_FEATURE_PAIR] = -(float)between(c, 0, 1);
 }
 
-static double length_of(const orr_path *path, const float *lengths)
+static double length_of(const orr_schedule_path *path, const float *lengths)
 {
     double sum = 0;
     for (uint32_t i = 0; i < ORR_FEATURES; i++)
@@ -103,7 +103,7 @@ static double length_of(const orr_path *path, const float *lengths)
 
 static void turns_come_after_what_they_wait_for(const scene *c)
 {
-    const orr_turn_play *y = &c->play;
+    const orr_schedule_timing *y = &c->play;
     uint32_t n = 0;
     for (uint32_t s = 0; s < c->cut.stages; s++) {
         double before = 0;
@@ -128,41 +128,41 @@ static void paths_are_bounds(void **state)
     for (uint64_t seed = range.begin; seed < range.end; seed++) {
         static scene c;
         float lengths[ORR_FEATURES], others[ORR_FEATURES];
-        orr_path paths[8];
+        orr_schedule_path paths[8];
         const orr_schedule_spec spec = begin(&c, seed);
         open_play(&c, &spec, between(&c, 0, 5) > 0, between(&c, 0, 1) == 1, &c.schedule, &c.play);
         choose_lengths(&c, lengths);
         choose_lengths(&c, others);
-        orr_turn_play_run(&c.play, lengths);
+        orr_schedule_timing_run(&c.play, lengths);
         turns_come_after_what_they_wait_for(&c);
         for (uint32_t s = 0; s < c.cut.stages; s++) {
-            orr_turn_play_path(&c.play, orr_turn_play_last(&c.play, s), &paths[s]);
-            const double end = orr_turn_play_end(&c.play, s), long_ = length_of(&paths[s], lengths);
+            orr_schedule_timing_path(&c.play, orr_schedule_timing_last(&c.play, s), &paths[s]);
+            const double end = orr_schedule_timing_end(&c.play, s), long_ = length_of(&paths[s], lengths);
             if (fabs(end - long_) > 1e-6 * end)
                 seed_fail(seed, "stage %u ends at %g, its path is %g long", s, end, long_);
         }
-        orr_turn_play_run(&c.play, others);
+        orr_schedule_timing_run(&c.play, others);
         for (uint32_t s = 0; s < c.cut.stages; s++)
-            if (length_of(&paths[s], others) > orr_turn_play_end(&c.play, s) * (1 + 1e-6))
+            if (length_of(&paths[s], others) > orr_schedule_timing_end(&c.play, s) * (1 + 1e-6))
                 seed_fail(seed, "stage %u ends at %g, before a path of %g", s,
-                          orr_turn_play_end(&c.play, s), length_of(&paths[s], others));
+                          orr_schedule_timing_end(&c.play, s), length_of(&paths[s], others));
         orr_arena_free(c.arena);
     }
 }
 
 /* What a period adds to a path, as often as it does in a step of so many periods more. */
-static bool prolong(const orr_turn_play *now, const orr_turn_play *shorter, uint32_t stage,
-                    uint32_t period, float times, orr_path *ret)
+static bool prolong(const orr_schedule_timing *now, const orr_schedule_timing *shorter, uint32_t stage,
+                    uint32_t period, float times, orr_schedule_path *ret)
 {
-    orr_path less, more = {0};
-    const uint32_t end = orr_turn_play_last(now, stage);
-    orr_turn_play_path(now, end, ret);
-    orr_turn_play_path(shorter, orr_turn_play_last(shorter, stage), &less);
+    orr_schedule_path less, more = {0};
+    const uint32_t end = orr_schedule_timing_last(now, stage);
+    orr_schedule_timing_path(now, end, ret);
+    orr_schedule_timing_path(shorter, orr_schedule_timing_last(shorter, stage), &less);
     for (int i = 0; i < ORR_FEATURES; i++)
         more.count[i] = ret->count[i] - less.count[i];
     for (int i = 0; i < ORR_AFTERS; i++)
         more.after[i] = ret->after[i] - less.after[i];
-    if (!orr_turn_play_repeats(now, end, period, &more))
+    if (!orr_schedule_timing_repeats(now, end, period, &more))
         return false;
     for (int i = 0; i < ORR_FEATURES; i++)
         ret->count[i] += times * more.count[i];
@@ -178,7 +178,7 @@ static void rounds_may_be_repeated(void **state)
         static scene c;
         orr_schedule_spec spec = begin(&c, seed);
         orr_schedule_plan schedules[3];
-        orr_turn_play plays[3]; /* shorter by a period; now; longer by some */
+        orr_schedule_timing plays[3]; /* shorter by a period; now; longer by some */
         float lengths[ORR_FEATURES], others[ORR_FEATURES];
         const bool both = spec.schedule == ORR_SCHEDULE_DUALPIPE, blocking = between(&c, 0, 1);
         const uint32_t period = spec.schedule == ORR_SCHEDULE_INTERLEAVED && spec.chunks > 1
@@ -196,16 +196,16 @@ static void rounds_may_be_repeated(void **state)
         choose_lengths(&c, lengths);
         choose_lengths(&c, others);
         for (uint32_t i = 0; i < 2; i++)
-            orr_turn_play_run(&plays[i], lengths);
-        orr_turn_play_run(&plays[2], others);
+            orr_schedule_timing_run(&plays[i], lengths);
+        orr_schedule_timing_run(&plays[2], others);
         for (uint32_t s = 0; s < spec.stages; s++) {
-            orr_path path;
+            orr_schedule_path path;
             if (!prolong(&plays[1], &plays[0], s, both ? period / 2 : period, (float)times, &path))
                 continue;
             found++;
-            if (length_of(&path, others) > orr_turn_play_end(&plays[2], s) * (1 + 1e-6))
+            if (length_of(&path, others) > orr_schedule_timing_end(&plays[2], s) * (1 + 1e-6))
                 seed_fail(seed, "stage %u of a longer step ends at %g, before a path of %g", s,
-                          orr_turn_play_end(&plays[2], s), length_of(&path, others));
+                          orr_schedule_timing_end(&plays[2], s), length_of(&path, others));
         }
         orr_arena_free(c.arena);
     }

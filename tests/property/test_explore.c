@@ -251,25 +251,25 @@ static void begin(scene *c, uint64_t seed)
 
 typedef struct brute {
     scene *c;
-    orr_judge *evaluator;
+    orr_evaluator *evaluator;
     uint64_t plans, fit;
     double best;
     orr_plan plan;
     int64_t peaks[8]; /* of some of the plans */
 } brute;
 
-static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *r, orr_error *err)
+static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_memory_options *r, orr_error *err)
 {
     brute *b = ctx;
     for (uint32_t again = r->least_again; again <= r->most_again; again++)
         for (uint32_t i = 0; i < r->n_offloads; i++) {
-            const orr_plan p = orr_relieved(plan, again, r->offload[i]);
+            const orr_plan p = orr_plan_with_memory_option(plan, again, r->offload[i]);
             orr_explored e;
-            const orr_status status = orr_judge_simulate(b->evaluator, &p, &e, err);
+            const orr_status status = orr_evaluator_simulate(b->evaluator, &p, &e, err);
             if (status == ORR_NO_MEMORY)
                 return status;
             b->peaks[b->plans++ % 8] = status == ORR_OK ? e.peak_bytes : 0;
-            if (status != ORR_OK || !orr_fits(&e, 0))
+            if (status != ORR_OK || !orr_explored_fits(&e, 0))
                 continue;
             b->fit++;
             if (e.value[b->c->options.objective] < b->best) {
@@ -289,10 +289,10 @@ static brute go_through_all(scene *c)
     if (orr_space_make(&c->model, &c->cluster, &c->options, c->arena, &space, &c->err) != ORR_OK)
         return b;
     must(c, orr_space_families(&space, c->arena, &families, &c->err), "families");
-    must(c, orr_judge_new(&c->model, &c->cluster, &c->options, &b.evaluator, &c->err), "evaluator");
+    must(c, orr_evaluator_new(&c->model, &c->cluster, &c->options, &b.evaluator, &c->err), "evaluator");
     for (uint32_t i = 0; i < families.n; i++)
         must(c, orr_space_walk(&space, &families.at[i].plan, &walk, &c->err), families.at[i].key);
-    orr_judge_free(b.evaluator);
+    orr_evaluator_free(b.evaluator);
     const double counted = orr_space_count(&space, &families) / space.dominated;
     if (counted != (double)b.plans)
         seed_fail(c->seed, "%g plans counted, %llu met", counted, (unsigned long long)b.plans);
@@ -320,7 +320,7 @@ static const char *text_of(scene *c, const orr_plan *plan)
 /* What the search could know of a plan that it passed over. */
 static const char *known_of(scene *c, const orr_plan *plan)
 {
-    orr_judge *evaluator;
+    orr_evaluator *evaluator;
     orr_explored e = {0}, simulated = {0};
     double floor_ns = 0, quick_ns = 0;
     const orr_plan family = {.batch = plan->batch,
@@ -340,13 +340,13 @@ static const char *known_of(scene *c, const orr_plan *plan)
                              .flash = plan->flash,
                              .fusion = plan->fusion,
                              .graphs = plan->graphs};
-    must(c, orr_judge_new(&c->model, &c->cluster, &c->options, &evaluator, &c->err), "evaluator");
-    if (orr_judge_floor(evaluator, &family, &floor_ns, &c->err) != ORR_OK)
+    must(c, orr_evaluator_new(&c->model, &c->cluster, &c->options, &evaluator, &c->err), "evaluator");
+    if (orr_evaluator_family_bound(evaluator, &family, &floor_ns, &c->err) != ORR_OK)
         floor_ns = NAN;
-    must(c, orr_judge_quick(evaluator, plan, false, &quick_ns, &c->err), "quick");
-    must(c, orr_judge_estimate(evaluator, plan, &e, &c->err), "estimate");
-    must(c, orr_judge_simulate(evaluator, plan, &simulated, &c->err), "simulate");
-    orr_judge_free(evaluator);
+    must(c, orr_evaluator_order_free_bound(evaluator, plan, false, &quick_ns, &c->err), "quick");
+    must(c, orr_evaluator_estimate(evaluator, plan, &e, &c->err), "estimate");
+    must(c, orr_evaluator_simulate(evaluator, plan, &simulated, &c->err), "simulate");
+    orr_evaluator_free(evaluator);
     return orr_arena_printf(
         c->arena,
         "floor %.0f quick %.0f bound %lld step %lld; memory estimated %.4f, simulated %.4f",

@@ -265,7 +265,7 @@ static uint32_t n_longer; /* seeds with which the straggler showed */
 static void check_straggler(scene *s)
 {
     const int64_t before = step_ns(s);
-    const orr_odd_ranks heterogeneous = {.first = below(s, 16), .count = 1, .slowdown = 1.4};
+    const orr_heterogeneous_ranks heterogeneous = {.first = below(s, 16), .count = 1, .slowdown = 1.4};
     s->options.heterogeneous = &heterogeneous;
     s->options.n_heterogeneous = 1;
     const int64_t after = step_ns(s);

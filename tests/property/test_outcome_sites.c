@@ -492,7 +492,7 @@ static void check_odd(scene *s)
 {
     const int64_t before = step_ns(s);
     const orr_slow_link slow = {.level = 1, .unit = below(s, s->n_sites), .bandwidth_frac = 0.8};
-    const orr_odd_ranks heterogeneous = {.first = below(s, s->unit_ranks), .count = 1, .slowdown = 1.3};
+    const orr_heterogeneous_ranks heterogeneous = {.first = below(s, s->unit_ranks), .count = 1, .slowdown = 1.3};
     s->options.slow = &slow;
     s->options.n_slow = 1;
     const int64_t slowed = step_ns(s);

@@ -178,7 +178,7 @@ static orr_status outcome_of_a_recommender(orr_error *err)
 /* Kinds of ranks beside the usual ones, and transfers that share links. */
 static orr_status outcome_of_odd_ranks(orr_error *err)
 {
-    const orr_odd_ranks heterogeneous = {.first = 1, .count = 1, .slowdown = 1.5};
+    const orr_heterogeneous_ranks heterogeneous = {.first = 1, .count = 1, .slowdown = 1.5};
     const orr_slow_link slow = {.level = 0, .unit = 0, .bandwidth_frac = 0.5};
     orr_job_options options = dense.options;
     options.heterogeneous = &heterogeneous;

@@ -92,7 +92,7 @@ static orr_status read_workload(orr_job_request *r)
 }
 
 /* "0-1023:a100_sxm_80g" */
-static orr_status read_mixed(orr_job_request *r, const char *item, size_t len, orr_odd_ranks *ret)
+static orr_status read_mixed(orr_job_request *r, const char *item, size_t len, orr_heterogeneous_ranks *ret)
 {
     orr_error *err = &r->session->err;
     char *dash, *colon = NULL;
@@ -107,7 +107,7 @@ static orr_status read_mixed(orr_job_request *r, const char *item, size_t len, o
         orr_arena_strndup(r->session->arena, colon + 1, len - (size_t)(colon + 1 - item));
     if (name == NULL)
         return orr_fail_memory(err);
-    *ret = (orr_odd_ranks){
+    *ret = (orr_heterogeneous_ranks){
         .first = (uint32_t)first, .count = (uint32_t)(last - first + 1), .slowdown = 1};
     return of_file(orr_device_load(r->catalog, name, r->session->arena, &ret->device, err), err);
 }
@@ -120,11 +120,11 @@ static orr_status read_heterogeneous(orr_job_request *r)
     const orr_rank_factor *slow;
     uint32_t n = 0;
     ORR_TRY(orr_parse_stragglers(settings->straggler, arena, &slow, &n, &r->session->err));
-    orr_odd_ranks *heterogeneous = orr_arena_array(arena, orr_odd_ranks, n + orr_count_items(settings->mixed));
+    orr_heterogeneous_ranks *heterogeneous = orr_arena_array(arena, orr_heterogeneous_ranks, n + orr_count_items(settings->mixed));
     if (heterogeneous == NULL)
         return orr_fail_memory(&r->session->err);
     for (uint32_t i = 0; i < n; i++)
-        heterogeneous[i] = (orr_odd_ranks){.first = slow[i].rank, .count = 1, .slowdown = slow[i].factor};
+        heterogeneous[i] = (orr_heterogeneous_ranks){.first = slow[i].rank, .count = 1, .slowdown = slow[i].factor};
     for (const char *at = settings->mixed; at && *at;) {
         const size_t len = strcspn(at, ",");
         ORR_TRY(read_mixed(r, at, len, &heterogeneous[n++]));

@@ -118,10 +118,10 @@ static orr_status read_policies(fleet_request *r)
     for (const char *at = list; *at != '\0';) {
         const size_t n = strcspn(at, ",");
         uint8_t way = 0;
-        while (way < ORR_FLEET_WAYS && (strlen(orr_fleet_way_name(way)) != n ||
-                                        strncmp(orr_fleet_way_name(way), at, n) != 0))
+        while (way < ORR_FLEET_RECOVERIES && (strlen(orr_fleet_recovery_name(way)) != n ||
+                                        strncmp(orr_fleet_recovery_name(way), at, n) != 0))
             way++;
-        if (way == ORR_FLEET_WAYS)
+        if (way == ORR_FLEET_RECOVERIES)
             return orr_fail(&r->session.err, ORR_INVALID,
                             "--policy: '%.*s' is not sync, spares or ft", (int)(n < 60 ? n : 60),
                             at);

@@ -15,7 +15,7 @@ enum { LONG_CONTEXT = 16384, TOKENS_OF_SLICE = 8192, MOST_MICRO_BATCH = 8, RUNS 
 
 /* --- degrees ----------------------------------------------------------------------------- */
 
-uint32_t orr_rival_context(const orr_rival *r)
+uint32_t orr_baseline_context_degree(const orr_baseline_planner *r)
 {
     if (r->given.cp > 0)
         return r->given.cp;
@@ -27,7 +27,7 @@ static bool may_be(uint32_t given, uint32_t value)
     return given == 0 || given == value;
 }
 
-static orr_status visit_relief(orr_rival *r, orr_plan plan, orr_rival_visit visit, orr_error *err)
+static orr_status visit_relief(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit, orr_error *err)
 {
     static const uint8_t choices[] = {ORR_RECOMPUTE_NONE, ORR_RECOMPUTE_FULL};
     if (r->given.recompute != 0 || r->given.recompute_layers > 0)
@@ -40,7 +40,7 @@ static orr_status visit_relief(orr_rival *r, orr_plan plan, orr_rival_visit visi
 }
 
 /* Not at all, none beyond a host, 64 as DeepSeek-V3 had them, one a rank. */
-static orr_status visit_experts(orr_rival *r, orr_plan plan, orr_rival_visit visit, orr_error *err)
+static orr_status visit_experts(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit, orr_error *err)
 {
     const uint32_t experts = r->model->moe.experts, given = r->given.ep;
     const uint32_t choices[] = {1, r->host_devices, 64, experts};
@@ -61,9 +61,9 @@ static uint32_t next_stages(uint32_t pp)
     return pp == 1 ? 2 : power ? pp / 2 * 3 : pp / 3 * 4;
 }
 
-static orr_status visit_stages(orr_rival *r, orr_plan plan, orr_rival_visit visit, orr_error *err)
+static orr_status visit_stages(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit, orr_error *err)
 {
-    const uint32_t most = r->layers < ORR_RIVAL_STAGES ? r->layers : ORR_RIVAL_STAGES;
+    const uint32_t most = r->layers < ORR_BASELINE_MAX_STAGES ? r->layers : ORR_BASELINE_MAX_STAGES;
     if (r->given.pp > 0) {
         plan.pp = r->given.pp;
         return plan.pp <= most ? visit_experts(r, plan, visit, err) : ORR_OK;
@@ -73,7 +73,7 @@ static orr_status visit_stages(orr_rival *r, orr_plan plan, orr_rival_visit visi
     return ORR_OK;
 }
 
-static orr_status visit_samples(orr_rival *r, orr_plan plan, orr_rival_visit visit, orr_error *err)
+static orr_status visit_samples(orr_baseline_planner *r, orr_plan plan, orr_baseline_visit visit, orr_error *err)
 {
     const uint32_t given = r->given.micro_batch;
     for (uint32_t b = 1; b <= MOST_MICRO_BATCH; b *= 2) {
@@ -86,12 +86,12 @@ static orr_status visit_samples(orr_rival *r, orr_plan plan, orr_rival_visit vis
     return ORR_OK;
 }
 
-orr_status orr_rival_each(orr_rival *r, orr_rival_visit visit, orr_error *err)
+orr_status orr_baseline_enumerate(orr_baseline_planner *r, orr_baseline_visit visit, orr_error *err)
 {
     const uint32_t given = r->given.tp;
     orr_plan plan = r->given;
-    plan.cp = orr_rival_context(r);
-    plan.zero = orr_rival_zero(r);
+    plan.cp = orr_baseline_context_degree(r);
+    plan.zero = orr_baseline_default_zero(r);
     for (uint32_t t = 1; t <= r->host_devices; t *= 2) {
         plan.tp = given > 0 ? given : t;
         if (r->model->heads % plan.tp == 0)
@@ -113,14 +113,14 @@ static uint64_t replicas_of_experts(const orr_plan *plan)
     return ranks > of_one ? ranks / of_one : 1;
 }
 
-uint32_t orr_rival_room(const orr_rival_site *site, const orr_plan *plan, uint32_t times)
+uint32_t orr_baseline_site_capacity(const orr_baseline_site *site, const orr_plan *plan, uint32_t times)
 {
     const double ranks = (double)orr_plan_degree(plan->tp) * orr_plan_degree(plan->cp) * times;
     return (uint32_t)(site->devices / ranks);
 }
 
 /* Index of the site with the most left; n_sites: there is none. */
-static uint32_t largest(const orr_rival *r, const uint32_t *left)
+static uint32_t largest(const orr_baseline_planner *r, const uint32_t *left)
 {
     uint32_t best = r->n_sites;
     for (uint32_t s = 0; s < r->n_sites; s++)
@@ -138,7 +138,7 @@ static void cross_with(orr_plan *plan, orr_cross axis)
 }
 
 /* So many units, whole sites from the largest on. */
-static bool fill(const orr_rival *r, uint32_t *room, uint32_t units, uint16_t *ret)
+static bool fill(const orr_baseline_planner *r, uint32_t *room, uint32_t units, uint16_t *ret)
 {
     memset(ret, 0, ORR_PLAN_PARTS * sizeof *ret);
     while (units > 0) {
@@ -154,7 +154,7 @@ static bool fill(const orr_rival *r, uint32_t *room, uint32_t units, uint16_t *r
 }
 
 /* Webster's method: each unit to the site that is furthest behind its share. */
-static void fill_evenly(const orr_rival *r, const uint32_t *room, uint32_t units, uint16_t *ret)
+static void fill_evenly(const orr_baseline_planner *r, const uint32_t *room, uint32_t units, uint16_t *ret)
 {
     memset(ret, 0, ORR_PLAN_PARTS * sizeof *ret);
     while (units-- > 0) {
@@ -168,13 +168,13 @@ static void fill_evenly(const orr_rival *r, const uint32_t *room, uint32_t units
     }
 }
 
-bool orr_rival_deal_replicas(const orr_rival *r, orr_plan *plan)
+bool orr_baseline_assign_replicas(const orr_baseline_planner *r, orr_plan *plan)
 {
     const uint64_t together = replicas_of_experts(plan);
     const uint32_t samples = r->batch / plan->micro_batch;
     uint32_t room[ORR_SITES_MAX] = {0}, all = 0;
     for (uint32_t s = 0; s < r->n_sites; s++) {
-        room[s] = orr_rival_room(&r->sites[s], plan, orr_plan_degree(plan->pp));
+        room[s] = orr_baseline_site_capacity(&r->sites[s], plan, orr_plan_degree(plan->pp));
         room[s] -= (uint32_t)(room[s] % together);
         all += room[s];
     }
@@ -189,15 +189,15 @@ bool orr_rival_deal_replicas(const orr_rival *r, orr_plan *plan)
     return false;
 }
 
-static uint64_t rooms_of_stages(const orr_rival *r, const orr_plan *plan, uint32_t *ret)
+static uint64_t rooms_of_stages(const orr_baseline_planner *r, const orr_plan *plan, uint32_t *ret)
 {
     uint64_t all = 0;
     for (uint32_t s = 0; s < r->n_sites; s++)
-        all += ret[s] = orr_rival_room(&r->sites[s], plan, orr_plan_degree(plan->dp));
+        all += ret[s] = orr_baseline_site_capacity(&r->sites[s], plan, orr_plan_degree(plan->dp));
     return all;
 }
 
-bool orr_rival_deal_stages(const orr_rival *r, bool even, orr_plan *plan)
+bool orr_baseline_assign_stages(const orr_baseline_planner *r, bool even, orr_plan *plan)
 {
     uint32_t room[ORR_SITES_MAX] = {0};
     if (rooms_of_stages(r, plan, room) < plan->pp)
@@ -211,14 +211,14 @@ bool orr_rival_deal_stages(const orr_rival *r, bool even, orr_plan *plan)
     return true;
 }
 
-uint32_t orr_rival_lower_dp(const orr_rival *r, const orr_plan *plan, uint32_t below)
+uint32_t orr_baseline_next_lower_dp(const orr_baseline_planner *r, const orr_plan *plan, uint32_t below)
 {
     const uint64_t together = replicas_of_experts(plan);
     const uint32_t samples = r->batch / plan->micro_batch;
     uint32_t room[ORR_SITES_MAX], most = 0;
     orr_plan tried = *plan;
     for (uint32_t s = 0; s < r->n_sites; s++)
-        most += orr_rival_room(&r->sites[s], plan, orr_plan_degree(plan->pp));
+        most += orr_baseline_site_capacity(&r->sites[s], plan, orr_plan_degree(plan->pp));
     if (below > 0 && below <= most)
         most = below - 1;
     for (tried.dp = most < samples ? most : samples; tried.dp > 0; tried.dp--)
@@ -230,7 +230,7 @@ uint32_t orr_rival_lower_dp(const orr_rival *r, const orr_plan *plan, uint32_t b
 
 /* --- layers ------------------------------------------------------------------------------ */
 
-void orr_rival_stages_of(const orr_rival *r, const orr_plan *plan, orr_rival_stage *ret)
+void orr_baseline_stages_of(const orr_baseline_planner *r, const orr_plan *plan, orr_baseline_stage *ret)
 {
     uint32_t site = 0, left = 0;
     while (site + 1 < r->n_sites && r->sites[site].devices == 0)
@@ -243,12 +243,12 @@ void orr_rival_stages_of(const orr_rival *r, const orr_plan *plan, orr_rival_sta
     for (uint32_t s = 0; s < plan->pp; s++) {
         while (plan->cross == ORR_CROSS_PP && left == 0 && site + 1 < r->n_sites)
             left = plan->sites[++site];
-        ret[s] = (orr_rival_stage){.site = site, .layers = (double)r->layers / plan->pp};
+        ret[s] = (orr_baseline_stage){.site = site, .layers = (double)r->layers / plan->pp};
         left -= left > 0;
     }
 }
 
-static bool all_alike(const orr_rival *r, const orr_plan *plan, const orr_rival_stage *stages)
+static bool all_alike(const orr_baseline_planner *r, const orr_plan *plan, const orr_baseline_stage *stages)
 {
     for (uint32_t s = 1; s < plan->pp; s++)
         if (r->sites[stages[s].site].flops_per_s != r->sites[stages[0].site].flops_per_s)
@@ -257,7 +257,7 @@ static bool all_alike(const orr_rival *r, const orr_plan *plan, const orr_rival_
 }
 
 /* One layer after another to the stage that would be done with it first; earlier stages first. */
-static void deal_layers(const orr_rival *r, uint32_t pp, orr_rival_stage *stages)
+static void deal_layers(const orr_baseline_planner *r, uint32_t pp, orr_baseline_stage *stages)
 {
     for (uint32_t s = 0; s < pp; s++)
         stages[s].layers = 1;
@@ -275,7 +275,7 @@ static void deal_layers(const orr_rival *r, uint32_t pp, orr_rival_stage *stages
     }
 }
 
-bool orr_rival_balance(const orr_rival *r, orr_plan *plan, orr_rival_stage *stages)
+bool orr_baseline_balance_layers(const orr_baseline_planner *r, orr_plan *plan, orr_baseline_stage *stages)
 {
     uint32_t runs = 0;
     if (all_alike(r, plan, stages))
@@ -294,35 +294,35 @@ bool orr_rival_balance(const orr_rival *r, orr_plan *plan, orr_rival_stage *stag
 
 /* --- candidates ------------------------------------------------------------------------------ */
 
-orr_status orr_rival_offer_plan(orr_rival *r, const orr_plan *plan, double step_ns, orr_error *err)
+orr_status orr_baseline_add_candidate(orr_baseline_planner *r, const orr_plan *plan, double step_ns, orr_error *err)
 {
-    const orr_rival_offer candidate = {
+    const orr_baseline_candidate candidate = {
         .plan = *plan, .step_ns = step_ns, .number = (uint32_t)r->candidates.n};
-    if (!orr_rival_allows(r, plan))
+    if (!orr_baseline_allows(r, plan))
         return ORR_OK;
     return orr_array_push(&r->candidates, candidate) ? ORR_OK : orr_fail_memory(err);
 }
 
 static int by_step(const void *a_, const void *b_)
 {
-    const orr_rival_offer *a = a_, *b = b_;
+    const orr_baseline_candidate *a = a_, *b = b_;
     if (a->step_ns != b->step_ns)
         return a->step_ns < b->step_ns ? -1 : 1;
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-void orr_rival_sort(orr_rival *r)
+void orr_baseline_sort_candidates(orr_baseline_planner *r)
 {
     if (r->candidates.n > 0)
         qsort(r->candidates.at, r->candidates.n, sizeof *r->candidates.at, by_step);
 }
 
-orr_status orr_rival_refine_offers(orr_rival *r, orr_rival_refine refine, orr_error *err)
+orr_status orr_baseline_refine_candidates(orr_baseline_planner *r, orr_baseline_refine refine, orr_error *err)
 {
-    orr_rival_offer best = {.step_ns = INFINITY};
-    orr_rival_sort(r);
+    orr_baseline_candidate best = {.step_ns = INFINITY};
+    orr_baseline_sort_candidates(r);
     for (size_t i = 0; i < r->candidates.n && r->candidates.at[i].step_ns < best.step_ns; i++) {
-        orr_rival_offer candidate = r->candidates.at[i];
+        orr_baseline_candidate candidate = r->candidates.at[i];
         ORR_TRY(refine(r, &candidate.plan, &candidate.step_ns, err));
         if (candidate.step_ns < best.step_ns)
             best = candidate;
@@ -346,23 +346,23 @@ static bool has_room(const orr_explored *e, double times)
            (double)e->peak_bytes <= times * (double)e->usable_bytes;
 }
 
-orr_status orr_rival_fits(orr_rival *r, const orr_plan *plan, bool *ret_fits, orr_error *err)
+orr_status orr_baseline_fits(orr_baseline_planner *r, const orr_plan *plan, bool *ret_fits, orr_error *err)
 {
     orr_explored judged;
-    orr_status status = orr_judge_estimate(r->evaluator, plan, &judged, err);
+    orr_status status = orr_evaluator_estimate(r->evaluator, plan, &judged, err);
     if (status == ORR_OK && !has_room(&judged, 1) && has_room(&judged, NEARLY))
-        status = orr_judge_simulate(r->evaluator, plan, &judged, err);
+        status = orr_evaluator_simulate(r->evaluator, plan, &judged, err);
     *ret_fits = status == ORR_OK && has_room(&judged, 1);
     return of_plan(status);
 }
 
-orr_status orr_rival_judge(orr_rival *r, const orr_plan *plan, bool *ret_fits, orr_explored *ret,
+orr_status orr_baseline_evaluate(orr_baseline_planner *r, const orr_plan *plan, bool *ret_fits, orr_explored *ret,
                            orr_error *err)
 {
-    ORR_TRY(orr_rival_fits(r, plan, ret_fits, err));
+    ORR_TRY(orr_baseline_fits(r, plan, ret_fits, err));
     if (!*ret_fits)
         return ORR_OK;
-    const orr_status status = orr_judge_simulate(r->evaluator, plan, ret, err);
+    const orr_status status = orr_evaluator_simulate(r->evaluator, plan, ret, err);
     *ret_fits = status == ORR_OK && has_room(ret, 1);
     return of_plan(status);
 }

@@ -5,16 +5,16 @@
 
 static const struct {
     const char *name, *about;
-    orr_status (*candidates)(orr_rival *r, orr_error *err);
+    orr_status (*candidates)(orr_baseline_planner *r, orr_error *err);
 } RIVALS[] = {
-#define RIVAL_OFFERS_PRODUCTION       orr_rival_production
-#define RIVAL_OFFERS_FSDP             orr_rival_fsdp
-#define RIVAL_OFFERS_ATLAS            orr_rival_atlas
-#define RIVAL_OFFERS_CROSSPIPE        orr_rival_crosspipe
-#define RIVAL_OFFERS_SAILOR           orr_rival_sailor
-#define RIVAL_OFFERS_METIS            orr_rival_metis
-#define RIVAL_OFFERS_AMP              orr_rival_amp
-#define RIVAL_OFFERS_GALVATRON        orr_rival_galvatron
+#define RIVAL_OFFERS_PRODUCTION       orr_baseline_production
+#define RIVAL_OFFERS_FSDP             orr_baseline_fsdp
+#define RIVAL_OFFERS_ATLAS            orr_baseline_atlas
+#define RIVAL_OFFERS_CROSSPIPE        orr_baseline_crosspipe
+#define RIVAL_OFFERS_SAILOR           orr_baseline_sailor
+#define RIVAL_OFFERS_METIS            orr_baseline_metis
+#define RIVAL_OFFERS_AMP              orr_baseline_amp
+#define RIVAL_OFFERS_GALVATRON        orr_baseline_galvatron
 #define RIVAL_ROW_(name, word, about) {word, about, RIVAL_OFFERS_##name},
     ORR_BASELINE_MAP(RIVAL_ROW_)
 #undef RIVAL_ROW_
@@ -30,12 +30,12 @@ const char *orr_baseline_about(orr_baseline baseline)
     return (uint32_t)baseline < ORR_BASELINES ? RIVALS[baseline].about : "?";
 }
 
-static orr_status choose(orr_rival *r, orr_baseline baseline, orr_explored *ret, orr_error *err)
+static orr_status choose(orr_baseline_planner *r, orr_baseline baseline, orr_explored *ret, orr_error *err)
 {
-    orr_rival_sort(r);
+    orr_baseline_sort_candidates(r);
     for (size_t i = 0; i < r->candidates.n; i++) {
         bool fits;
-        ORR_TRY(orr_rival_judge(r, &r->candidates.at[i].plan, &fits, ret, err));
+        ORR_TRY(orr_baseline_evaluate(r, &r->candidates.at[i].plan, &fits, ret, err));
         if (fits)
             return ORR_OK;
     }
@@ -51,16 +51,16 @@ orr_status orr_baseline_of(orr_baseline baseline, const orr_model *model,
                            const orr_cluster *cluster, const orr_explore_options *options,
                            orr_explored *ret, orr_error *err)
 {
-    orr_rival r;
+    orr_baseline_planner r;
     orr_explored made;
     orr_status status = ORR_OK;
     if ((uint32_t)baseline >= ORR_BASELINES)
         return orr_fail(err, ORR_INVALID, "there is no baseline %d", (int)baseline);
-    ORR_TRY_OUT(status, orr_rival_open(&r, model, cluster, options, err));
+    ORR_TRY_OUT(status, orr_baseline_open(&r, model, cluster, options, err));
     ORR_TRY_OUT(status, RIVALS[baseline].candidates(&r, err));
     ORR_TRY_OUT(status, choose(&r, baseline, &made, err));
     *ret = made;
 out:
-    orr_rival_close(&r);
+    orr_baseline_close(&r);
     return status;
 }

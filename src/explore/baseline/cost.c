@@ -17,7 +17,7 @@ static double ring_share(double n)
 
 /* Tensor-parallel slices sum twice in a forward pass, twice in a backward one (Shoeybi et al.
  * 2019); with sequence parallelism as many bytes. */
-static double slices_ns(const orr_rival *r, const orr_plan *plan)
+static double slices_ns(const orr_baseline_planner *r, const orr_plan *plan)
 {
     const double t = orr_plan_degree(plan->tp), c = orr_plan_degree(plan->cp);
     const double bytes = (double)plan->micro_batch * r->seq / c * r->hidden * ACTIVATION_BYTES;
@@ -26,11 +26,11 @@ static double slices_ns(const orr_rival *r, const orr_plan *plan)
 }
 
 /* Tokens to their experts and back, of a layer; mean of those that have any. */
-static double experts_ns(const orr_rival *r, const orr_plan *plan)
+static double experts_ns(const orr_baseline_planner *r, const orr_plan *plan)
 {
     const double e = orr_plan_degree(plan->ep), t = orr_plan_degree(plan->tp),
                  c = orr_plan_degree(plan->cp);
-    const orr_rival_link *link =
+    const orr_baseline_link *link =
         e * orr_plan_degree(plan->etp) <= r->host_devices ? &r->host : &r->inner;
     const double tokens = (double)plan->micro_batch * r->seq / c / t;
     if (e <= 1)
@@ -39,7 +39,7 @@ static double experts_ns(const orr_rival *r, const orr_plan *plan)
     return 2 * r->layer_moe_frac * (bytes / link->bytes_per_s * 1e9 + link->latency_ns);
 }
 
-orr_rival_turn orr_rival_layer(const orr_rival *r, uint32_t site, const orr_plan *plan)
+orr_baseline_layer_time orr_baseline_layer_time_of(const orr_baseline_planner *r, uint32_t site, const orr_plan *plan)
 {
     const double slices = (double)orr_plan_degree(plan->tp) * orr_plan_degree(plan->cp);
     const double compute_ns =
@@ -47,27 +47,27 @@ orr_rival_turn orr_rival_layer(const orr_rival *r, uint32_t site, const orr_plan
     const double moved_ns = slices_ns(r, plan) + experts_ns(r, plan);
     const double forward_ns = compute_ns + moved_ns;
     const bool again = plan->recompute == ORR_RECOMPUTE_FULL;
-    return (orr_rival_turn){.forward_ns = forward_ns,
+    return (orr_baseline_layer_time){.forward_ns = forward_ns,
                             .backward_ns = 2 * compute_ns + moved_ns + (again ? forward_ns : 0),
                             .weight_ns = compute_ns};
 }
 
-double orr_rival_head_ns(const orr_rival *r, uint32_t site, const orr_plan *plan)
+double orr_baseline_head_ns(const orr_baseline_planner *r, uint32_t site, const orr_plan *plan)
 {
     const double slices = (double)orr_plan_degree(plan->tp) * orr_plan_degree(plan->cp);
     return plan->micro_batch * r->head_flops / slices / r->sites[site].flops_per_s * 1e9;
 }
 
-double orr_rival_hop_bytes(const orr_rival *r, const orr_plan *plan)
+double orr_baseline_hop_bytes(const orr_baseline_planner *r, const orr_plan *plan)
 {
     const double slices = (double)orr_plan_degree(plan->tp) * orr_plan_degree(plan->cp);
     return (double)plan->micro_batch * r->seq / slices * r->hidden * ACTIVATION_BYTES;
 }
 
-orr_rival_link orr_rival_link_of(const orr_rival *r, uint32_t from, uint32_t to,
-                                 const orr_rival_view *view)
+orr_baseline_link orr_baseline_link_of(const orr_baseline_planner *r, uint32_t from, uint32_t to,
+                                 const orr_baseline_network_view *view)
 {
-    orr_rival_link link = from != to && view->cuts ? r->cut[from][to] : r->inner;
+    orr_baseline_link link = from != to && view->cuts ? r->cut[from][to] : r->inner;
     if (!view->latency)
         link.latency_ns = 0;
     return link;
@@ -76,7 +76,7 @@ orr_rival_link orr_rival_link_of(const orr_rival *r, uint32_t from, uint32_t to,
 /* --- gradients --------------------------------------------------------------------------- */
 
 /* The thinnest level that so many neighbouring devices lie in, of those above the host. */
-static double thinnest(const orr_rival *r, double devices)
+static double thinnest(const orr_baseline_planner *r, double devices)
 {
     double least = r->inner.bytes_per_s;
     for (uint32_t l = 1; l < r->n_inner_levels && r->level_devices[l - 1] < devices; l++)
@@ -85,13 +85,13 @@ static double thinnest(const orr_rival *r, double devices)
 }
 
 /* Replicas of a plan in several sites: the ring goes through all of their cuts. */
-static orr_rival_link replicas_link(const orr_rival *r, const orr_plan *plan,
-                                    const orr_rival_view *view)
+static orr_baseline_link replicas_link(const orr_baseline_planner *r, const orr_plan *plan,
+                                    const orr_baseline_network_view *view)
 {
     const double reach = (double)orr_plan_degree(plan->tp) * orr_plan_degree(plan->cp) *
                          orr_plan_degree(plan->dp) *
                          (plan->cross == ORR_CROSS_DP ? orr_plan_degree(plan->pp) : 1);
-    orr_rival_link link = r->inner;
+    orr_baseline_link link = r->inner;
     if (view->levels)
         link.bytes_per_s = thinnest(r, reach);
     for (uint32_t a = 0; a < r->n_sites && plan->cross == ORR_CROSS_DP && view->cuts; a++)
@@ -105,14 +105,14 @@ static orr_rival_link replicas_link(const orr_rival *r, const orr_plan *plan,
     return link;
 }
 
-double orr_rival_sync_ns(const orr_rival *r, const orr_plan *plan, const orr_rival_stage *stage,
-                         const orr_rival_view *view)
+double orr_baseline_sync_ns(const orr_baseline_planner *r, const orr_plan *plan, const orr_baseline_stage *stage,
+                         const orr_baseline_network_view *view)
 {
     const double t = orr_plan_degree(plan->tp), c = orr_plan_degree(plan->cp),
                  d = orr_plan_degree(plan->dp);
     const double of_experts =
         orr_plan_degree(plan->ep) * (plan->ep > 1 ? orr_plan_degree(plan->etp) : t);
-    const orr_rival_link link = replicas_link(r, plan, view);
+    const orr_baseline_link link = replicas_link(r, plan, view);
     const double dense = stage->layers * r->layer_elements / t * ring_share(c * d);
     const double experts =
         stage->layers * r->layer_expert_elements / of_experts * ring_share(t * c * d / of_experts);
@@ -123,7 +123,7 @@ double orr_rival_sync_ns(const orr_rival *r, const orr_plan *plan, const orr_riv
 /* --- a step ------------------------------------------------------------------------------ */
 
 /* A replica in several sites waits for the slowest. */
-static uint32_t slowest_site(const orr_rival *r, const orr_plan *plan, uint32_t site)
+static uint32_t slowest_site(const orr_baseline_planner *r, const orr_plan *plan, uint32_t site)
 {
     for (uint32_t s = 0; s < r->n_sites && plan->cross == ORR_CROSS_DP; s++)
         if (plan->sites[s] > 0 && r->sites[s].flops_per_s < r->sites[site].flops_per_s)
@@ -131,29 +131,29 @@ static uint32_t slowest_site(const orr_rival *r, const orr_plan *plan, uint32_t 
     return site;
 }
 
-double orr_rival_step_ns(const orr_rival *r, const orr_plan *plan, const orr_rival_stage *stages,
-                         const orr_rival_view *view)
+double orr_baseline_step_ns(const orr_baseline_planner *r, const orr_plan *plan, const orr_baseline_stage *stages,
+                         const orr_baseline_network_view *view)
 {
     const uint32_t p = orr_plan_degree(plan->pp);
     const double m = (double)r->batch / orr_plan_degree(plan->dp) / plan->micro_batch;
-    const double bytes = orr_rival_hop_bytes(r, plan);
+    const double bytes = orr_baseline_hop_bytes(r, plan);
     double sum_ns = 0, most_ns = 0, way_ns = 0, sync_ns = 0;
     for (uint32_t s = 0; s < p; s++) {
         const uint32_t site = slowest_site(r, plan, stages[s].site);
-        const orr_rival_turn turn = orr_rival_layer(r, site, plan);
+        const orr_baseline_layer_time turn = orr_baseline_layer_time_of(r, site, plan);
         double ns = stages[s].layers * (turn.forward_ns + turn.backward_ns);
         if (s + 1 == p)
-            ns += 3 * orr_rival_head_ns(r, site, plan);
+            ns += 3 * orr_baseline_head_ns(r, site, plan);
         if (s + 1 < p) {
-            const orr_rival_link link =
-                orr_rival_link_of(r, stages[s].site, stages[s + 1].site, view);
+            const orr_baseline_link link =
+                orr_baseline_link_of(r, stages[s].site, stages[s + 1].site, view);
             const double moved_ns = bytes / link.bytes_per_s * 1e9;
             way_ns += 2 * (moved_ns + link.latency_ns);
             most_ns = fmax(most_ns, 2 * moved_ns); /* a thin link is a slow stage */
         }
         sum_ns += ns;
         most_ns = fmax(most_ns, ns);
-        sync_ns = fmax(sync_ns, orr_rival_sync_ns(r, plan, &stages[s], view));
+        sync_ns = fmax(sync_ns, orr_baseline_sync_ns(r, plan, &stages[s], view));
     }
     return sum_ns + (m - 1) * most_ns + way_ns + sync_ns;
 }

@@ -8,12 +8,12 @@
 /* CrossPipe: a pipeline over sites whose order of slots is chosen by playing it with the latency
  * and the bandwidth of each hop. */
 
-static const orr_rival_view CUTS = {.cuts = true, .latency = true};
+static const orr_baseline_network_view CUTS = {.cuts = true, .latency = true};
 
 typedef struct play {
-    const orr_rival *r;
+    const orr_baseline_planner *r;
     const orr_plan *plan;
-    const orr_rival_stage *stages; /* shape (pp) */
+    const orr_baseline_stage *stages; /* shape (pp) */
     orr_schedule_plan schedule;
     uint32_t chunks, m, depth; /* virtual stages */
     uint32_t *number;          /* shape (pp, chunks): of the virtual stage */
@@ -65,18 +65,18 @@ static double arrival(play *p, uint32_t k, uint32_t to, double done_ns)
     const uint32_t from = p->schedule.stage_of[k], stage = p->schedule.stage_of[to], way = to < k;
     if (from == stage)
         return done_ns;
-    const orr_rival_link link =
-        orr_rival_link_of(p->r, p->stages[from].site, p->stages[stage].site, &CUTS);
+    const orr_baseline_link link =
+        orr_baseline_link_of(p->r, p->stages[from].site, p->stages[stage].site, &CUTS);
     const double begin_ns = fmax(done_ns, p->sent[way][from]);
-    p->sent[way][from] = begin_ns + orr_rival_hop_bytes(p->r, p->plan) / link.bytes_per_s * 1e9;
+    p->sent[way][from] = begin_ns + orr_baseline_hop_bytes(p->r, p->plan) / link.bytes_per_s * 1e9;
     return p->sent[way][from] + link.latency_ns;
 }
 
 static double length_of(const play *p, const orr_schedule_slot *turn, uint32_t stage, uint32_t k)
 {
     const uint32_t site = p->stages[stage].site;
-    const orr_rival_turn layer = orr_rival_layer(p->r, site, p->plan);
-    const double head_ns = k + 1 == p->depth ? orr_rival_head_ns(p->r, site, p->plan) : 0;
+    const orr_baseline_layer_time layer = orr_baseline_layer_time_of(p->r, site, p->plan);
+    const double head_ns = k + 1 == p->depth ? orr_baseline_head_ns(p->r, site, p->plan) : 0;
     const double layers = p->stages[stage].layers / p->chunks;
     switch ((orr_slot_phase)turn->phase) {
     case ORR_SLOT_FORWARD:
@@ -129,17 +129,17 @@ static double play_to_end(play *p)
     }
     for (uint32_t stage = 0; stage < p->plan->pp; stage++)
         end_ns = fmax(end_ns, p->free_ns[stage] +
-                                  orr_rival_sync_ns(p->r, p->plan, &p->stages[stage], &CUTS));
+                                  orr_baseline_sync_ns(p->r, p->plan, &p->stages[stage], &CUTS));
     return end_ns;
 }
 
-orr_status orr_rival_play(orr_rival *r, const orr_plan *plan, double *ret_ns, orr_error *err)
+orr_status orr_baseline_simulate_schedule(orr_baseline_planner *r, const orr_plan *plan, double *ret_ns, orr_error *err)
 {
-    orr_rival_stage stages[ORR_RIVAL_STAGES];
+    orr_baseline_stage stages[ORR_BASELINE_MAX_STAGES];
     const orr_arena_mark mark = orr_arena_get_mark(r->arena);
     const orr_plan whole = orr_plan_with_defaults(plan);
     play p = {.r = r, .plan = &whole, .stages = stages};
-    orr_rival_stages_of(r, plan, stages);
+    orr_baseline_stages_of(r, plan, stages);
     const orr_status status = open_play(&p, r->arena, err);
     if (status == ORR_OK)
         *ret_ns = play_to_end(&p);
@@ -147,18 +147,18 @@ orr_status orr_rival_play(orr_rival *r, const orr_plan *plan, double *ret_ns, or
     return status;
 }
 
-static orr_status refine(orr_rival *r, orr_plan *plan, double *ret_ns, orr_error *err)
+static orr_status refine(orr_baseline_planner *r, orr_plan *plan, double *ret_ns, orr_error *err)
 {
     bool fits;
-    ORR_TRY(orr_rival_fits(r, plan, &fits, err));
+    ORR_TRY(orr_baseline_fits(r, plan, &fits, err));
     *ret_ns = INFINITY;
-    return fits ? orr_rival_play(r, plan, ret_ns, err) : ORR_OK;
+    return fits ? orr_baseline_simulate_schedule(r, plan, ret_ns, err) : ORR_OK;
 }
 
 /* No order of slots is quicker than its busiest stage, filled and drained without a wait. */
-static double least_ns(const orr_rival *r, const orr_plan *plan)
+static double least_ns(const orr_baseline_planner *r, const orr_plan *plan)
 {
-    const orr_rival_turn layer = orr_rival_layer(r, 0, plan);
+    const orr_baseline_layer_time layer = orr_baseline_layer_time_of(r, 0, plan);
     const double m = (double)r->batch / plan->dp / plan->micro_batch;
     double fastest = 0, slices = (double)plan->tp * plan->cp;
     for (uint32_t s = 0; s < r->n_sites; s++)
@@ -168,7 +168,7 @@ static double least_ns(const orr_rival *r, const orr_plan *plan)
                 3 * plan->micro_batch * r->head_flops / slices / fastest * 1e9 / plan->pp);
 }
 
-static orr_status offer_orders(orr_rival *r, orr_plan plan, orr_error *err)
+static orr_status offer_orders(orr_baseline_planner *r, orr_plan plan, orr_error *err)
 {
     static const struct {
         uint8_t schedule;
@@ -186,18 +186,18 @@ static orr_status offer_orders(orr_rival *r, orr_plan plan, orr_error *err)
             plan.group = orders[i].group * plan.pp;
         }
         if (plan.vp == 0 || plan.pp * plan.vp <= r->layers)
-            ORR_TRY(orr_rival_offer_plan(r, &plan, least, err));
+            ORR_TRY(orr_baseline_add_candidate(r, &plan, least, err));
     }
     return ORR_OK;
 }
 
-static orr_status visit_crosspipe(orr_rival *r, const orr_plan *visited, orr_error *err)
+static orr_status visit_crosspipe(orr_baseline_planner *r, const orr_plan *visited, orr_error *err)
 {
     orr_plan plan = *visited;
-    if (orr_rival_sites(r) > 1 && plan.pp == 1)
+    if (orr_baseline_count_sites(r) > 1 && plan.pp == 1)
         return ORR_OK;
-    plan.dp = orr_rival_lower_dp(r, visited, 0);
-    if (plan.dp == 0 || !orr_rival_deal_stages(r, true, &plan))
+    plan.dp = orr_baseline_next_lower_dp(r, visited, 0);
+    if (plan.dp == 0 || !orr_baseline_assign_stages(r, true, &plan))
         return ORR_OK;
     return offer_orders(r, plan, err);
 }
@@ -208,8 +208,8 @@ static orr_status visit_crosspipe(orr_rival *r, const orr_plan *visited, orr_err
  * can name, with zero bubble and deeper interleaving among them; the publication writes an order of
  * its own, turn by turn, by a solver or greedily. Degrees, which it takes as given, are enumerated.
  * Left out: chunks of a transfer. */
-orr_status orr_rival_crosspipe(orr_rival *r, orr_error *err)
+orr_status orr_baseline_crosspipe(orr_baseline_planner *r, orr_error *err)
 {
-    ORR_TRY(orr_rival_each(r, visit_crosspipe, err));
-    return orr_rival_refine_offers(r, refine, err);
+    ORR_TRY(orr_baseline_enumerate(r, visit_crosspipe, err));
+    return orr_baseline_refine_candidates(r, refine, err);
 }

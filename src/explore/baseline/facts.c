@@ -11,7 +11,7 @@
 
 enum { LONGEST_USUAL = 8192 }; /* tokens of a sample where nobody says: as orr_workload has it */
 
-bool orr_rival_allows(const orr_rival *r, const orr_plan *plan)
+bool orr_baseline_allows(const orr_baseline_planner *r, const orr_plan *plan)
 {
     const orr_plan whole = orr_plan_with_defaults(plan);
     const uint64_t ranks = orr_plan_ranks(&whole);
@@ -25,7 +25,7 @@ bool orr_rival_allows(const orr_rival *r, const orr_plan *plan)
 /* --- machine ----------------------------------------------------------------------------- */
 
 /* What large products reach, as a profile would say. */
-static orr_status read_speed(orr_rival *r, const orr_device *device, double *ret, orr_error *err)
+static orr_status read_speed(orr_baseline_planner *r, const orr_device *device, double *ret, orr_error *err)
 {
     const orr_dtype dtype = orr_precision_dtype(r->given.precision);
     const orr_calibration *calibration;
@@ -41,15 +41,15 @@ static orr_status read_speed(orr_rival *r, const orr_device *device, double *ret
 }
 
 /* Where nothing is known, 1 GB/s and no time, as orr_network_of_cluster() has it. */
-static orr_rival_link link_of(const orr_fact *bytes_per_s, const orr_fact *latency_ns,
+static orr_baseline_link link_of(const orr_fact *bytes_per_s, const orr_fact *latency_ns,
                               double oversubscription)
 {
-    return (orr_rival_link){.bytes_per_s =
+    return (orr_baseline_link){.bytes_per_s =
                                 orr_fact_or(bytes_per_s, 1e9) / fmax(oversubscription, 1),
                             .latency_ns = orr_fact_or(latency_ns, 0)};
 }
 
-static void read_levels(orr_rival *r)
+static void read_levels(orr_baseline_planner *r)
 {
     const orr_cluster *c = r->cluster;
     r->n_inner_levels = c->n_sites > 0 ? c->site_level + 1 : c->n_levels;
@@ -66,7 +66,7 @@ static void read_levels(orr_rival *r)
     r->host_devices = host->devices;
 }
 
-static void read_cuts(orr_rival *r)
+static void read_cuts(orr_baseline_planner *r)
 {
     for (uint32_t i = 0; i < r->cluster->n_cuts; i++) {
         const orr_site_link *cut = &r->cluster->cuts[i];
@@ -76,10 +76,10 @@ static void read_cuts(orr_rival *r)
 }
 
 /* The largest sites, where not all may be used. */
-static void keep_largest_sites(orr_rival *r)
+static void keep_largest_sites(orr_baseline_planner *r)
 {
     const uint32_t most = r->options->max_sites > 0 ? r->options->max_sites : r->n_sites;
-    while (orr_rival_sites(r) > most) {
+    while (orr_baseline_count_sites(r) > most) {
         uint32_t least = r->n_sites;
         for (uint32_t s = 0; s < r->n_sites; s++)
             if (r->sites[s].devices > 0 &&
@@ -89,14 +89,14 @@ static void keep_largest_sites(orr_rival *r)
     }
 }
 
-static orr_status read_sites(orr_rival *r, orr_error *err)
+static orr_status read_sites(orr_baseline_planner *r, orr_error *err)
 {
     const orr_cluster *c = r->cluster;
     r->n_sites = c->n_sites > 0 ? c->n_sites : 1;
-    r->sites[0] = (orr_rival_site){.devices = c->n_devices, .device = c->device, .region = ""};
+    r->sites[0] = (orr_baseline_site){.devices = c->n_devices, .device = c->device, .region = ""};
     for (uint32_t s = 0; s < c->n_sites; s++)
         r->sites[s] =
-            (orr_rival_site){.devices = c->sites[s].devices,
+            (orr_baseline_site){.devices = c->sites[s].devices,
                              .device = c->sites[s].device != NULL ? c->sites[s].device : c->device,
                              .region = c->sites[s].region};
     for (uint32_t s = 0; s < r->n_sites; s++)
@@ -108,12 +108,12 @@ static orr_status read_sites(orr_rival *r, orr_error *err)
     return ORR_OK;
 }
 
-uint32_t orr_rival_zero(const orr_rival *r)
+uint32_t orr_baseline_default_zero(const orr_baseline_planner *r)
 {
     return r->given.zero > 0 ? r->given.zero : orr_space_allows(&r->words, ORR_AT_zero, 1);
 }
 
-uint32_t orr_rival_sites(const orr_rival *r)
+uint32_t orr_baseline_count_sites(const orr_baseline_planner *r)
 {
     uint32_t n = 0;
     for (uint32_t s = 0; s < r->n_sites; s++)
@@ -123,7 +123,7 @@ uint32_t orr_rival_sites(const orr_rival *r)
 
 /* --- job --------------------------------------------------------------------------------- */
 
-static orr_status read_model(orr_rival *r, orr_error *err)
+static orr_status read_model(orr_baseline_planner *r, orr_error *err)
 {
     const orr_model *m = r->model;
     orr_model_size size;
@@ -150,7 +150,7 @@ static orr_status read_model(orr_rival *r, orr_error *err)
 }
 
 /* A choice that is left out altogether is what it is where nobody uses it, and so given. */
-static void give_left_out(orr_rival *r)
+static void give_left_out(orr_baseline_planner *r)
 {
     for (uint32_t c = 0; c < ORR_PLAN_CHOICES; c++) {
         const orr_plan_choice *choice = orr_plan_choice_at(c);
@@ -169,7 +169,7 @@ static void give_left_out(orr_rival *r)
 
 /* Switches of the software that runs a plan, which no publication chooses, are the same for all:
  * transfers of slices and of tokens beside computation, as Megatron and DeepSeek-V3 have them. */
-static void give_overlap(orr_rival *r)
+static void give_overlap(orr_baseline_planner *r)
 {
     if (r->given.overlap_tp == 0)
         r->given.overlap_tp = ORR_SWITCH_ON;
@@ -177,10 +177,10 @@ static void give_overlap(orr_rival *r)
         r->given.overlap_ep = ORR_SWITCH_ON;
 }
 
-static orr_status read_job(orr_rival *r, const orr_model *model, orr_error *err)
+static orr_status read_job(orr_baseline_planner *r, const orr_model *model, orr_error *err)
 {
     const orr_explore_options *o = r->options;
-    ORR_TRY(orr_space_read_words(o, &r->words, err));
+    ORR_TRY(orr_space_read_constraints(o, &r->words, err));
     r->given = r->words.fixed;
     give_left_out(r);
     if (r->given.batch == 0)
@@ -196,22 +196,22 @@ static orr_status read_job(orr_rival *r, const orr_model *model, orr_error *err)
     return read_model(r, err);
 }
 
-orr_status orr_rival_open(orr_rival *r, const orr_model *model, const orr_cluster *cluster,
+orr_status orr_baseline_open(orr_baseline_planner *r, const orr_model *model, const orr_cluster *cluster,
                           const orr_explore_options *options, orr_error *err)
 {
-    *r = (orr_rival){.cluster = cluster, .options = options, .arena = orr_arena_new(0, 0)};
+    *r = (orr_baseline_planner){.cluster = cluster, .options = options, .arena = orr_arena_new(0, 0)};
     if (r->arena == NULL)
         return orr_fail_memory(err);
     ORR_TRY(read_job(r, model, err));
     ORR_TRY(read_sites(r, err));
     read_levels(r);
     read_cuts(r);
-    return orr_judge_new(model, cluster, options, &r->evaluator, err);
+    return orr_evaluator_new(model, cluster, options, &r->evaluator, err);
 }
 
-void orr_rival_close(orr_rival *r)
+void orr_baseline_close(orr_baseline_planner *r)
 {
     orr_array_done(&r->candidates);
-    orr_judge_free(r->evaluator);
+    orr_evaluator_free(r->evaluator);
     orr_arena_free(r->arena);
 }

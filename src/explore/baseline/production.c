@@ -8,7 +8,7 @@
 
 enum { HOST_SLICES = 8, USUAL_STAGES = 16, USUAL_EXPERT_RANKS = 64, PARTS = 8, TRIED = 8 };
 
-static uint32_t slices_of_host(const orr_rival *r)
+static uint32_t slices_of_host(const orr_baseline_planner *r)
 {
     uint32_t tp = 1;
     if (r->given.tp > 0)
@@ -18,7 +18,7 @@ static uint32_t slices_of_host(const orr_rival *r)
     return tp;
 }
 
-static void set_experts(const orr_rival *r, orr_plan *plan)
+static void set_experts(const orr_baseline_planner *r, orr_plan *plan)
 {
     const uint32_t experts = r->model->moe.experts;
     if (r->given.ep == 0 && experts > 0) {
@@ -30,7 +30,7 @@ static void set_experts(const orr_rival *r, orr_plan *plan)
         plan->etp = 1;
 }
 
-static void set_order(const orr_rival *r, orr_plan *plan)
+static void set_order(const orr_baseline_planner *r, orr_plan *plan)
 {
     static const uint8_t outward[] = {ORR_AXIS_TP + 1, ORR_AXIS_CP + 1, ORR_AXIS_PP + 1,
                                       ORR_AXIS_DP + 1};
@@ -41,14 +41,14 @@ static void set_order(const orr_rival *r, orr_plan *plan)
 
 /* --- Llama 3 ----------------------------------------------------------------------------- */
 
-static uint32_t most_chunks(const orr_rival *r, uint32_t pp)
+static uint32_t most_chunks(const orr_baseline_planner *r, uint32_t pp)
 {
     return pp > 1 ? (r->layers + 2) / pp : 1; /* embedding and head may have a chunk of their own */
 }
 
 /* So many eighths of the layers of a chunk are computed again. False: that is no number of layers.
  */
-static bool set_again(const orr_rival *r, orr_plan *plan, uint32_t chunks, uint32_t eighths)
+static bool set_again(const orr_baseline_planner *r, orr_plan *plan, uint32_t chunks, uint32_t eighths)
 {
     const uint64_t parts = (uint64_t)plan->pp * chunks;
     const uint32_t layers = (uint32_t)((r->layers + parts - 1) / parts);
@@ -64,18 +64,18 @@ static bool set_again(const orr_rival *r, orr_plan *plan, uint32_t chunks, uint3
 
 /* Its own figures: Llama 3 had a memory estimator and a projection of performance, which nobody
  * else has; ours stand for them here. */
-static orr_status offer_projected(orr_rival *r, const orr_plan *plan, orr_error *err)
+static orr_status offer_projected(orr_baseline_planner *r, const orr_plan *plan, orr_error *err)
 {
     orr_explored projected;
     bool fits;
-    ORR_TRY(orr_rival_fits(r, plan, &fits, err));
-    if (!fits || !orr_rival_allows(r, plan))
+    ORR_TRY(orr_baseline_fits(r, plan, &fits, err));
+    if (!fits || !orr_baseline_allows(r, plan))
         return ORR_OK;
-    ORR_TRY(orr_judge_estimate(r->evaluator, plan, &projected, err));
-    return orr_rival_offer_plan(r, plan, (double)projected.estimate_ns, err);
+    ORR_TRY(orr_evaluator_estimate(r->evaluator, plan, &projected, err));
+    return orr_baseline_add_candidate(r, plan, (double)projected.estimate_ns, err);
 }
 
-static orr_status offer_again(orr_rival *r, orr_plan plan, uint32_t chunks, uint32_t most_eighths,
+static orr_status offer_again(orr_baseline_planner *r, orr_plan plan, uint32_t chunks, uint32_t most_eighths,
                               orr_error *err)
 {
     for (uint32_t eighths = 0; eighths <= most_eighths; eighths++)
@@ -86,13 +86,13 @@ static orr_status offer_again(orr_rival *r, orr_plan plan, uint32_t chunks, uint
 
 /* What is tuned by hand when degrees are settled: gradients whole or sharded, chunks, what is
  * computed again; with experts DualPipe too, which hides their transfers. */
-static orr_status offer_knobs(orr_rival *r, orr_plan plan, uint32_t most_eighths, orr_error *err)
+static orr_status offer_knobs(orr_baseline_planner *r, orr_plan plan, uint32_t most_eighths, orr_error *err)
 {
     const uint32_t chunks = most_chunks(r, plan.pp), given = r->given.zero;
-    if (!orr_rival_deal_replicas(r, &plan))
+    if (!orr_baseline_assign_replicas(r, &plan))
         return ORR_OK;
     set_order(r, &plan);
-    for (plan.zero = orr_rival_zero(r); plan.zero <= 2 || plan.zero == given; plan.zero++) {
+    for (plan.zero = orr_baseline_default_zero(r); plan.zero <= 2 || plan.zero == given; plan.zero++) {
         orr_plan pair = plan;
         for (uint32_t vp = chunks; vp > 0; vp /= 2) {
             plan.vp = r->given.vp > 0 ? r->given.vp : vp;
@@ -107,7 +107,7 @@ static orr_status offer_knobs(orr_rival *r, orr_plan plan, uint32_t most_eighths
 }
 
 /* As few stages as keep all activations; where none do, 16, or what memory then asks for. */
-static orr_status offer_pipelines(orr_rival *r, orr_plan plan, orr_error *err)
+static orr_status offer_pipelines(orr_baseline_planner *r, orr_plan plan, orr_error *err)
 {
     const uint32_t given = r->given.pp, most = r->layers < USUAL_STAGES ? r->layers : USUAL_STAGES;
     const size_t before = r->candidates.n;
@@ -128,16 +128,16 @@ static orr_status offer_pipelines(orr_rival *r, orr_plan plan, orr_error *err)
 }
 
 /* The most promising are tried on the machine, which for us is the simulator. */
-static orr_status try_few(orr_rival *r, orr_error *err)
+static orr_status try_few(orr_baseline_planner *r, orr_error *err)
 {
     uint32_t tried = 0;
-    orr_rival_sort(r);
+    orr_baseline_sort_candidates(r);
     for (size_t i = 0; i < r->candidates.n; i++) {
-        orr_rival_offer *candidate = &r->candidates.at[i];
+        orr_baseline_candidate *candidate = &r->candidates.at[i];
         orr_explored judged;
         bool fits = false;
         if (tried < TRIED)
-            ORR_TRY(orr_rival_judge(r, &candidate->plan, &fits, &judged, err));
+            ORR_TRY(orr_baseline_evaluate(r, &candidate->plan, &fits, &judged, err));
         candidate->step_ns = fits ? (double)judged.step_ns : INFINITY;
         tried += fits;
     }
@@ -150,10 +150,10 @@ static orr_status try_few(orr_rival *r, orr_error *err)
  * gradients where that pays; one sample a micro-batch. Experts, which Llama 3 has not, as
  * DeepSeek-V3 (arXiv 2412.19437) had them: 64 ranks, and no TP and DualPipe where that is quicker.
  * Left out: uneven first and last stages, the tuning of collectives per group. */
-orr_status orr_rival_production(orr_rival *r, orr_error *err)
+orr_status orr_baseline_production(orr_baseline_planner *r, orr_error *err)
 {
     orr_plan plan = r->given;
-    plan.cp = orr_rival_context(r);
+    plan.cp = orr_baseline_context_degree(r);
     plan.micro_batch = r->given.micro_batch > 0 ? r->given.micro_batch : 1;
     set_experts(r, &plan);
     plan.tp = slices_of_host(r);
@@ -167,7 +167,7 @@ orr_status orr_rival_production(orr_rival *r, orr_error *err)
 
 /* --- FSDP -------------------------------------------------------------------------------- */
 
-static uint32_t idle_devices(const orr_rival *r, const orr_plan *plan)
+static uint32_t idle_devices(const orr_baseline_planner *r, const orr_plan *plan)
 {
     uint32_t all = 0;
     for (uint32_t s = 0; s < r->n_sites; s++)
@@ -177,18 +177,18 @@ static uint32_t idle_devices(const orr_rival *r, const orr_plan *plan)
 
 /* Few idle devices, then few slices, then few experts to a rank, then nothing computed again, then
  * few micro-batches: weights are gathered for each. */
-static orr_status visit_fsdp(orr_rival *r, const orr_plan *visited, orr_error *err)
+static orr_status visit_fsdp(orr_baseline_planner *r, const orr_plan *visited, orr_error *err)
 {
     static const uint32_t contexts[] = {1, 2, 4, 8, 16};
     for (uint32_t i = 0; i < sizeof contexts / sizeof *contexts; i++) {
         orr_plan plan = *visited;
         plan.zero = 3;
         plan.cp = contexts[i] > plan.cp ? contexts[i] : plan.cp;
-        if (plan.pp != 1 || r->seq % plan.cp != 0 || !orr_rival_deal_replicas(r, &plan))
+        if (plan.pp != 1 || r->seq % plan.cp != 0 || !orr_baseline_assign_replicas(r, &plan))
             continue;
         const double slices = (double)plan.tp * plan.cp + 0.5 * (plan.cp > 1);
         const double m = (double)r->batch / plan.dp / plan.micro_batch;
-        ORR_TRY(orr_rival_offer_plan(r, &plan,
+        ORR_TRY(orr_baseline_add_candidate(r, &plan,
                                      1e12 * idle_devices(r, &plan) + 1e9 * slices + 1e7 * plan.ep +
                                          1e6 * (plan.recompute == ORR_RECOMPUTE_FULL) + m,
                                      err));
@@ -200,9 +200,9 @@ static orr_status visit_fsdp(orr_rival *r, const orr_plan *visited, orr_error *e
  * weights, gradients and states in as many shards as there are devices, gathered layer by layer
  * across whatever lies between. Slices only where the batch has fewer samples than there are
  * devices. Left out: hybrid sharding, which would keep gathers within a building. */
-orr_status orr_rival_fsdp(orr_rival *r, orr_error *err)
+orr_status orr_baseline_fsdp(orr_baseline_planner *r, orr_error *err)
 {
     if (r->given.pp > 1)
         return orr_fail(err, ORR_INVALID, "fsdp: has no pipeline, and pp=%u is given", r->given.pp);
-    return orr_rival_each(r, visit_fsdp, err);
+    return orr_baseline_enumerate(r, visit_fsdp, err);
 }

@@ -12,7 +12,7 @@
 enum {
     METIS_BATCHES = 8,
     METIS_EXPERTS = 8,
-    METIS_SEATS = (ORR_RIVAL_STAGES + 1) * METIS_BATCHES * METIS_EXPERTS * 2
+    METIS_SEATS = (ORR_BASELINE_MAX_STAGES + 1) * METIS_BATCHES * METIS_EXPERTS * 2
 };
 
 static uint32_t power_of(uint32_t value)
@@ -35,24 +35,24 @@ static uint32_t seat_of(const orr_plan *plan)
 }
 
 /* Fewest slices come first; what has room with fewer is not tried with more. */
-static orr_status visit_metis(orr_rival *r, const orr_plan *visited, orr_error *err)
+static orr_status visit_metis(orr_baseline_planner *r, const orr_plan *visited, orr_error *err)
 {
-    static const orr_rival_view blind = {0};
+    static const orr_baseline_network_view blind = {0};
     bool *settled = r->own;
     orr_plan plan = *visited;
-    orr_rival_stage stages[ORR_RIVAL_STAGES];
+    orr_baseline_stage stages[ORR_BASELINE_MAX_STAGES];
     bool fits;
-    plan.dp = orr_rival_lower_dp(r, visited, 0);
-    if (settled[seat_of(&plan)] || plan.dp == 0 || !orr_rival_deal_stages(r, true, &plan))
+    plan.dp = orr_baseline_next_lower_dp(r, visited, 0);
+    if (settled[seat_of(&plan)] || plan.dp == 0 || !orr_baseline_assign_stages(r, true, &plan))
         return ORR_OK;
-    orr_rival_stages_of(r, &plan, stages);
-    if (!orr_rival_balance(r, &plan, stages))
+    orr_baseline_stages_of(r, &plan, stages);
+    if (!orr_baseline_balance_layers(r, &plan, stages))
         return ORR_OK;
-    ORR_TRY(orr_rival_fits(r, &plan, &fits, err));
+    ORR_TRY(orr_baseline_fits(r, &plan, &fits, err));
     if (!fits)
         return ORR_OK;
     settled[seat_of(&plan)] = true;
-    return orr_rival_offer_plan(r, &plan, orr_rival_step_ns(r, &plan, stages, &blind), err);
+    return orr_baseline_add_candidate(r, &plan, orr_baseline_step_ns(r, &plan, stages, &blind), err);
 }
 
 /* Metis (ATC 2024): stages of device groups, in the order of device types, micro-batches; within a
@@ -60,13 +60,13 @@ static orr_status visit_metis(orr_rival *r, const orr_plan *visited, orr_error *
  * dealt to stages by the speed of their devices. Knows a bandwidth within hosts and one between
  * them, no distances. Left out: groups of unlike sizes, and unlike samples for the replicas of a
  * mixed group: a plan of ours has one dp and one tp. */
-orr_status orr_rival_metis(orr_rival *r, orr_error *err)
+orr_status orr_baseline_metis(orr_baseline_planner *r, orr_error *err)
 {
     bool *settled = orr_calloc(METIS_SEATS, sizeof *settled);
     if (settled == NULL)
         return orr_fail_memory(err);
     r->own = settled;
-    const orr_status status = orr_rival_each(r, visit_metis, err);
+    const orr_status status = orr_baseline_enumerate(r, visit_metis, err);
     orr_free(settled);
     r->own = NULL;
     return status;
@@ -74,66 +74,66 @@ orr_status orr_rival_metis(orr_rival *r, orr_error *err)
 
 /* --- AMP --------------------------------------------------------------------------------- */
 
-static orr_status visit_amp(orr_rival *r, const orr_plan *visited, orr_error *err)
+static orr_status visit_amp(orr_baseline_planner *r, const orr_plan *visited, orr_error *err)
 {
-    static const orr_rival_view links = {.cuts = true, .levels = true};
-    orr_rival_stage stages[ORR_RIVAL_STAGES];
+    static const orr_baseline_network_view links = {.cuts = true, .levels = true};
+    orr_baseline_stage stages[ORR_BASELINE_MAX_STAGES];
     orr_plan plan = *visited;
-    plan.dp = orr_rival_lower_dp(r, visited, 0);
-    if (plan.dp > 0 && orr_rival_deal_stages(r, true, &plan)) {
-        orr_rival_stages_of(r, &plan, stages);
-        if (orr_rival_balance(r, &plan, stages))
+    plan.dp = orr_baseline_next_lower_dp(r, visited, 0);
+    if (plan.dp > 0 && orr_baseline_assign_stages(r, true, &plan)) {
+        orr_baseline_stages_of(r, &plan, stages);
+        if (orr_baseline_balance_layers(r, &plan, stages))
             ORR_TRY(
-                orr_rival_offer_plan(r, &plan, orr_rival_step_ns(r, &plan, stages, &links), err));
+                orr_baseline_add_candidate(r, &plan, orr_baseline_step_ns(r, &plan, stages, &links), err));
     }
     plan = *visited;
-    if (orr_rival_sites(r) < 2 || !orr_rival_deal_replicas(r, &plan))
+    if (orr_baseline_count_sites(r) < 2 || !orr_baseline_assign_replicas(r, &plan))
         return ORR_OK;
-    orr_rival_stages_of(r, &plan, stages);
-    return orr_rival_offer_plan(r, &plan, orr_rival_step_ns(r, &plan, stages, &links), err);
+    orr_baseline_stages_of(r, &plan, stages);
+    return orr_baseline_add_candidate(r, &plan, orr_baseline_step_ns(r, &plan, stages, &links), err);
 }
 
 /* AMP (NeurIPS 2022, arXiv 2210.07297): all of dp, pp, tp and micro-batch, replicas or stages over
  * the slower links, layers dealt by what they take; a group is as slow as its thinnest link. Left
  * out: memory is no part of its model, what does not fit is passed over here; it knows no latency.
  */
-orr_status orr_rival_amp(orr_rival *r, orr_error *err)
+orr_status orr_baseline_amp(orr_baseline_planner *r, orr_error *err)
 {
-    return orr_rival_each(r, visit_amp, err);
+    return orr_baseline_enumerate(r, visit_amp, err);
 }
 
 /* --- Galvatron --------------------------------------------------------------------------- */
 
-static const orr_rival_view ISLANDS = {0};
+static const orr_baseline_network_view ISLANDS = {0};
 
 /* Computation beside transfers makes both slower by that: measured in the publication. */
 static const double CONTENTION = 1.3;
 
-static double sharded_gathers_ns(const orr_rival *r, const orr_plan *plan,
-                                 const orr_rival_stage *stage)
+static double sharded_gathers_ns(const orr_baseline_planner *r, const orr_plan *plan,
+                                 const orr_baseline_stage *stage)
 {
     const double m = (double)r->batch / plan->dp / plan->micro_batch;
-    return plan->zero == 3 ? m * 0.5 * orr_rival_sync_ns(r, plan, stage, &ISLANDS)
+    return plan->zero == 3 ? m * 0.5 * orr_baseline_sync_ns(r, plan, stage, &ISLANDS)
                            : 0; /* twice the weights in bf16 */
 }
 
-static double galvatron_step_ns(const orr_rival *r, const orr_plan *plan, uint32_t again)
+static double galvatron_step_ns(const orr_baseline_planner *r, const orr_plan *plan, uint32_t again)
 {
-    orr_rival_stage stages[ORR_RIVAL_STAGES];
-    orr_rival_stages_of(r, plan, stages);
-    const orr_rival_turn layer = orr_rival_layer(r, stages[0].site, plan);
+    orr_baseline_stage stages[ORR_BASELINE_MAX_STAGES];
+    orr_baseline_stages_of(r, plan, stages);
+    const orr_baseline_layer_time layer = orr_baseline_layer_time_of(r, stages[0].site, plan);
     const double m = (double)r->batch / plan->dp / plan->micro_batch;
     const double backward_ns = stages[0].layers * layer.backward_ns;
-    const double sync_ns = orr_rival_sync_ns(r, plan, &stages[0], &ISLANDS);
+    const double sync_ns = orr_baseline_sync_ns(r, plan, &stages[0], &ISLANDS);
     const double beside_ns = fmin(sync_ns, backward_ns);
     const double exposed_ns = sync_ns - beside_ns + (CONTENTION - 1) * beside_ns;
-    return orr_rival_step_ns(r, plan, stages, &ISLANDS) - sync_ns + exposed_ns +
+    return orr_baseline_step_ns(r, plan, stages, &ISLANDS) - sync_ns + exposed_ns +
            sharded_gathers_ns(r, plan, &stages[0]) + again * layer.forward_ns * (plan->pp - 1 + m);
 }
 
 /* Dynamic programming over layers that are all alike comes down to this: as few are computed again
  * as memory asks for. */
-static orr_status relieve(orr_rival *r, orr_plan *plan, double *ret_ns, orr_error *err)
+static orr_status relieve(orr_baseline_planner *r, orr_plan *plan, double *ret_ns, orr_error *err)
 {
     const uint32_t layers = (r->layers + plan->pp - 1) / plan->pp;
     uint32_t least = 0, most = layers + 1; /* the answer; most: none does */
@@ -144,7 +144,7 @@ static orr_status relieve(orr_rival *r, orr_plan *plan, double *ret_ns, orr_erro
         tried.recompute = tried.recompute_layers > 0 ? ORR_RECOMPUTE_BLOCK : ORR_RECOMPUTE_NONE;
         if (tried.recompute_layers > layers)
             break;
-        ORR_TRY(orr_rival_fits(r, &tried, &fits, err));
+        ORR_TRY(orr_baseline_fits(r, &tried, &fits, err));
         if (fits)
             most = tried.recompute_layers;
         else
@@ -156,28 +156,28 @@ static orr_status relieve(orr_rival *r, orr_plan *plan, double *ret_ns, orr_erro
     return ORR_OK;
 }
 
-static orr_status refine(orr_rival *r, orr_plan *plan, double *ret_ns, orr_error *err)
+static orr_status refine(orr_baseline_planner *r, orr_plan *plan, double *ret_ns, orr_error *err)
 {
     bool fits;
     if (r->given.recompute == 0 && r->given.recompute_layers == 0)
         return relieve(r, plan, ret_ns, err);
-    ORR_TRY(orr_rival_fits(r, plan, &fits, err));
+    ORR_TRY(orr_baseline_fits(r, plan, &fits, err));
     *ret_ns = fits ? galvatron_step_ns(r, plan, 0) : INFINITY;
     return ORR_OK;
 }
 
-static orr_status visit_galvatron(orr_rival *r, const orr_plan *visited, orr_error *err)
+static orr_status visit_galvatron(orr_baseline_planner *r, const orr_plan *visited, orr_error *err)
 {
-    const uint32_t sharding[] = {orr_rival_zero(r), 3};
+    const uint32_t sharding[] = {orr_baseline_default_zero(r), 3};
     orr_plan plan = *visited;
     if (r->given.recompute == 0 && plan.recompute != ORR_RECOMPUTE_NONE)
         return ORR_OK; /* chosen layer by layer */
-    plan.dp = orr_rival_lower_dp(r, visited, 0);
-    if (plan.dp == 0 || !orr_rival_deal_stages(r, true, &plan))
+    plan.dp = orr_baseline_next_lower_dp(r, visited, 0);
+    if (plan.dp == 0 || !orr_baseline_assign_stages(r, true, &plan))
         return ORR_OK;
     for (uint32_t i = 0; i < sizeof sharding / sizeof *sharding; i++) {
         plan.zero = r->given.zero > 0 ? r->given.zero : sharding[i];
-        ORR_TRY(orr_rival_offer_plan(r, &plan, galvatron_step_ns(r, &plan, 0), err));
+        ORR_TRY(orr_baseline_add_candidate(r, &plan, galvatron_step_ns(r, &plan, 0), err));
         if (r->given.zero > 0)
             break;
     }
@@ -190,8 +190,8 @@ static orr_status visit_galvatron(orr_rival *r, const orr_plan *visited, orr_err
  * beside computation slow both. Left out: another choice of parallelism for each layer, as the
  * layers of these models are alike and plans of ours have one; data parallelism shards its
  * optimizer states here. Knows no distances. */
-orr_status orr_rival_galvatron(orr_rival *r, orr_error *err)
+orr_status orr_baseline_galvatron(orr_baseline_planner *r, orr_error *err)
 {
-    ORR_TRY(orr_rival_each(r, visit_galvatron, err));
-    return orr_rival_refine_offers(r, refine, err);
+    ORR_TRY(orr_baseline_enumerate(r, visit_galvatron, err));
+    return orr_baseline_refine_candidates(r, refine, err);
 }

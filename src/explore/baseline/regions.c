@@ -13,38 +13,38 @@ enum {
     FEWER = 8
 }; /* replicas: with an eighth of those that there is room for no plan is quicker */
 
-static const orr_rival_view REGIONS = {.cuts = true, .latency = true};
+static const orr_baseline_network_view REGIONS = {.cuts = true, .latency = true};
 
 /* --- Atlas ------------------------------------------------------------------------------- */
 
 /* Pipelines that share what joins two sites take turns, each with all of it: the last of a cell
  * waits, none is slower on the way. */
-static double atlas_step_ns(const orr_rival *r, const orr_plan *plan, const orr_rival_stage *stages)
+static double atlas_step_ns(const orr_baseline_planner *r, const orr_plan *plan, const orr_baseline_stage *stages)
 {
-    const double together_ns = orr_rival_step_ns(r, plan, stages, &REGIONS);
-    const double bytes = orr_rival_hop_bytes(r, plan);
+    const double together_ns = orr_baseline_step_ns(r, plan, stages, &REGIONS);
+    const double bytes = orr_baseline_hop_bytes(r, plan);
     double saved_ns = 0;
     for (uint32_t s = 0; s + 1 < plan->pp; s++)
         if (stages[s].site != stages[s + 1].site) {
-            const orr_rival_link cut =
-                orr_rival_link_of(r, stages[s].site, stages[s + 1].site, &REGIONS);
+            const orr_baseline_link cut =
+                orr_baseline_link_of(r, stages[s].site, stages[s + 1].site, &REGIONS);
             saved_ns += 2 * bytes / cut.bytes_per_s * 1e9 * (1 - 1.0 / plan->dp);
         }
     return together_ns - saved_ns;
 }
 
-static orr_status visit_atlas(orr_rival *r, const orr_plan *visited, orr_error *err)
+static orr_status visit_atlas(orr_baseline_planner *r, const orr_plan *visited, orr_error *err)
 {
     orr_plan plan = *visited;
-    if (orr_rival_sites(r) > 1 && plan.pp == 1)
+    if (orr_baseline_count_sites(r) > 1 && plan.pp == 1)
         return ORR_OK;
-    const uint32_t most = orr_rival_lower_dp(r, visited, 0);
-    while ((plan.dp = orr_rival_lower_dp(r, visited, plan.dp)) > most / FEWER) {
-        orr_rival_stage stages[ORR_RIVAL_STAGES];
-        if (!orr_rival_deal_stages(r, false, &plan))
+    const uint32_t most = orr_baseline_next_lower_dp(r, visited, 0);
+    while ((plan.dp = orr_baseline_next_lower_dp(r, visited, plan.dp)) > most / FEWER) {
+        orr_baseline_stage stages[ORR_BASELINE_MAX_STAGES];
+        if (!orr_baseline_assign_stages(r, false, &plan))
             continue;
-        orr_rival_stages_of(r, &plan, stages);
-        ORR_TRY(orr_rival_offer_plan(r, &plan, atlas_step_ns(r, &plan, stages), err));
+        orr_baseline_stages_of(r, &plan, stages);
+        ORR_TRY(orr_baseline_add_candidate(r, &plan, atlas_step_ns(r, &plan, stages), err));
     }
     return ORR_OK;
 }
@@ -54,9 +54,9 @@ static orr_status visit_atlas(orr_rival *r, const orr_plan *visited, orr_error *
  * and the quickest taken by the paper's kind of arithmetic. Left out: the turns that pipelines take
  * on a wide-area link are in its opinion of a plan, but no plan of ours can schedule them; several
  * TCP connections a pair; BubbleTea. On one site it is an enumeration of plain 1F1B. */
-orr_status orr_rival_atlas(orr_rival *r, orr_error *err)
+orr_status orr_baseline_atlas(orr_baseline_planner *r, orr_error *err)
 {
-    return orr_rival_each(r, visit_atlas, err);
+    return orr_baseline_enumerate(r, visit_atlas, err);
 }
 
 /* --- Sailor ------------------------------------------------------------------------------ */
@@ -70,7 +70,7 @@ typedef struct tail {
 } tail;
 
 typedef struct sailor {
-    const orr_rival *r;
+    const orr_baseline_planner *r;
     const orr_plan *plan;
     double m, hop_bytes;
     double stage_ns[ORR_SITES_MAX], head_ns[ORR_SITES_MAX], sync_ns[ORR_SITES_MAX]; /* by place */
@@ -94,8 +94,8 @@ static tail with_stage(const sailor *s, uint32_t stage, uint32_t place, const ta
         made.sum_ns += s->head_ns[place];
     slowest_ns = made.sum_ns;
     if (stage + 1 < s->plan->pp) {
-        const orr_rival_link link =
-            orr_rival_link_of(s->r, s->places[place], s->places[rest->site], &REGIONS);
+        const orr_baseline_link link =
+            orr_baseline_link_of(s->r, s->places[place], s->places[rest->site], &REGIONS);
         const double moved_ns = s->hop_bytes / link.bytes_per_s * 1e9;
         made.sum_ns += rest->sum_ns + 2 * (moved_ns + link.latency_ns);
         slowest_ns = fmax(slowest_ns, 2 * moved_ns);
@@ -146,26 +146,26 @@ static void read_tail(sailor *s, uint16_t *ret_sites)
 static void add_place(sailor *s, uint32_t site, uint32_t room)
 {
     const uint32_t place = s->sites++;
-    const orr_rival_stage on = {.site = site, .layers = (double)s->r->layers / s->plan->pp};
-    const orr_rival_turn turn = orr_rival_layer(s->r, site, s->plan);
+    const orr_baseline_stage on = {.site = site, .layers = (double)s->r->layers / s->plan->pp};
+    const orr_baseline_layer_time turn = orr_baseline_layer_time_of(s->r, site, s->plan);
     s->places[place] = site;
     s->room[place] = room < s->plan->pp ? room : s->plan->pp;
     s->widest = s->room[place] > s->widest ? s->room[place] : s->widest;
     s->stage_ns[place] = on.layers * (turn.forward_ns + turn.backward_ns);
-    s->head_ns[place] = 3 * orr_rival_head_ns(s->r, site, s->plan);
-    s->sync_ns[place] = orr_rival_sync_ns(s->r, s->plan, &on, &REGIONS);
+    s->head_ns[place] = 3 * orr_baseline_head_ns(s->r, site, s->plan);
+    s->sync_ns[place] = orr_baseline_sync_ns(s->r, s->plan, &on, &REGIONS);
 }
 
 /* Returns the time, INFINITY: no room. */
-static orr_status place_stages(orr_rival *r, orr_plan *plan, double *ret_ns, orr_error *err)
+static orr_status place_stages(orr_baseline_planner *r, orr_plan *plan, double *ret_ns, orr_error *err)
 {
     sailor s = {.r = r,
                 .plan = plan,
                 .m = (double)r->batch / plan->dp / plan->micro_batch,
-                .hop_bytes = orr_rival_hop_bytes(r, plan)};
+                .hop_bytes = orr_baseline_hop_bytes(r, plan)};
     for (uint32_t site = 0; site < r->n_sites; site++)
         if (r->sites[site].devices > 0)
-            add_place(&s, site, orr_rival_room(&r->sites[site], plan, plan->dp));
+            add_place(&s, site, orr_baseline_site_capacity(&r->sites[site], plan, plan->dp));
     const size_t n = (size_t)(plan->pp + 1) * (s.sites + 1) * (s.widest + 1);
     s.known = orr_calloc(n, sizeof *s.known);
     if (s.known == NULL)
@@ -183,7 +183,7 @@ static orr_status place_stages(orr_rival *r, orr_plan *plan, double *ret_ns, orr
 }
 
 /* Buildings of one region are one to it: replicas may be on both sides. */
-static bool one_region(const orr_rival *r)
+static bool one_region(const orr_baseline_planner *r)
 {
     const char *region = NULL;
     for (uint32_t s = 0; s < r->n_sites; s++) {
@@ -196,22 +196,22 @@ static bool one_region(const orr_rival *r)
     return true;
 }
 
-static orr_status visit_sailor(orr_rival *r, const orr_plan *visited, orr_error *err)
+static orr_status visit_sailor(orr_baseline_planner *r, const orr_plan *visited, orr_error *err)
 {
     orr_plan plan = *visited;
-    const uint32_t most = orr_rival_lower_dp(r, visited, 0);
-    while ((plan.dp = orr_rival_lower_dp(r, visited, plan.dp)) > most / FEWER) {
+    const uint32_t most = orr_baseline_next_lower_dp(r, visited, 0);
+    while ((plan.dp = orr_baseline_next_lower_dp(r, visited, plan.dp)) > most / FEWER) {
         orr_plan placed = plan;
         double step_ns;
         ORR_TRY(place_stages(r, &placed, &step_ns, err));
         if (!isinf(step_ns))
-            ORR_TRY(orr_rival_offer_plan(r, &placed, step_ns, err));
+            ORR_TRY(orr_baseline_add_candidate(r, &placed, step_ns, err));
     }
     plan = *visited;
-    if (orr_rival_sites(r) > 1 && one_region(r) && orr_rival_deal_replicas(r, &plan)) {
-        orr_rival_stage stages[ORR_RIVAL_STAGES];
-        orr_rival_stages_of(r, &plan, stages);
-        return orr_rival_offer_plan(r, &plan, orr_rival_step_ns(r, &plan, stages, &REGIONS), err);
+    if (orr_baseline_count_sites(r) > 1 && one_region(r) && orr_baseline_assign_replicas(r, &plan)) {
+        orr_baseline_stage stages[ORR_BASELINE_MAX_STAGES];
+        orr_baseline_stages_of(r, &plan, stages);
+        return orr_baseline_add_candidate(r, &plan, orr_baseline_step_ns(r, &plan, stages, &REGIONS), err);
     }
     return ORR_OK;
 }
@@ -222,7 +222,7 @@ static orr_status visit_sailor(orr_rival *r, const orr_plan *visited, orr_error 
  * unused. Left out: tensor-parallel degrees that differ from device to device (a plan of ours has
  * one tp), replicas of one stage on unlike devices, budgets in USD. A pipeline goes through regions
  * in their order. */
-orr_status orr_rival_sailor(orr_rival *r, orr_error *err)
+orr_status orr_baseline_sailor(orr_baseline_planner *r, orr_error *err)
 {
-    return orr_rival_each(r, visit_sailor, err);
+    return orr_baseline_enumerate(r, visit_sailor, err);
 }

@@ -10,7 +10,7 @@ typedef struct known {
     uint32_t devices, teams;
     double frac;
 } known;
-struct orr_effective {
+struct orr_effective_time {
     orr_fleet_options options;
     pthread_mutex_t   lock; /* of what is known, also while it is found: nobody finds it twice */
     orr_array(known)  known;
@@ -20,9 +20,9 @@ struct orr_effective {
 enum { REPETITIONS = 4, DAYS = 30 };
 static const int64_t DAY_NS = INT64_C(86400000000000);
 
-orr_status orr_effective_new(const orr_fleet_options *options, orr_effective **ret, orr_error *err)
+orr_status orr_effective_time_new(const orr_fleet_options *options, orr_effective_time **ret, orr_error *err)
 {
-    orr_effective *e = orr_calloc(1, sizeof *e);
+    orr_effective_time *e = orr_calloc(1, sizeof *e);
     if (e == NULL)
         return orr_fail_memory(err);
     e->options = *options;
@@ -38,7 +38,7 @@ orr_status orr_effective_new(const orr_fleet_options *options, orr_effective **r
     return ORR_OK;
 }
 
-void orr_effective_free(orr_effective *e)
+void orr_effective_time_free(orr_effective_time *e)
 {
     if (e == NULL)
         return;
@@ -57,7 +57,7 @@ static uint32_t teams_of(uint32_t copies, uint32_t devices, uint32_t devices_of_
     return teams;
 }
 
-static orr_status simulate(const orr_effective *e, uint32_t devices, uint32_t teams, double *ret,
+static orr_status simulate(const orr_effective_time *e, uint32_t devices, uint32_t teams, double *ret,
                            orr_error *err)
 {
     const orr_fleet_policy policies[2] = {{.way = ORR_FLEET_SYNC, .replicas = 1},
@@ -78,7 +78,7 @@ static orr_status simulate(const orr_effective *e, uint32_t devices, uint32_t te
     return status;
 }
 
-static orr_status find(orr_effective *e, uint32_t devices, uint32_t teams, double *ret, orr_error *err)
+static orr_status find(orr_effective_time *e, uint32_t devices, uint32_t teams, double *ret, orr_error *err)
 {
     known made = {.devices = devices, .teams = teams};
     for (size_t i = 0; i < e->known.n; i++)
@@ -95,7 +95,7 @@ static orr_status find(orr_effective *e, uint32_t devices, uint32_t teams, doubl
     return ORR_OK;
 }
 
-orr_status orr_effective_frac(orr_effective *e, uint32_t devices, uint32_t copies, double *ret,
+orr_status orr_effective_time_frac(orr_effective_time *e, uint32_t devices, uint32_t copies, double *ret,
                               orr_error *err)
 {
     const uint32_t teams = teams_of(copies, devices, e->options.gpus_per_node);

@@ -9,11 +9,11 @@
  * beyond what a fleet knows are taken together. Simulated once for each pair and remembered; it
  * does not depend on the plan's step: that of the fleet's own times is taken, so that a shorter
  * step is always the shorter job. Any number of threads. */
-typedef struct orr_effective orr_effective;
-orr_status orr_effective_new(const orr_fleet_options *options, orr_effective **ret,
+typedef struct orr_effective_time orr_effective_time;
+orr_status orr_effective_time_new(const orr_fleet_options *options, orr_effective_time **ret,
                              orr_error *err) ORR_MUST_CHECK;
-void orr_effective_free(orr_effective *effective); /* NULL is allowed */
-orr_status orr_effective_frac(orr_effective *effective, uint32_t devices, uint32_t copies,
+void orr_effective_time_free(orr_effective_time *effective); /* NULL is allowed */
+orr_status orr_effective_time_frac(orr_effective_time *effective, uint32_t devices, uint32_t copies,
                               double *ret, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_PLAN_JUDGE_EFFECTIVE_H */

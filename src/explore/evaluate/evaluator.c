@@ -10,21 +10,21 @@
 #include "estimate/estimate.h"
 #include "explore/evaluate/effective_time.h"
 
-struct orr_judge {
+struct orr_evaluator {
     const orr_model *model;
     const orr_cluster *cluster;
     orr_explore_options options;
     orr_job_options job;
     orr_estimator *estimator;
-    orr_effective *effective; /* NULL: failures are not asked about */
+    orr_effective_time *effective; /* NULL: failures are not asked about */
     bool borrowed;            /* that one is another evaluator's */
 };
 
-orr_status orr_judge_new(const orr_model *model, const orr_cluster *cluster,
-                         const orr_explore_options *options, orr_judge **ret, orr_error *err)
+orr_status orr_evaluator_new(const orr_model *model, const orr_cluster *cluster,
+                         const orr_explore_options *options, orr_evaluator **ret, orr_error *err)
 {
     orr_status status = ORR_OK;
-    orr_judge *j = orr_calloc(1, sizeof *j);
+    orr_evaluator *j = orr_calloc(1, sizeof *j);
     if (j == NULL)
         return orr_fail_memory(err);
     j->model = model;
@@ -34,29 +34,29 @@ orr_status orr_judge_new(const orr_model *model, const orr_cluster *cluster,
     j->job.workload = options->workload;
     ORR_TRY_OUT(status, orr_estimator_new(model, cluster, &j->job, &j->estimator, err));
     if (options->fleet != NULL)
-        ORR_TRY_OUT(status, orr_effective_new(options->fleet, &j->effective, err));
+        ORR_TRY_OUT(status, orr_effective_time_new(options->fleet, &j->effective, err));
     *ret = j;
     return ORR_OK;
 out:
-    orr_judge_free(j);
+    orr_evaluator_free(j);
     return status;
 }
 
-void orr_judge_borrow(orr_judge *j, const orr_judge *from)
+void orr_evaluator_share_failures(orr_evaluator *j, const orr_evaluator *from)
 {
     if (j == from || j->effective == NULL || j->borrowed)
         return;
-    orr_effective_free(j->effective);
+    orr_effective_time_free(j->effective);
     j->effective = from->effective;
     j->borrowed = true;
 }
 
-void orr_judge_free(orr_judge *j)
+void orr_evaluator_free(orr_evaluator *j)
 {
     if (j == NULL)
         return;
     if (!j->borrowed)
-        orr_effective_free(j->effective);
+        orr_effective_time_free(j->effective);
     orr_estimator_free(j->estimator);
     orr_free(j);
 }
@@ -64,7 +64,7 @@ void orr_judge_free(orr_judge *j)
 /* --- what a step of so long means ------------------------------------------------------------ */
 
 /* USD of all devices in an hour; NAN: the price of one is not known. */
-static double price_of_hour(const orr_judge *j, const orr_judged_use *use)
+static double price_of_hour(const orr_evaluator *j, const orr_objective_inputs *use)
 {
     const double usual = j->options.price_per_hour > 0 ? j->options.price_per_hour : NAN;
     double sum = 0;
@@ -76,20 +76,20 @@ static double price_of_hour(const orr_judge *j, const orr_judged_use *use)
     return sum;
 }
 
-static double tokens_of_step(const orr_judge *j, const orr_plan *plan)
+static double tokens_of_step(const orr_evaluator *j, const orr_plan *plan)
 {
     const uint32_t seq = j->options.workload.seq > 0 ? j->options.workload.seq : plan->seq;
     return (double)plan->batch * seq;
 }
 
-orr_status orr_judge_values(orr_judge *j, const orr_plan *plan, const orr_judged_use *use,
+orr_status orr_evaluator_objectives(orr_evaluator *j, const orr_plan *plan, const orr_objective_inputs *use,
                             double ret[ORR_OBJECTIVES], double *ret_effective, orr_error *err)
 {
     const bool budget = j->options.tokens > 0;
     const double steps = budget ? j->options.tokens / tokens_of_step(j, plan) : 1;
     double effective = 1;
     if (j->effective != NULL)
-        ORR_TRY(orr_effective_frac(j->effective, use->n_devices, use->replicas, &effective, err));
+        ORR_TRY(orr_effective_time_frac(j->effective, use->n_devices, use->replicas, &effective, err));
     const double wall_ns = steps * use->step_ns / effective;
     ret[ORR_OBJECTIVE_STEP] = use->step_ns;
     ret[ORR_OBJECTIVE_BUDGET] = budget ? wall_ns : NAN;
@@ -112,7 +112,7 @@ typedef struct draw {
 } draw;
 
 /* The least of any device that takes part; NAN: of one it is not known. */
-static draw least_draw(const orr_judge *j, const orr_judged_use *use)
+static draw least_draw(const orr_evaluator *j, const orr_objective_inputs *use)
 {
     draw least = {INFINITY, INFINITY};
     const uint32_t n = j->cluster->n_sites > 0 ? j->cluster->n_sites : 1;
@@ -133,17 +133,17 @@ static draw least_draw(const orr_judge *j, const orr_judged_use *use)
 
 /* What all devices draw at least: all of their power while they compute, what an idle one draws for
  * the rest. */
-static orr_status least_energy(orr_judge *j, const orr_plan *plan, const orr_judged_use *use,
+static orr_status least_energy(orr_evaluator *j, const orr_plan *plan, const orr_objective_inputs *use,
                                double *ret_j, orr_error *err)
 {
     const draw each = least_draw(j, use);
     double floor_ns;
-    ORR_TRY(orr_estimate_floor(j->estimator, plan, use->n_devices, &floor_ns, err));
+    ORR_TRY(orr_estimate_family_bound(j->estimator, plan, use->n_devices, &floor_ns, err));
     *ret_j = use->n_devices * 1e-9 * (each.more_w * floor_ns + each.idle_w * use->step_ns);
     return ORR_OK;
 }
 
-static bool changes_numerics(const orr_judge *j, const orr_plan *plan)
+static bool changes_numerics(const orr_evaluator *j, const orr_plan *plan)
 {
     const orr_plan *usual = j->options.base;
     const uint8_t precision =
@@ -154,7 +154,7 @@ static bool changes_numerics(const orr_judge *j, const orr_plan *plan)
 
 /* --- closed form ----------------------------------------------------------------------------- */
 
-orr_status orr_judge_estimate(orr_judge *j, const orr_plan *plan, orr_explored *ret, orr_error *err)
+orr_status orr_evaluator_estimate(orr_evaluator *j, const orr_plan *plan, orr_explored *ret, orr_error *err)
 {
     orr_explored made = {.plan = orr_plan_with_defaults(plan), .tokens_per_s = NAN, .mfu_frac = NAN};
     orr_estimate estimate;
@@ -167,29 +167,29 @@ orr_status orr_judge_estimate(orr_judge *j, const orr_plan *plan, orr_explored *
     made.usable_bytes = estimate.usable_bytes;
     made.other_numerics = changes_numerics(j, &made.plan);
     orr_plan_site_devices(&made.plan, j->cluster, sites);
-    orr_judged_use use = {.site_devices = sites,
+    orr_objective_inputs use = {.site_devices = sites,
                           .n_devices = made.n_devices,
                           .replicas = copies(&made.plan),
                           .step_ns = (double)estimate.bound_ns,
                           .energy_j = NAN};
     if (j->options.objective == ORR_OBJECTIVE_ENERGY || j->options.second == ORR_OBJECTIVE_ENERGY)
         ORR_TRY(least_energy(j, &made.plan, &use, &use.energy_j, err));
-    ORR_TRY(orr_judge_values(j, &made.plan, &use, made.value, &made.effective_frac, err));
+    ORR_TRY(orr_evaluator_objectives(j, &made.plan, &use, made.value, &made.effective_frac, err));
     *ret = made;
     return ORR_OK;
 }
 
-orr_status orr_judge_quick(orr_judge *j, const orr_plan *plan, bool anywhere, double *ret_ns,
+orr_status orr_evaluator_order_free_bound(orr_evaluator *j, const orr_plan *plan, bool anywhere, double *ret_ns,
                            orr_error *err)
 {
-    return orr_estimate_quick(j->estimator, plan, anywhere, ret_ns, err);
+    return orr_estimate_order_free_bound(j->estimator, plan, anywhere, ret_ns, err);
 }
 
-orr_status orr_judge_floor(orr_judge *j, const orr_plan *plan, double *ret_ns, orr_error *err)
+orr_status orr_evaluator_family_bound(orr_evaluator *j, const orr_plan *plan, double *ret_ns, orr_error *err)
 {
     const uint32_t most = j->options.max_devices;
     const uint32_t n = most > 0 && most < j->cluster->n_devices ? most : j->cluster->n_devices;
-    return orr_estimate_floor(j->estimator, plan, n, ret_ns, err);
+    return orr_estimate_family_bound(j->estimator, plan, n, ret_ns, err);
 }
 
 /* --- simulated ------------------------------------------------------------------------------- */
@@ -213,12 +213,12 @@ static void take_worst_stage(const orr_memory_plan *memory, orr_explored *ret)
     ret->usable_bytes = memory->capacity_bytes;
 }
 
-static orr_status judge_outcome(orr_judge *j, const orr_outcome *outcome, orr_explored *ret,
+static orr_status judge_outcome(orr_evaluator *j, const orr_outcome *outcome, orr_explored *ret,
                                 orr_error *err)
 {
     uint32_t sites[ORR_SITES_MAX];
     orr_plan_site_devices(&outcome->plan, j->cluster, sites);
-    const orr_judged_use use = {.site_devices = sites,
+    const orr_objective_inputs use = {.site_devices = sites,
                                 .n_devices = outcome->n_ranks,
                                 .replicas = copies(&outcome->plan),
                                 .step_ns = (double)outcome->step_ns,
@@ -227,17 +227,17 @@ static orr_status judge_outcome(orr_judge *j, const orr_outcome *outcome, orr_ex
     ret->tokens_per_s = outcome->tokens_per_s;
     ret->mfu_frac = outcome->mfu_frac;
     take_worst_stage(&outcome->memory, ret);
-    ORR_TRY(orr_judge_values(j, &outcome->plan, &use, ret->value, &ret->effective_frac, err));
+    ORR_TRY(orr_evaluator_objectives(j, &outcome->plan, &use, ret->value, &ret->effective_frac, err));
     const double steps = ret->value[ORR_OBJECTIVE_BUDGET] / use.step_ns;
     ret->value[ORR_OBJECTIVE_COST] += price_of_cuts(outcome) * (isnan(steps) ? 1 : steps);
     return ORR_OK;
 }
 
-orr_status orr_judge_simulate(orr_judge *j, const orr_plan *plan, orr_explored *ret, orr_error *err)
+orr_status orr_evaluator_simulate(orr_evaluator *j, const orr_plan *plan, orr_explored *ret, orr_error *err)
 {
     orr_explored made;
     orr_outcome outcome = {0};
-    ORR_TRY(orr_judge_estimate(j, plan, &made, err));
+    ORR_TRY(orr_evaluator_estimate(j, plan, &made, err));
     orr_arena *arena = orr_arena_new(0, 0);
     if (arena == NULL)
         return orr_fail_memory(err);

@@ -15,7 +15,7 @@ typedef struct relaxer {
     const orr_model *model;
     const orr_cluster *cluster;
     const orr_explore_options *options;
-    const orr_tightest *binding;
+    const orr_binding_constraint *binding;
     orr_arena *arena;
     orr_error *err;
     orr_array(orr_relaxation) found;
@@ -170,17 +170,17 @@ static orr_status whole_batch(const relaxer *r, orr_plan *plan, double *ret_step
 {
     orr_plan fixed = {0};
     orr_explored judged;
-    orr_judge *evaluator;
+    orr_evaluator *evaluator;
     *ret_step_ns = NAN;
     if (r->options->fix == NULL || orr_plan_parse(r->options->fix, &fixed, NULL) != ORR_OK ||
         fixed.batch == 0)
         return ORR_OK;
     plan->batch = fixed.batch;
     plan->micro_batches = plan->group = 0;
-    ORR_TRY(orr_judge_new(r->model, r->cluster, r->options, &evaluator, r->err));
-    if (orr_judge_estimate(evaluator, plan, &judged, NULL) == ORR_OK)
+    ORR_TRY(orr_evaluator_new(r->model, r->cluster, r->options, &evaluator, r->err));
+    if (orr_evaluator_estimate(evaluator, plan, &judged, NULL) == ORR_OK)
         *ret_step_ns = (double)judged.estimate_ns;
-    orr_judge_free(evaluator);
+    orr_evaluator_free(evaluator);
     return ORR_OK;
 }
 
@@ -202,7 +202,7 @@ static orr_status take_more_memory(relaxer *r)
 
 static orr_status report_binding(const relaxer *r, const char **ret)
 {
-    const orr_tightest *t = r->binding;
+    const orr_binding_constraint *t = r->binding;
     char text[256];
     if (t->has_least) {
         snprintf(text, sizeof text,
@@ -221,8 +221,8 @@ static orr_status report_binding(const relaxer *r, const char **ret)
     return *ret != NULL ? ORR_OK : orr_fail_memory(r->err);
 }
 
-orr_status orr_explore_relax(const orr_model *model, const orr_cluster *cluster,
-                             const orr_explore_options *options, const orr_tightest *binding,
+orr_status orr_explore_infeasibility(const orr_model *model, const orr_cluster *cluster,
+                             const orr_explore_options *options, const orr_binding_constraint *binding,
                              orr_arena *arena, orr_exploration *ret, orr_error *err)
 {
     relaxer r = {.model = model,

@@ -39,23 +39,23 @@ static orr_cluster_factors factors_of(orr_factor factor, double by)
 }
 
 /* A evaluator of the changed machine, which lives in the scratch arena until the next one. */
-static orr_status open_evaluator(const question *q, orr_factor factor, double by, orr_judge **ret)
+static orr_status open_evaluator(const question *q, orr_factor factor, double by, orr_evaluator **ret)
 {
     const orr_cluster_factors factors = factors_of(factor, by);
     const orr_cluster *cluster;
     orr_arena_reset(q->scratch);
     ORR_TRY(orr_cluster_scaled(q->cluster, &factors, q->scratch, &cluster, q->err));
-    return orr_judge_new(q->model, cluster, q->options, ret, q->err);
+    return orr_evaluator_new(q->model, cluster, q->options, ret, q->err);
 }
 
 /* NAN: it cannot be there. Out of memory is the only error. */
-static orr_status value_of(const question *q, orr_judge *evaluator, uint32_t plan, bool simulated,
+static orr_status value_of(const question *q, orr_evaluator *evaluator, uint32_t plan, bool simulated,
                            double *ret)
 {
     orr_explored judged;
     const orr_status status = simulated
-                                  ? orr_judge_simulate(evaluator, &q->plans[plan].plan, &judged, NULL)
-                                  : orr_judge_estimate(evaluator, &q->plans[plan].plan, &judged, NULL);
+                                  ? orr_evaluator_simulate(evaluator, &q->plans[plan].plan, &judged, NULL)
+                                  : orr_evaluator_estimate(evaluator, &q->plans[plan].plan, &judged, NULL);
     *ret = NAN;
     if (status == ORR_NO_MEMORY)
         return orr_fail_memory(q->err);
@@ -70,13 +70,13 @@ static orr_status value_of(const question *q, orr_judge *evaluator, uint32_t pla
 static orr_status values_at(const question *q, orr_factor factor, double by, bool simulated,
                             double *ret)
 {
-    orr_judge *evaluator;
+    orr_evaluator *evaluator;
     orr_status status = open_evaluator(q, factor, by, &evaluator);
     if (status != ORR_OK)
         return status;
     for (uint32_t i = 0; i < q->n && status == ORR_OK; i++)
         status = value_of(q, evaluator, i, simulated, &ret[i]);
-    orr_judge_free(evaluator);
+    orr_evaluator_free(evaluator);
     return status;
 }
 

@@ -156,7 +156,7 @@ static const char views[] =
     "  (SELECT min(step_s) FROM plan WHERE plan.search = search.search AND fits) AS best_step_s,\n"
     "  question FROM search ORDER BY search DESC;\n";
 
-const char *orr_results_schema(orr_arena *arena)
+const char *orr_results_schema_sql(orr_arena *arena)
 {
     orr_output *out = NULL;
     if (!begun(&out))
@@ -167,7 +167,7 @@ const char *orr_results_schema(orr_arena *arena)
     return taken(out, arena);
 }
 
-const char *orr_results_pending_schema(orr_arena *arena)
+const char *orr_results_pending_schema_sql(orr_arena *arena)
 {
     orr_output *out = NULL;
     if (!begun(&out))
@@ -203,7 +203,7 @@ static void put_conflict(orr_output *out, const orr_results_table *t)
     }
 }
 
-const char *orr_results_insert(const orr_results_table *t, orr_arena *arena)
+const char *orr_results_insert_sql(const orr_results_table *t, orr_arena *arena)
 {
     orr_output *out = NULL;
     if (!begun(&out))
@@ -218,7 +218,7 @@ const char *orr_results_insert(const orr_results_table *t, orr_arena *arena)
     return taken(out, arena);
 }
 
-const char *orr_results_move(const orr_results_table *t, orr_arena *arena)
+const char *orr_results_move_sql(const orr_results_table *t, orr_arena *arena)
 {
     orr_output *out = NULL;
     if (!begun(&out))
@@ -233,7 +233,7 @@ const char *orr_results_move(const orr_results_table *t, orr_arena *arena)
     return taken(out, arena);
 }
 
-const char *orr_results_find(const orr_results_table *t, orr_arena *arena)
+const char *orr_results_find_sql(const orr_results_table *t, orr_arena *arena)
 {
     orr_output *out = NULL;
     if (!begun(&out))
@@ -248,7 +248,7 @@ const char *orr_results_find(const orr_results_table *t, orr_arena *arena)
     return taken(out, arena);
 }
 
-const char *orr_results_candidates_of(const orr_results_table *t, orr_arena *arena)
+const char *orr_results_candidates_sql(const orr_results_table *t, orr_arena *arena)
 {
     orr_output *out = NULL;
     if (!begun(&out))
@@ -299,7 +299,7 @@ static orr_status complete(orr_database *db, const orr_results_table *t, orr_are
     return status;
 }
 
-orr_status orr_results_complete(orr_database *db, orr_arena *arena, orr_error *err)
+orr_status orr_results_add_missing_columns(orr_database *db, orr_arena *arena, orr_error *err)
 {
     const orr_results_table plan = orr_results_plan_table(), family = orr_results_family_table();
     ORR_TRY(orr_database_begin(db, err));

@@ -26,17 +26,17 @@ orr_results_table orr_results_family_table(void); /* search, family, counts, rea
 orr_results_table orr_results_note_table(void);   /* search, name, value */
 
 /* SQL, in the arena; NULL: out of memory. Of a new file, and of what waits. */
-const char *orr_results_schema(orr_arena *arena);
-const char *orr_results_pending_schema(orr_arena *arena);
+const char *orr_results_schema_sql(orr_arena *arena);
+const char *orr_results_pending_schema_sql(orr_arena *arena);
 /* A row into what waits, its parameters as the columns; all of what waits into the file. */
-const char *orr_results_insert(const orr_results_table *table, orr_arena *arena);
-const char *orr_results_move(const orr_results_table *table, orr_arena *arena);
+const char *orr_results_insert_sql(const orr_results_table *table, orr_arena *arena);
+const char *orr_results_move_sql(const orr_results_table *table, orr_arena *arena);
 /* All columns of the row with key (?1, ?2), of plans only if it was simulated; plans of families that are done in
  * search ?1. */
-const char *orr_results_find(const orr_results_table *table, orr_arena *arena);
-const char *orr_results_candidates_of(const orr_results_table *plan, orr_arena *arena);
+const char *orr_results_find_sql(const orr_results_table *table, orr_arena *arena);
+const char *orr_results_candidates_sql(const orr_results_table *plan, orr_arena *arena);
 
 /* Adds to the tables of an earlier build the columns that came since. */
-orr_status orr_results_complete(orr_database *db, orr_arena *arena, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_results_add_missing_columns(orr_database *db, orr_arena *arena, orr_error *err) ORR_MUST_CHECK;
 
 #endif /* ORR_PLAN_RESULTS_SCHEMA_H */

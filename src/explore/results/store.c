@@ -120,12 +120,12 @@ static orr_status open_file(orr_results *r, const char *path, orr_error *err)
 {
     const orr_database_schema kind = {.application = ORR_RESULTS_APPLICATION,
                                     .version = ORR_RESULTS_VERSION,
-                                    .schema = orr_results_schema(r->arena)};
-    const char *pending = orr_results_pending_schema(r->arena);
+                                    .schema = orr_results_schema_sql(r->arena)};
+    const char *pending = orr_results_pending_schema_sql(r->arena);
     if (kind.schema == NULL || pending == NULL)
         return orr_fail_memory(err);
     ORR_TRY(orr_database_open(path, &kind, &r->db, err));
-    ORR_TRY(orr_results_complete(r->db, r->arena, err));
+    ORR_TRY(orr_results_add_missing_columns(r->db, r->arena, err));
     return orr_database_exec(r->db, pending, err);
 }
 
@@ -139,14 +139,14 @@ static orr_status ready_all(orr_results *r, orr_error *err)
     const orr_results_table tables[TABLES] = {orr_results_plan_table(), orr_results_family_table(),
                                               orr_results_note_table()};
     for (int i = 0; i < TABLES; i++) {
-        ORR_TRY(ready(r, orr_results_insert(&tables[i], r->arena), &r->insert[i], err));
-        r->move[i] = orr_results_move(&tables[i], r->arena);
+        ORR_TRY(ready(r, orr_results_insert_sql(&tables[i], r->arena), &r->insert[i], err));
+        r->move[i] = orr_results_move_sql(&tables[i], r->arena);
         if (r->move[i] == NULL)
             return orr_fail_memory(err);
     }
     for (int i = 0; i < NOTE; i++)
-        ORR_TRY(ready(r, orr_results_find(&tables[i], r->arena), &r->find[i], err));
-    return ready(r, orr_results_candidates_of(&tables[PLAN], r->arena), &r->list, err);
+        ORR_TRY(ready(r, orr_results_find_sql(&tables[i], r->arena), &r->find[i], err));
+    return ready(r, orr_results_candidates_sql(&tables[PLAN], r->arena), &r->list, err);
 }
 
 /* *ret 0: nobody asked this before. */

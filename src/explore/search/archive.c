@@ -7,7 +7,7 @@
 /* The best plans that are unlike one another, and the front of two objectives. */
 
 typedef struct sorter {
-    const orr_standard *incumbent;
+    const orr_incumbent *incumbent;
     uint8_t by; /* objective */
     bool estimated;
 } sorter;
@@ -17,11 +17,11 @@ static int by_value(const void *a, const void *b, void *ctx)
     const sorter *s = ctx;
     const orr_explored *x = a, *y = b;
     if (s->estimated) {
-        const double u = orr_estimated_value(x, s->by), v = orr_estimated_value(y, s->by);
+        const double u = orr_explored_estimated_value(x, s->by), v = orr_explored_estimated_value(y, s->by);
         if (u != v)
             return u < v ? -1 : 1;
     }
-    return orr_is_better(s->incumbent, x, y) ? -1 : orr_is_better(s->incumbent, y, x);
+    return orr_explored_is_better(s->incumbent, x, y) ? -1 : orr_explored_is_better(s->incumbent, y, x);
 }
 
 static void sort(const orr_search *s, orr_explored_list *list, bool estimated)
@@ -36,7 +36,7 @@ static void sort(const orr_search *s, orr_explored_list *list, bool estimated)
 static bool is_unlike_all(const orr_explored_list *list, const orr_explored *e)
 {
     for (size_t i = 0; i < list->n; i++)
-        if (orr_arranged_alike(&list->at[i].plan, &e->plan))
+        if (orr_plan_same_arrangement(&list->at[i].plan, &e->plan))
             return false;
     return true;
 }
@@ -75,12 +75,12 @@ orr_status orr_search_alternatives(orr_search *s, orr_error *err)
     return orr_search_simulate(s, s->seen.at, n, true, err);
 }
 
-orr_status orr_search_refine_best(orr_search *s, orr_error *err)
+orr_status orr_search_local_search_best(orr_search *s, orr_error *err)
 {
     orr_explored_list best = {0};
     orr_status status = choose(s, wanted(s), &best, err);
     for (size_t i = 0; i < best.n && status == ORR_OK; i++)
-        status = orr_search_refine(s, &best.at[i].plan, err);
+        status = orr_search_local_search(s, &best.at[i].plan, err);
     orr_array_done(&best);
     return status;
 }
@@ -98,7 +98,7 @@ static orr_status keep(orr_search *s, const orr_explored_list *list, const orr_e
     return ORR_OK;
 }
 
-orr_status orr_search_tell_best(orr_search *s, orr_exploration *ret, orr_error *err)
+orr_status orr_search_report_best(orr_search *s, orr_exploration *ret, orr_error *err)
 {
     orr_explored_list best = {0};
     orr_status status = choose(s, wanted(s), &best, err);
@@ -109,7 +109,7 @@ orr_status orr_search_tell_best(orr_search *s, orr_exploration *ret, orr_error *
 }
 
 /* From the least of the first objective on, what is less of the second than all before. */
-orr_status orr_search_tell_front(orr_search *s, orr_exploration *ret, orr_error *err)
+orr_status orr_search_report_front(orr_search *s, orr_exploration *ret, orr_error *err)
 {
     orr_explored_list front = {0};
     orr_status status = ORR_OK;

@@ -12,7 +12,7 @@
 
 enum { ROUND = 16, MOST_CANDIDATES = 1 << 20 };
 
-bool orr_search_stops(void *ctx)
+bool orr_search_should_stop(void *ctx)
 {
     const orr_search *s = ctx;
     return (s->options->stop != NULL && *s->options->stop) ||
@@ -21,7 +21,7 @@ bool orr_search_stops(void *ctx)
 
 /* --- what is known --------------------------------------------------------------------------- */
 
-static double bound_of(const orr_standard *incumbent, const orr_explored *e)
+static double bound_of(const orr_incumbent *incumbent, const orr_explored *e)
 {
     const double bound = e->value[incumbent->objective];
     return isnan(bound) ? 0 : bound;
@@ -29,7 +29,7 @@ static double bound_of(const orr_standard *incumbent, const orr_explored *e)
 
 static orr_memo_key key_of(orr_search *s, const orr_plan *plan, orr_error *err, orr_status *status)
 {
-    const orr_plan tidy = orr_plan_tidy(plan);
+    const orr_plan tidy = orr_plan_without_defaults(plan);
     orr_memo_key key = {{0}};
     const orr_arena_mark mark = orr_arena_get_mark(s->arena);
     const char *text = orr_plan_text(&tidy, s->arena);
@@ -60,9 +60,9 @@ static orr_status learn(orr_search *s, const orr_explored *e, orr_error *err)
         return ORR_OK;
     if (!orr_memo_add(&s->known, &key, &yes))
         return orr_fail_memory(err);
-    if (e->step_ns <= 0 || !orr_fits(e, 0))
+    if (e->step_ns <= 0 || !orr_explored_fits(e, 0))
         return ORR_OK;
-    if (!orr_array_push(&s->done, *e) || !orr_standard_add(&s->incumbent, e->value))
+    if (!orr_array_push(&s->done, *e) || !orr_incumbent_add(&s->incumbent, e->value))
         return orr_fail_memory(err);
     return ORR_OK;
 }
@@ -70,10 +70,10 @@ static orr_status learn(orr_search *s, const orr_explored *e, orr_error *err)
 static orr_status remember_seen(orr_search *s, const orr_explored *e, orr_error *err)
 {
     for (size_t i = 0; i < s->seen.n; i++) {
-        if (!orr_arranged_alike(&s->seen.at[i].plan, &e->plan))
+        if (!orr_plan_same_arrangement(&s->seen.at[i].plan, &e->plan))
             continue;
-        if (orr_estimated_value(e, s->incumbent.objective) <
-            orr_estimated_value(&s->seen.at[i], s->incumbent.objective))
+        if (orr_explored_estimated_value(e, s->incumbent.objective) <
+            orr_explored_estimated_value(&s->seen.at[i], s->incumbent.objective))
             s->seen.at[i] = *e;
         return ORR_OK;
     }
@@ -82,12 +82,12 @@ static orr_status remember_seen(orr_search *s, const orr_explored *e, orr_error 
 
 /* --- candidates ------------------------------------------------------------------------------ */
 
-static bool is_before(const orr_standard *incumbent, const orr_explored *a, const orr_explored *b)
+static bool is_before(const orr_incumbent *incumbent, const orr_explored *a, const orr_explored *b)
 {
-    return orr_is_better(incumbent, a, b); /* their values are bounds */
+    return orr_explored_is_better(incumbent, a, b); /* their values are bounds */
 }
 
-bool orr_heap_push(const orr_standard *incumbent, orr_explored_list *heap, const orr_explored *e)
+bool orr_explored_heap_push(const orr_incumbent *incumbent, orr_explored_list *heap, const orr_explored *e)
 {
     if (!orr_array_push(heap, *e))
         return false;
@@ -99,7 +99,7 @@ bool orr_heap_push(const orr_standard *incumbent, orr_explored_list *heap, const
     return true;
 }
 
-orr_explored orr_heap_pop(const orr_standard *incumbent, orr_explored_list *heap)
+orr_explored orr_explored_heap_pop(const orr_incumbent *incumbent, orr_explored_list *heap)
 {
     const orr_explored least = heap->at[0], last = heap->at[--heap->n];
     size_t i = 0;
@@ -136,7 +136,7 @@ static orr_explored_list *least_heap(orr_search *s)
 
 /* --- what came of an item ------------------------------------------------------------------ */
 
-static void add_counts(orr_search *s, const orr_errand *e)
+static void add_counts(orr_search *s, const orr_work_item *e)
 {
     s->resumed += e->resumed;
     s->simulated += e->simulated.n - e->resumed;
@@ -152,9 +152,9 @@ static void add_counts(orr_search *s, const orr_errand *e)
         s->pruned[i] += e->result.pruned[i];
 }
 
-static void take_binding(orr_search *s, const orr_tightest *t)
+static void take_binding(orr_search *s, const orr_binding_constraint *t)
 {
-    orr_tightest *best = &s->binding;
+    orr_binding_constraint *best = &s->binding;
     if (!t->has_least)
         return;
     if (!best->has_least || (double)t->least.peak_bytes / (double)t->least.usable_bytes <
@@ -162,7 +162,7 @@ static void take_binding(orr_search *s, const orr_tightest *t)
         *best = *t;
 }
 
-static orr_status take_over(orr_search *s, const orr_errand *e, orr_error *err)
+static orr_status take_over(orr_search *s, const orr_work_item *e, orr_error *err)
 {
     const orr_explored *likely = NULL;
     const bool opens = s->space.chooses_transport && e->family != NULL;
@@ -176,10 +176,10 @@ static orr_status take_over(orr_search *s, const orr_errand *e, orr_error *err)
                    ? ORR_OK
                    : orr_fail_memory(err);
     for (size_t i = 0; i < e->left.n; i++) {
-        if (!orr_heap_push(&s->incumbent, opens ? &s->open : &s->candidates, &e->left.at[i]))
+        if (!orr_explored_heap_push(&s->incumbent, opens ? &s->open : &s->candidates, &e->left.at[i]))
             return orr_fail_memory(err);
-        if (likely == NULL || orr_estimated_value(&e->left.at[i], s->incumbent.objective) <
-                                  orr_estimated_value(likely, s->incumbent.objective))
+        if (likely == NULL || orr_explored_estimated_value(&e->left.at[i], s->incumbent.objective) <
+                                  orr_explored_estimated_value(likely, s->incumbent.objective))
             likely = &e->left.at[i];
     }
     if (likely != NULL && !orr_array_push(&s->promising, *likely))
@@ -207,10 +207,10 @@ static void take_bound(const orr_search *s, orr_explored *e)
     e->step_ns = 0;
 }
 
-orr_status orr_search_take_candidate(orr_search *s, const orr_explored *e, orr_error *err)
+orr_status orr_search_restore_candidate(orr_search *s, const orr_explored *e, orr_error *err)
 {
     ORR_TRY(remember_seen(s, e, err));
-    const bool fits = e->step_ns > 0 && orr_fits(e, 0);
+    const bool fits = e->step_ns > 0 && orr_explored_fits(e, 0);
     orr_explored left = *e;
     if (fits) {
         s->resumed++;
@@ -219,7 +219,7 @@ orr_status orr_search_take_candidate(orr_search *s, const orr_explored *e, orr_e
     if (fits && !s->space.chooses_transport)
         return ORR_OK;
     take_bound(s, &left);
-    return orr_heap_push(&s->incumbent, s->space.chooses_transport ? &s->open : &s->candidates, &left)
+    return orr_explored_heap_push(&s->incumbent, s->space.chooses_transport ? &s->open : &s->candidates, &left)
                ? ORR_OK
                : orr_fail_memory(err);
 }
@@ -228,14 +228,14 @@ orr_status orr_search_take_candidate(orr_search *s, const orr_explored *e, orr_e
 
 typedef struct round {
     orr_search *search;
-    orr_errand *items;
+    orr_work_item *items;
 } round_of;
 
 static void run_item(void *ctx, size_t i, int thread)
 {
     const round_of *r = ctx;
     orr_search *s = r->search;
-    const orr_scout search_thread = {.space = &s->space,
+    const orr_search_thread search_thread = {.space = &s->space,
                              .incumbent = &s->incumbent,
                              .evaluator = s->evaluators[thread],
                              .least = s->least[thread],
@@ -243,23 +243,23 @@ static void run_item(void *ctx, size_t i, int thread)
                              .counts = &s->counts[thread],
                              .arena = s->arenas[thread],
                              .results = s->results,
-                             .stops = orr_search_stops,
+                             .stops = orr_search_should_stop,
                              .stops_ctx = s,
                              .slack = s->options->exact ? 0.10 : 0.02};
-    orr_errand *e = &r->items[i];
+    orr_work_item *e = &r->items[i];
     e->result.bound = INFINITY;
     if (!orr_search_is_mine(s, (uint32_t)i))
         return;
-    if (orr_search_stops(s))
+    if (orr_search_should_stop(s))
         e->stopped = true;
     else if (e->scan)
-        orr_scout_scan(&search_thread, e);
+        orr_family_search_scan(&search_thread, e);
     else if (e->family != NULL)
-        orr_scout_family(&search_thread, e);
+        orr_family_search(&search_thread, e);
     else if (e->transports)
-        orr_scout_wires(&search_thread, e);
+        orr_candidate_choose_transport(&search_thread, e);
     else
-        orr_scout_candidate(&search_thread, e);
+        orr_candidate_simulate(&search_thread, e);
 }
 
 static void report_progress(const orr_search *s)
@@ -274,19 +274,19 @@ static void report_progress(const orr_search *s)
         s->options->progress(s->options->progress_ctx, &at);
 }
 
-orr_status orr_search_run(orr_search *s, orr_errand *items, uint32_t n, orr_error *err)
+orr_status orr_search_run(orr_search *s, orr_work_item *items, uint32_t n, orr_error *err)
 {
     round_of r = {s, items};
     orr_status status = ORR_OK;
     orr_workers_run(s->workers, n, run_item, &r);
-    status = orr_search_meet(s, items, n, err);
+    status = orr_search_exchange(s, items, n, err);
     for (uint32_t i = 0; i < n && status == ORR_OK; i++) {
         if (items[i].status != ORR_OK && err != NULL)
             *err = items[i].err;
         status = items[i].status != ORR_OK ? items[i].status : take_over(s, &items[i], err);
     }
     for (uint32_t i = 0; i < n; i++)
-        orr_errand_done(&items[i]);
+        orr_work_item_done(&items[i]);
     report_progress(s);
     return status;
 }
@@ -300,8 +300,8 @@ static void keep_promising(orr_search *s, uint32_t most)
     for (size_t i = 1; i < s->promising.n; i++) {
         const orr_explored e = s->promising.at[i];
         size_t at = i;
-        while (at > 0 && orr_estimated_value(&e, objective) <
-                             orr_estimated_value(&s->promising.at[at - 1], objective)) {
+        while (at > 0 && orr_explored_estimated_value(&e, objective) <
+                             orr_explored_estimated_value(&s->promising.at[at - 1], objective)) {
             s->promising.at[at] = s->promising.at[at - 1];
             at--;
         }
@@ -317,17 +317,17 @@ orr_status orr_search_scan(orr_search *s, orr_error *err)
 {
     enum { MOST_SCANNED = 4096, AT_ONCE = 64 };
     const uint8_t objective = s->incumbent.objective;
-    orr_errand items[AT_ONCE];
+    orr_work_item items[AT_ONCE];
     for (uint32_t i = 0; i < s->families.n && i < MOST_SCANNED && !s->stopped;) {
         uint32_t n = 0;
         for (; n < AT_ONCE && i < s->families.n; i++)
-            if (!orr_standard_beats(&s->incumbent, s->families.at[i].floor))
-                items[n++] = (orr_errand){.family = &s->families.at[i], .scan = true};
+            if (!orr_incumbent_dominates(&s->incumbent, s->families.at[i].floor))
+                items[n++] = (orr_work_item){.family = &s->families.at[i], .scan = true};
         ORR_TRY(orr_search_run(s, items, n, err));
         keep_promising(s, ROUND);
         if (s->promising.n > 0)
             s->incumbent.best =
-                fmin(s->incumbent.best, orr_estimated_value(&s->promising.at[0], objective));
+                fmin(s->incumbent.best, orr_explored_estimated_value(&s->promising.at[0], objective));
     }
     s->incumbent.best = INFINITY;
     return ORR_OK;
@@ -337,10 +337,10 @@ orr_status orr_search_scan(orr_search *s, orr_error *err)
 
 static bool family_is_beaten(const orr_search *s, uint32_t i)
 {
-    return orr_standard_beats(&s->incumbent, s->families.at[i].floor);
+    return orr_incumbent_dominates(&s->incumbent, s->families.at[i].floor);
 }
 
-static void add_candidate(orr_search *s, orr_errand *items, uint32_t *n, const orr_explored *e)
+static void add_candidate(orr_search *s, orr_work_item *items, uint32_t *n, const orr_explored *e)
 {
     if (orr_search_knows(s, &e->plan))
         return;
@@ -348,20 +348,20 @@ static void add_candidate(orr_search *s, orr_errand *items, uint32_t *n, const o
         if (items[i].family == NULL && !items[i].transports &&
             orr_plan_equal(&items[i].candidate.plan, &e->plan))
             return;
-    items[(*n)++] = (orr_errand){.candidate = *e};
+    items[(*n)++] = (orr_work_item){.candidate = *e};
 }
 
 /* What was promising in the last round, before it is known whether it has to be looked at. */
-static void add_promising(orr_search *s, orr_errand *items, uint32_t *n)
+static void add_promising(orr_search *s, orr_work_item *items, uint32_t *n)
 {
     for (size_t i = 0; i < s->promising.n && *n < 2 * ROUND; i++)
-        if (orr_estimated_value(&s->promising.at[i], s->incumbent.objective) < s->incumbent.best)
+        if (orr_explored_estimated_value(&s->promising.at[i], s->incumbent.objective) < s->incumbent.best)
             add_candidate(s, items, n, &s->promising.at[i]);
     s->promising.n = 0;
 }
 
 /* So many families; how many of the list are then behind. */
-static uint32_t add_families(orr_search *s, orr_errand *items, uint32_t *n, uint32_t most)
+static uint32_t add_families(orr_search *s, orr_work_item *items, uint32_t *n, uint32_t most)
 {
     uint32_t passed = 0;
     for (uint32_t added = 0; added < most && s->next_family + passed < s->families.n; passed++) {
@@ -370,45 +370,45 @@ static uint32_t add_families(orr_search *s, orr_errand *items, uint32_t *n, uint
             continue;
         if (family_is_beaten(s, next))
             break;
-        items[(*n)++] = (orr_errand){.family = &s->families.at[next]};
+        items[(*n)++] = (orr_work_item){.family = &s->families.at[next]};
         added++;
     }
     return passed;
 }
 
-static void add_candidates(orr_search *s, orr_errand *items, uint32_t *n)
+static void add_candidates(orr_search *s, orr_work_item *items, uint32_t *n)
 {
     const bool one = s->incumbent.second >= ORR_OBJECTIVES;
     for (orr_explored_list *heap; *n < ROUND && (heap = least_heap(s)) != NULL;) {
-        const bool beaten = orr_standard_beats(&s->incumbent, heap->at[0].value),
+        const bool beaten = orr_incumbent_dominates(&s->incumbent, heap->at[0].value),
                    open = heap == &s->open;
         if (beaten && one)
             return;
-        const orr_explored e = orr_heap_pop(&s->incumbent, heap);
+        const orr_explored e = orr_explored_heap_pop(&s->incumbent, heap);
         if (beaten)
             s->behind = fmin(s->behind, bound_of(&s->incumbent, &e));
         else if (open)
-            items[(*n)++] = (orr_errand){.candidate = e, .transports = true};
+            items[(*n)++] = (orr_work_item){.candidate = e, .transports = true};
         else
             add_candidate(s, items, n, &e);
     }
 }
 
 /* A stopped round is as if it had not been, but for what was simulated. */
-static orr_status undo(orr_search *s, const orr_errand *items, uint32_t n, orr_error *err)
+static orr_status undo(orr_search *s, const orr_work_item *items, uint32_t n, orr_error *err)
 {
     for (uint32_t i = 0; i < n; i++)
         if (items[i].family == NULL &&
             (items[i].transports || !orr_search_knows(s, &items[i].candidate.plan)) &&
-            !orr_heap_push(&s->incumbent, items[i].transports ? &s->open : &s->candidates,
+            !orr_explored_heap_push(&s->incumbent, items[i].transports ? &s->open : &s->candidates,
                            &items[i].candidate))
             return orr_fail_memory(err);
     return ORR_OK;
 }
 
-orr_status orr_search_follow(orr_search *s, orr_error *err)
+orr_status orr_search_branch_and_bound(orr_search *s, orr_error *err)
 {
-    orr_errand items[3 * ROUND];
+    orr_work_item items[3 * ROUND];
     while (!s->stopped) {
         uint32_t n = 0;
         add_promising(s, items, &n);
@@ -448,7 +448,7 @@ double orr_search_bound(const orr_search *s)
 orr_status orr_search_simulate(orr_search *s, const orr_explored *candidates, size_t n,
                                bool alternatives, orr_error *err)
 {
-    orr_errand items[ROUND];
+    orr_work_item items[ROUND];
     for (size_t at = 0; at < n && !s->stopped;) {
         uint32_t some = 0;
         while (at < n && some < ROUND)

@@ -8,49 +8,49 @@
 
 /* --- what turns out not to fit --------------------------------------------------------------- */
 
-static orr_status leave_if_worth_it(const orr_scout *search_thread, orr_errand *item,
+static orr_status leave_if_worth_it(const orr_search_thread *search_thread, orr_work_item *item,
                                     const orr_explored *e, orr_error *err)
 {
     const double bound = e->value[search_thread->incumbent->objective];
-    if (orr_standard_beats(search_thread->incumbent, e->value)) {
+    if (orr_incumbent_dominates(search_thread->incumbent, e->value)) {
         item->result.bound = fmin(item->result.bound, isnan(bound) ? 0 : bound);
         return ORR_OK;
     }
     return orr_array_push(&item->left, *e) ? ORR_OK : orr_fail_memory(err);
 }
 
-static orr_status leave(const orr_scout *search_thread, orr_judge *evaluator, orr_errand *item,
+static orr_status leave(const orr_search_thread *search_thread, orr_evaluator *evaluator, orr_work_item *item,
                         const orr_plan *plan, uint32_t again, uint8_t offload, orr_error *err)
 {
-    const orr_plan p = orr_relieved(plan, again, offload);
+    const orr_plan p = orr_plan_with_memory_option(plan, again, offload);
     orr_explored e;
-    const orr_status status = orr_judge_estimate(evaluator, &p, &e, err);
+    const orr_status status = orr_evaluator_estimate(evaluator, &p, &e, err);
     if (status == ORR_NO_MEMORY || status == ORR_IO)
         return status;
     e.plan = p;
     return status == ORR_OK ? leave_if_worth_it(search_thread, item, &e, err) : ORR_OK;
 }
 
-static orr_status leave_all(const orr_scout *search_thread, orr_judge *evaluator, orr_errand *item,
-                            const orr_plan *plan, const orr_reliefs *r, uint8_t offload,
+static orr_status leave_all(const orr_search_thread *search_thread, orr_evaluator *evaluator, orr_work_item *item,
+                            const orr_plan *plan, const orr_memory_options *r, uint8_t offload,
                             orr_error *err)
 {
-    const uint32_t most = orr_moves_activations(offload) ? r->most_again : r->least_again;
+    const uint32_t most = orr_offloads_activations(offload) ? r->most_again : r->least_again;
     for (uint32_t again = r->least_again; again <= most; again++)
         ORR_TRY(leave(search_thread, evaluator, item, plan, again, offload, err));
     return ORR_OK;
 }
 
 /* What the next smaller plans are: those that were passed over because this one seemed to fit. */
-orr_status orr_scout_smaller(const orr_scout *search_thread, orr_judge *evaluator, orr_errand *item,
+orr_status orr_candidate_reduce_memory(const orr_search_thread *search_thread, orr_evaluator *evaluator, orr_work_item *item,
                              const orr_plan *plan, orr_error *err)
 {
     const orr_plan whole = orr_plan_with_defaults(plan);
     const uint8_t offload = whole.offload;
-    orr_reliefs r;
-    if (!orr_space_reliefs(search_thread->space, &whole, &r))
+    orr_memory_options r;
+    if (!orr_space_memory_options(search_thread->space, &whole, &r))
         return ORR_OK;
-    if (plan->recompute_layers < r.most_again && !orr_moves_activations(offload))
+    if (plan->recompute_layers < r.most_again && !orr_offloads_activations(offload))
         ORR_TRY(leave(search_thread, evaluator, item, plan, plan->recompute_layers + 1, offload, err));
     if (plan->recompute_layers > r.least_again)
         return ORR_OK;
@@ -65,17 +65,17 @@ orr_status orr_scout_smaller(const orr_scout *search_thread, orr_judge *evaluato
 
 /* --- a candidate ----------------------------------------------------------------------------- */
 
-orr_status orr_scout_simulate(const orr_scout *search_thread, const orr_explored *candidate,
-                              orr_errand *item, orr_explored *ret, orr_error *err)
+orr_status orr_search_thread_simulate(const orr_search_thread *search_thread, const orr_explored *candidate,
+                              orr_work_item *item, orr_explored *ret, orr_error *err)
 {
-    const orr_plan plan = orr_plan_tidy(&candidate->plan);
+    const orr_plan plan = orr_plan_without_defaults(&candidate->plan);
     orr_arena *arena = orr_arena_new(1024, 0);
     const char *text = arena != NULL ? orr_plan_text(&plan, arena) : NULL;
     orr_status status = text != NULL ? ORR_OK : orr_fail_memory(err);
     if (status == ORR_OK && search_thread->results != NULL && orr_results_plan(search_thread->results, text, ret)) {
         item->resumed++;
     } else if (status == ORR_OK) {
-        status = orr_judge_simulate(search_thread->evaluator, &plan, ret, err);
+        status = orr_evaluator_simulate(search_thread->evaluator, &plan, ret, err);
     }
     orr_arena_free(arena);
     if (status != ORR_OK && status != ORR_NO_MEMORY && status != ORR_IO) {
@@ -88,28 +88,28 @@ orr_status orr_scout_simulate(const orr_scout *search_thread, const orr_explored
     return orr_array_push(&item->simulated, *ret) ? ORR_OK : orr_fail_memory(err);
 }
 
-void orr_scout_candidate(const orr_scout *search_thread, orr_errand *item)
+void orr_candidate_simulate(const orr_search_thread *search_thread, orr_work_item *item)
 {
     orr_explored simulated;
     item->status =
-        orr_scout_simulate(search_thread, &item->candidate, item, &simulated, &item->err);
-    if (item->status == ORR_OK && simulated.step_ns > 0 && !orr_fits(&simulated, 0))
+        orr_search_thread_simulate(search_thread, &item->candidate, item, &simulated, &item->err);
+    if (item->status == ORR_OK && simulated.step_ns > 0 && !orr_explored_fits(&simulated, 0))
         item->status =
-            orr_scout_smaller(search_thread, search_thread->evaluator, item, &item->candidate.plan, &item->err);
+            orr_candidate_reduce_memory(search_thread, search_thread->evaluator, item, &item->candidate.plan, &item->err);
 }
 
 /* --- a candidate with all settings of the network -------------------------------------------- */
 
 typedef struct wiring {
-    const orr_scout *search_thread;
-    orr_errand *item;
+    const orr_search_thread *search_thread;
+    orr_work_item *item;
 } wiring;
 
 static orr_status on_wire(void *ctx, const orr_plan *plan, orr_error *err)
 {
     const wiring *w = ctx;
     orr_explored e;
-    const orr_status status = orr_judge_estimate(w->search_thread->evaluator, plan, &e, err);
+    const orr_status status = orr_evaluator_estimate(w->search_thread->evaluator, plan, &e, err);
     if (status == ORR_NO_MEMORY || status == ORR_IO)
         return status;
     if (status != ORR_OK)
@@ -118,30 +118,30 @@ static orr_status on_wire(void *ctx, const orr_plan *plan, orr_error *err)
     return leave_if_worth_it(w->search_thread, w->item, &e, err);
 }
 
-void orr_scout_wires(const orr_scout *search_thread, orr_errand *item)
+void orr_candidate_choose_transport(const orr_search_thread *search_thread, orr_work_item *item)
 {
     wiring w = {search_thread, item};
     orr_explored simulated;
     size_t likely = 0;
     item->status =
-        orr_space_each_wire(search_thread->space, &item->candidate.plan, on_wire, &w, &item->err);
+        orr_space_each_transport(search_thread->space, &item->candidate.plan, on_wire, &w, &item->err);
     for (size_t i = 1; i < item->left.n; i++)
         if (item->left.at[i].estimate_ns < item->left.at[likely].estimate_ns)
             likely = i;
     if (item->status == ORR_OK && item->left.n > 0 &&
-        orr_estimated_value(&item->left.at[likely], search_thread->incumbent->objective) <
+        orr_explored_estimated_value(&item->left.at[likely], search_thread->incumbent->objective) <
             search_thread->incumbent->best)
         item->status =
-            orr_scout_simulate(search_thread, &item->left.at[likely], item, &simulated, &item->err);
+            orr_search_thread_simulate(search_thread, &item->left.at[likely], item, &simulated, &item->err);
     else
         return;
-    if (item->status == ORR_OK && simulated.step_ns > 0 && !orr_fits(&simulated, 0)) {
+    if (item->status == ORR_OK && simulated.step_ns > 0 && !orr_explored_fits(&simulated, 0)) {
         const orr_plan plan = item->left.at[likely].plan;
-        item->status = orr_scout_smaller(search_thread, search_thread->evaluator, item, &plan, &item->err);
+        item->status = orr_candidate_reduce_memory(search_thread, search_thread->evaluator, item, &plan, &item->err);
     }
 }
 
-void orr_errand_done(orr_errand *item)
+void orr_work_item_done(orr_work_item *item)
 {
     orr_array_done(&item->left);
     orr_array_done(&item->simulated);

@@ -13,7 +13,7 @@ typedef struct item_header { /* before the lists of an item */
     uint32_t stopped, n_left, n_simulated, n_seen;
     uint64_t resumed;
     orr_family_result result;
-    orr_tightest binding;
+    orr_binding_constraint binding;
     char why[128];
 } item_header;
 typedef orr_array(char) bytes_list;
@@ -33,7 +33,7 @@ static bool put_list(bytes_list *bytes, const orr_explored_list *list)
     return put(bytes, list->at, list->n * sizeof *list->at);
 }
 
-static bool put_item(bytes_list *bytes, const orr_errand *e, uint32_t i)
+static bool put_item(bytes_list *bytes, const orr_work_item *e, uint32_t i)
 {
     item_header t;
     memset(&t, 0, sizeof t);
@@ -64,12 +64,12 @@ static bool take_list(orr_explored_list *list, uint32_t n, const char **at)
     return true;
 }
 
-static bool take_item(orr_errand *items, const char **at)
+static bool take_item(orr_work_item *items, const char **at)
 {
     item_header t;
     memcpy(&t, *at, sizeof t);
     *at += sizeof t;
-    orr_errand *e = &items[t.item];
+    orr_work_item *e = &items[t.item];
     e->status = (orr_status)t.status;
     e->stopped = t.stopped != 0;
     e->resumed = t.resumed;
@@ -83,19 +83,19 @@ static bool take_item(orr_errand *items, const char **at)
 
 bool orr_search_is_mine(const orr_search *s, uint32_t item)
 {
-    return item % orr_share_ranks(s->share) == orr_share_rank(s->share);
+    return item % orr_processes_count(s->share) == orr_processes_rank(s->share);
 }
 
 /* Whoever is asked to stop stops all. */
-orr_status orr_search_meet(orr_search *s, orr_errand *items, uint32_t n, orr_error *err)
+orr_status orr_search_exchange(orr_search *s, orr_work_item *items, uint32_t n, orr_error *err)
 {
     bytes_list mine = {0};
     orr_status status = ORR_OK;
     const void *all;
     size_t n_bytes;
-    bool room = true, stops = orr_search_stops(s);
+    bool room = true, stops = orr_search_should_stop(s);
     double none = 0;
-    if (orr_share_ranks(s->share) == 1) {
+    if (orr_processes_count(s->share) == 1) {
         s->stopped = stops;
         return ORR_OK;
     }
@@ -103,16 +103,16 @@ orr_status orr_search_meet(orr_search *s, orr_errand *items, uint32_t n, orr_err
         room = !orr_search_is_mine(s, i) || put_item(&mine, &items[i], i);
     orr_arena *arena = orr_arena_new(0, 0);
     if (!room || arena == NULL) {
-        orr_share_give_up(s->share);
+        orr_processes_abort(s->share);
         ORR_TRY_OUT(status, orr_fail_memory(err));
     }
-    ORR_TRY_OUT(status, orr_share_least(s->share, &none, &stops, err));
-    ORR_TRY_OUT(status, orr_share_gather(s->share, mine.at, mine.n, arena, &all, &n_bytes, err));
+    ORR_TRY_OUT(status, orr_processes_allreduce_min(s->share, &none, &stops, err));
+    ORR_TRY_OUT(status, orr_processes_allgather(s->share, mine.at, mine.n, arena, &all, &n_bytes, err));
     s->stopped = stops;
     for (const char *at = all, *end = at + n_bytes; at < end && room;)
         room = take_item(items, &at);
     if (!room) {
-        orr_share_give_up(s->share);
+        orr_processes_abort(s->share);
         status = orr_fail_memory(err);
     }
 out:

@@ -12,9 +12,9 @@ enum { SEEN = 64, ASK_EVERY = 256 };
 static const double WORTH_PROBING = 0.95, WORTH_KEEPING = 1.5; /* share of the best: assumed */
 
 typedef struct family_search {
-    const orr_scout *search_thread;
-    orr_errand *item;
-    orr_standard incumbent; /* with what this item found itself; the front is the search's */
+    const orr_search_thread *search_thread;
+    orr_work_item *item;
+    orr_incumbent incumbent; /* with what this item found itself; the front is the search's */
     bool scanning;         /* only for the best estimate */
     orr_explored likely;   /* that one; estimate_ns 0: none yet */
     orr_plan last;         /* the first of its kind that was scanned */
@@ -37,7 +37,7 @@ typedef struct verdict {
 
 static void note_nearest(family_search *g, const orr_explored *e)
 {
-    orr_tightest *t = &g->item->binding;
+    orr_binding_constraint *t = &g->item->binding;
     const bool nearer =
         !t->has_least || (double)e->peak_bytes / (double)e->usable_bytes <
                              (double)t->least.peak_bytes / (double)t->least.usable_bytes;
@@ -50,8 +50,8 @@ static void note_nearest(family_search *g, const orr_explored *e)
 static orr_status evaluate(family_search *g, const orr_plan *plan, verdict *ret, orr_error *err)
 {
     *ret = (verdict){.can_be = false};
-    orr_judge *evaluator = g->weighing ? g->search_thread->flat : g->search_thread->least;
-    const orr_status status = orr_judge_estimate(evaluator, plan, &ret->explored, err);
+    orr_evaluator *evaluator = g->weighing ? g->search_thread->flat : g->search_thread->least;
+    const orr_status status = orr_evaluator_estimate(evaluator, plan, &ret->explored, err);
     g->item->result.estimated += !g->scanning;
     if (status == ORR_NO_MEMORY || status == ORR_IO)
         return status;
@@ -59,8 +59,8 @@ static orr_status evaluate(family_search *g, const orr_plan *plan, verdict *ret,
         return ORR_OK;
     ret->explored.plan = *plan;
     ret->can_be = true;
-    ret->worse = orr_standard_beats(&g->incumbent, ret->explored.value);
-    ret->fits = orr_fits(&ret->explored, g->search_thread->slack);
+    ret->worse = orr_incumbent_dominates(&g->incumbent, ret->explored.value);
+    ret->fits = orr_explored_fits(&ret->explored, g->search_thread->slack);
     if (!ret->fits)
         note_nearest(g, &ret->explored);
     return ORR_OK;
@@ -77,17 +77,17 @@ static orr_status remember(family_search *g, const orr_explored *e, orr_error *e
 {
     orr_explored_list *seen = &g->item->seen;
     const uint8_t objective = g->incumbent.objective;
-    const double value = orr_estimated_value(e, objective);
-    if (value > g->incumbent.best * WORTH_KEEPING || !orr_fits(e, 0))
+    const double value = orr_explored_estimated_value(e, objective);
+    if (value > g->incumbent.best * WORTH_KEEPING || !orr_explored_fits(e, 0))
         return ORR_OK;
-    if (g->last_seen >= seen->n || !orr_arranged_alike(&seen->at[g->last_seen].plan, &e->plan)) {
+    if (g->last_seen >= seen->n || !orr_plan_same_arrangement(&seen->at[g->last_seen].plan, &e->plan)) {
         g->last_seen = 0;
         while (g->last_seen < seen->n &&
-               !orr_arranged_alike(&seen->at[g->last_seen].plan, &e->plan))
+               !orr_plan_same_arrangement(&seen->at[g->last_seen].plan, &e->plan))
             g->last_seen++;
     }
     if (g->last_seen < seen->n) {
-        if (value < orr_estimated_value(&seen->at[g->last_seen], objective))
+        if (value < orr_explored_estimated_value(&seen->at[g->last_seen], objective))
             seen->at[g->last_seen] = *e;
         return ORR_OK;
     }
@@ -99,14 +99,14 @@ static orr_status remember(family_search *g, const orr_explored *e, orr_error *e
 static orr_status probe_by_simulation(family_search *g, const orr_explored *e, orr_error *err)
 {
     orr_explored simulated;
-    const double value = orr_estimated_value(e, g->incumbent.objective);
-    if (!(value < g->incumbent.best * WORTH_PROBING) || !orr_fits(e, 0))
+    const double value = orr_explored_estimated_value(e, g->incumbent.objective);
+    if (!(value < g->incumbent.best * WORTH_PROBING) || !orr_explored_fits(e, 0))
         return ORR_OK;
-    ORR_TRY(orr_scout_simulate(g->search_thread, e, g->item, &simulated, err));
-    if (simulated.step_ns > 0 && orr_fits(&simulated, 0))
+    ORR_TRY(orr_search_thread_simulate(g->search_thread, e, g->item, &simulated, err));
+    if (simulated.step_ns > 0 && orr_explored_fits(&simulated, 0))
         g->incumbent.best = fmin(g->incumbent.best, simulated.value[g->incumbent.objective]);
     else if (simulated.step_ns > 0)
-        return orr_scout_smaller(g->search_thread, g->search_thread->least, g->item, &e->plan, err);
+        return orr_candidate_reduce_memory(g->search_thread, g->search_thread->least, g->item, &e->plan, err);
     return ORR_OK;
 }
 
@@ -127,16 +127,16 @@ static orr_status record(family_search *g, const verdict *v, orr_error *err)
 /* --- a plan, and what makes it smaller ------------------------------------------------------- */
 
 /* The fewest layers that have to be computed again for it to fit: more take longer. */
-static orr_status least_recompute(family_search *g, const orr_plan *plan, const orr_reliefs *r,
+static orr_status least_recompute(family_search *g, const orr_plan *plan, const orr_memory_options *r,
                                uint8_t offload, verdict *ret, orr_error *err)
 {
     uint32_t low = r->least_again, high = r->most_again;
-    orr_plan p = orr_relieved(plan, high, offload);
+    orr_plan p = orr_plan_with_memory_option(plan, high, offload);
     ORR_TRY(evaluate(g, &p, ret, err));
     while (ret->can_be && ret->fits && low < high) {
         verdict v;
         const uint32_t middle = (low + high) / 2;
-        p = orr_relieved(plan, middle, offload);
+        p = orr_plan_with_memory_option(plan, middle, offload);
         ORR_TRY(evaluate(g, &p, &v, err));
         if (v.can_be && v.fits) {
             high = middle;
@@ -148,11 +148,11 @@ static orr_status least_recompute(family_search *g, const orr_plan *plan, const 
     return ORR_OK;
 }
 
-static orr_status record_with_more_recompute(family_search *g, const orr_plan *plan, const orr_reliefs *r,
+static orr_status record_with_more_recompute(family_search *g, const orr_plan *plan, const orr_memory_options *r,
                               const orr_plan *fits, orr_error *err)
 {
     for (uint32_t again = fits->recompute_layers + 1; again <= r->most_again; again++) {
-        const orr_plan p = orr_relieved(plan, again, fits->offload);
+        const orr_plan p = orr_plan_with_memory_option(plan, again, fits->offload);
         verdict v;
         ORR_TRY(evaluate(g, &p, &v, err));
         if (v.can_be && v.fits)
@@ -163,7 +163,7 @@ static orr_status record_with_more_recompute(family_search *g, const orr_plan *p
     return ORR_OK;
 }
 
-static orr_status apply_memory_options(family_search *g, const orr_plan *plan, const orr_reliefs *r, orr_error *err)
+static orr_status apply_memory_options(family_search *g, const orr_plan *plan, const orr_memory_options *r, orr_error *err)
 {
     const double n = (double)(r->most_again - r->least_again + 1);
     bool done = false; /* an offload that takes nothing else makes it fit */
@@ -182,7 +182,7 @@ static orr_status apply_memory_options(family_search *g, const orr_plan *plan, c
         prune(g, ORR_PRUNE_MEMORY, again - r->least_again);
         done |= again == r->least_again;
         ORR_TRY(record(g, &v, err));
-        if (orr_moves_activations(r->offload[i]))
+        if (orr_offloads_activations(r->offload[i]))
             ORR_TRY(record_with_more_recompute(g, plan, r, &v.explored.plan, err));
         else
             prune(g, ORR_PRUNE_DOMINATED, r->most_again - again);
@@ -190,12 +190,12 @@ static orr_status apply_memory_options(family_search *g, const orr_plan *plan, c
     return ORR_OK;
 }
 
-static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *memory_options,
+static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_memory_options *memory_options,
                           orr_error *err)
 {
     family_search *g = ctx;
-    const orr_plan first = orr_relieved(plan, memory_options->least_again, memory_options->offload[0]);
-    const double n = orr_reliefs_count(memory_options);
+    const orr_plan first = orr_plan_with_memory_option(plan, memory_options->least_again, memory_options->offload[0]);
+    const double n = orr_memory_options_count(memory_options);
     verdict v;
     if (++g->asked % ASK_EVERY == 0 && g->search_thread->stops != NULL &&
         g->search_thread->stops(g->search_thread->stops_ctx)) {
@@ -223,7 +223,7 @@ static orr_status on_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *me
 /* --- many plans at once ---------------------------------------------------------------------- */
 
 /* Of the floor of all devices, what so many of them cannot do better. */
-static double floor_on(const orr_scout *s, const orr_plan_family *f, uint32_t devices)
+static double floor_on(const orr_search_thread *s, const orr_plan_family *f, uint32_t devices)
 {
     const double constant = s->space->constant_ns;
     if (!s->space->alike || f->floor_ns <= constant)
@@ -251,7 +251,7 @@ static orr_status is_too_big(family_search *g, const orr_plan *degrees, bool *re
             p.recompute = ORR_RECOMPUTE_FULL;
         status = evaluate(g, &p, &v, err);
         g->item->result.estimated -= !g->scanning;
-        fits = status == ORR_OK && (!v.can_be || orr_fits(&v.explored, MISS));
+        fits = status == ORR_OK && (!v.can_be || orr_explored_fits(&v.explored, MISS));
     }
     g->weighing = false;
     *ret = !fits;
@@ -281,8 +281,8 @@ static bool is_scanned(family_search *g, orr_walk_depth depth, const orr_plan *p
 static bool leave_behind(family_search *g, double least_ns, uint32_t devices, double n)
 {
     double least[ORR_OBJECTIVES];
-    orr_space_least(g->search_thread->space, least_ns, devices, least);
-    if (!orr_standard_beats(&g->incumbent, least))
+    orr_space_objective_bounds(g->search_thread->space, least_ns, devices, least);
+    if (!orr_incumbent_dominates(&g->incumbent, least))
         return false;
     prune(g, ORR_PRUNE_BOUND, n);
     g->item->result.bound = fmin(g->item->result.bound, fmax(least[g->incumbent.objective], 0));
@@ -328,7 +328,7 @@ static bool enter_schedule(family_search *g, const orr_plan *plan, bool anywhere
     double quick_ns = 0;
     orr_plan p = *plan;
     p.recompute_layers = p.recompute == ORR_RECOMPUTE_BLOCK; /* at least */
-    const orr_status status = orr_judge_quick(anywhere ? g->search_thread->flat : g->search_thread->least, &p,
+    const orr_status status = orr_evaluator_order_free_bound(anywhere ? g->search_thread->flat : g->search_thread->least, &p,
                                               anywhere, &quick_ns, &g->item->err);
     if (fail(g, status))
         return false;
@@ -353,7 +353,7 @@ static bool on_enter(void *ctx, orr_walk_depth depth, const orr_plan *plan, doub
     }
 }
 
-void orr_scout_family(const orr_scout *search_thread, orr_errand *item)
+void orr_family_search(const orr_search_thread *search_thread, orr_work_item *item)
 {
     family_search g = {.search_thread = search_thread, .item = item, .incumbent = *search_thread->incumbent};
     const orr_plan_walk walk = {on_enter, on_leaf, &g, search_thread->space->chooses_transport, search_thread->counts, search_thread->arena};
@@ -367,7 +367,7 @@ void orr_scout_family(const orr_scout *search_thread, orr_errand *item)
 /* --- a family, looked at in passing ---------------------------------------------------------- */
 
 /* The first way to shard alone: of these the best estimate. */
-static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_reliefs *memory_options,
+static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_memory_options *memory_options,
                                   orr_error *err)
 {
     family_search *g = ctx;
@@ -382,23 +382,23 @@ static orr_status on_scanned_leaf(void *ctx, const orr_plan *plan, const orr_rel
         return ORR_OK;
     g->last = degrees;
     for (uint32_t i = 0; i < memory_options->n_offloads && i < 3; i++) {
-        const orr_plan p = orr_relieved(plan, memory_options->most_again, memory_options->offload[i]);
+        const orr_plan p = orr_plan_with_memory_option(plan, memory_options->most_again, memory_options->offload[i]);
         verdict v;
         ORR_TRY(evaluate(g, &p, &v, err));
         if (!v.can_be || (v.worse && g->likely.estimate_ns > 0))
             return ORR_OK;
-        if (!orr_fits(&v.explored, 0))
+        if (!orr_explored_fits(&v.explored, 0))
             continue;
-        if (g->likely.estimate_ns == 0 || orr_estimated_value(&v.explored, objective) <
-                                              orr_estimated_value(&g->likely, objective))
+        if (g->likely.estimate_ns == 0 || orr_explored_estimated_value(&v.explored, objective) <
+                                              orr_explored_estimated_value(&g->likely, objective))
             g->likely = v.explored;
-        g->incumbent.best = fmin(g->incumbent.best, orr_estimated_value(&g->likely, objective));
+        g->incumbent.best = fmin(g->incumbent.best, orr_explored_estimated_value(&g->likely, objective));
         return ORR_OK;
     }
     return ORR_OK;
 }
 
-void orr_scout_scan(const orr_scout *search_thread, orr_errand *item)
+void orr_family_search_scan(const orr_search_thread *search_thread, orr_work_item *item)
 {
     family_search g = {.search_thread = search_thread, .item = item, .incumbent = *search_thread->incumbent, .scanning = true};
     const orr_plan_walk walk = {on_enter,      on_scanned_leaf, &g, search_thread->space->chooses_transport,

@@ -12,7 +12,7 @@ static double known(double bound)
     return isnan(bound) ? -INFINITY : bound;
 }
 
-bool orr_standard_beats(const orr_standard *s, const double bounds[ORR_OBJECTIVES])
+bool orr_incumbent_dominates(const orr_incumbent *s, const double bounds[ORR_OBJECTIVES])
 {
     const double share = 1 - s->gap, first = known(bounds[s->objective]);
     if (s->second >= ORR_OBJECTIVES)
@@ -24,7 +24,7 @@ bool orr_standard_beats(const orr_standard *s, const double bounds[ORR_OBJECTIVE
     return false;
 }
 
-bool orr_standard_add(orr_standard *s, const double values[ORR_OBJECTIVES])
+bool orr_incumbent_add(orr_incumbent *s, const double values[ORR_OBJECTIVES])
 {
     const double first = values[s->objective];
     if (isnan(first))
@@ -58,7 +58,7 @@ static int by_words(const orr_plan *a, const orr_plan *b)
                          : memcmp(a->section_layers, b->section_layers, sizeof a->section_layers);
 }
 
-bool orr_is_better(const orr_standard *s, const orr_explored *a, const orr_explored *b)
+bool orr_explored_is_better(const orr_incumbent *s, const orr_explored *a, const orr_explored *b)
 {
     const double x = a->value[s->objective], y = b->value[s->objective];
     if (x != y && !isnan(x) && !isnan(y))
@@ -70,7 +70,7 @@ bool orr_is_better(const orr_standard *s, const orr_explored *a, const orr_explo
     return u != v ? u < v : by_words(&a->plan, &b->plan) < 0;
 }
 
-double orr_estimated_value(const orr_explored *e, uint8_t objective)
+double orr_explored_estimated_value(const orr_explored *e, uint8_t objective)
 {
     const double value = e->value[objective];
     if (e->step_ns > 0 || objective == ORR_OBJECTIVE_DEVICES)
@@ -93,7 +93,7 @@ static double least_price(const orr_space *s)
     return isfinite(least) ? least : 0;
 }
 
-void orr_space_least(const orr_space *s, double step_ns, uint32_t n_devices,
+void orr_space_objective_bounds(const orr_space *s, double step_ns, uint32_t n_devices,
                      double ret[ORR_OBJECTIVES])
 {
     const double tokens = s->options->tokens, of_step = (double)s->common.batch * s->seq;
@@ -124,7 +124,7 @@ static void leave_out_ones(orr_plan *p)
     p->compress = p->compress > ORR_COMPRESS_NONE ? p->compress : 0;
 }
 
-orr_plan orr_plan_tidy(const orr_plan *plan)
+orr_plan orr_plan_without_defaults(const orr_plan *plan)
 {
     orr_plan p = *plan;
     leave_out_ones(&p);
@@ -144,7 +144,7 @@ orr_plan orr_plan_tidy(const orr_plan *plan)
     return orr_plan_equal(&completed, &whole) ? without : p;
 }
 
-bool orr_arranged_alike(const orr_plan *a, const orr_plan *b)
+bool orr_plan_same_arrangement(const orr_plan *a, const orr_plan *b)
 {
     return a->tp == b->tp && orr_plan_degree(a->cp) == orr_plan_degree(b->cp) && a->pp == b->pp &&
            a->dp == b->dp && orr_plan_degree(a->ep) == orr_plan_degree(b->ep) &&

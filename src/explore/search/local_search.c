@@ -17,7 +17,7 @@ typedef struct tries {
 static void try_value(tries *t, uint32_t field, uint32_t value)
 {
     orr_plan plan = t->from->plan;
-    const orr_space_words *w = &t->space->words;
+    const orr_space_constraints *w = &t->space->words;
     const uint8_t scheduling = ORR_SEARCH_SCHEDULING, network = ORR_SEARCH_NETWORK;
     const bool of_network = field == ORR_AT_dp_chunks || field == ORR_AT_bucket_bytes;
     if (t->n == TRIED || value == 0 || !orr_space_allows(w, field, value) ||
@@ -28,7 +28,7 @@ static void try_value(tries *t, uint32_t field, uint32_t value)
     if (orr_plan_check(&whole, NULL) != ORR_OK)
         return;
     t->at[t->n] = *t->from;
-    t->at[t->n++].plan = orr_plan_tidy(&plan);
+    t->at[t->n++].plan = orr_plan_without_defaults(&plan);
 }
 
 /* The layers of the first and the last stage: one less where all are alike by default, for
@@ -73,13 +73,13 @@ static const orr_explored *best_like(const orr_search *s, const orr_plan *plan)
 {
     const orr_explored *best = NULL;
     for (size_t i = 0; i < s->done.n; i++)
-        if (orr_arranged_alike(&s->done.at[i].plan, plan) &&
-            (best == NULL || orr_is_better(&s->incumbent, &s->done.at[i], best)))
+        if (orr_plan_same_arrangement(&s->done.at[i].plan, plan) &&
+            (best == NULL || orr_explored_is_better(&s->incumbent, &s->done.at[i], best)))
             best = &s->done.at[i];
     return best;
 }
 
-orr_status orr_search_refine(orr_search *s, const orr_plan *arrangement, orr_error *err)
+orr_status orr_search_local_search(orr_search *s, const orr_plan *arrangement, orr_error *err)
 {
     for (uint32_t step = 0; step < STEPS && !s->stopped; step++) {
         const orr_explored *best = best_like(s, arrangement);

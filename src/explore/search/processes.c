@@ -15,7 +15,7 @@ struct orr_processes {
     bool is_ours; /* to be closed */
 };
 
-orr_status orr_share_over(orr_transport *transport, orr_processes **ret, orr_error *err)
+orr_status orr_processes_over_transport(orr_transport *transport, orr_processes **ret, orr_error *err)
 {
     orr_processes *share = orr_calloc(1, sizeof *share);
     if (share == NULL)
@@ -25,14 +25,14 @@ orr_status orr_share_over(orr_transport *transport, orr_processes **ret, orr_err
     return ORR_OK;
 }
 
-orr_status orr_share_open(orr_processes **ret, orr_error *err)
+orr_status orr_processes_open(orr_processes **ret, orr_error *err)
 {
     uint32_t rank = 0, ranks = 1;
     orr_transport *transport = orr_transport_self();
     const bool together = orr_launcher_ranks(&rank, &ranks) && ranks > 1;
     if (together)
         ORR_TRY(orr_transport_mpi_connect(0, &transport, err));
-    const orr_status status = orr_share_over(transport, ret, err);
+    const orr_status status = orr_processes_over_transport(transport, ret, err);
     if (status == ORR_OK)
         (*ret)->is_ours = together;
     else if (together)
@@ -40,7 +40,7 @@ orr_status orr_share_open(orr_processes **ret, orr_error *err)
     return status;
 }
 
-void orr_share_close(orr_processes *share)
+void orr_processes_close(orr_processes *share)
 {
     if (share == NULL)
         return;
@@ -49,17 +49,17 @@ void orr_share_close(orr_processes *share)
     orr_free(share);
 }
 
-void orr_share_give_up(orr_processes *share)
+void orr_processes_abort(orr_processes *share)
 {
     share->transport->abort(share->transport);
 }
 
-uint32_t orr_share_rank(const orr_processes *share)
+uint32_t orr_processes_rank(const orr_processes *share)
 {
     return share->transport->rank;
 }
 
-uint32_t orr_share_ranks(const orr_processes *share)
+uint32_t orr_processes_count(const orr_processes *share)
 {
     return share->transport->ranks;
 }
@@ -67,7 +67,7 @@ uint32_t orr_share_ranks(const orr_processes *share)
 /* Nobody waits for a process that cannot take part. */
 static orr_status no_memory(orr_processes *share, orr_error *err)
 {
-    orr_share_give_up(share);
+    orr_processes_abort(share);
     return orr_fail_memory(err);
 }
 
@@ -116,7 +116,7 @@ static orr_status exchange_same(orr_processes *share, const void *mine, size_t n
     return status;
 }
 
-orr_status orr_share_least(orr_processes *share, double *value, bool *more, orr_error *err)
+orr_status orr_processes_allreduce_min(orr_processes *share, double *value, bool *more, orr_error *err)
 {
     typedef struct word {
         double value;
@@ -150,7 +150,7 @@ static size_t *places(const uint64_t *sizes, uint32_t ranks)
     return first;
 }
 
-orr_status orr_share_gather(orr_processes *share, const void *mine, size_t n_bytes, orr_arena *arena,
+orr_status orr_processes_allgather(orr_processes *share, const void *mine, size_t n_bytes, orr_arena *arena,
                             const void **ret, size_t *ret_bytes, orr_error *err)
 {
     const uint32_t ranks = share->transport->ranks;

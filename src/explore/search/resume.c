@@ -93,14 +93,14 @@ static void put_cluster(const digest *d, const orr_cluster *c)
  * interrupted is worth. */
 static orr_status put_what_follows(const digest *d, const orr_search *s, orr_error *err)
 {
-    const orr_judged_use use = {
+    const orr_objective_inputs use = {
         .n_devices = s->space.most_devices, .replicas = 2, .step_ns = 1e9, .energy_j = 1};
     double values[ORR_OBJECTIVES], effective;
     for (uint32_t i = 0; i < s->families.n; i++) {
         put_text(d, s->families.at[i].key);
         put_number(d, s->families.at[i].floor_ns);
     }
-    ORR_TRY(orr_judge_values(s->evaluators[0], &s->space.common, &use, values, &effective, err));
+    ORR_TRY(orr_evaluator_objectives(s->evaluators[0], &s->space.common, &use, values, &effective, err));
     put_bytes(d, values, sizeof values);
     return ORR_OK;
 }
@@ -145,7 +145,7 @@ static orr_status word_question(const orr_search *s, const char **ret, orr_error
 orr_status orr_search_open_store(orr_search *s, orr_error *err)
 {
     const char *question;
-    if (s->options->store == NULL || orr_share_rank(s->share) > 0)
+    if (s->options->store == NULL || orr_processes_rank(s->share) > 0)
         return ORR_OK;
     ORR_TRY(word_question(s, &question, err));
     ORR_TRY(orr_results_open(s->options->store, question, s->options->resume, &s->results, err));
@@ -159,7 +159,7 @@ static orr_status store_explored(orr_search *s, const char *family, const orr_ex
                                  orr_error *err)
 {
     orr_explored tidy = *e;
-    tidy.plan = orr_plan_tidy(&e->plan);
+    tidy.plan = orr_plan_without_defaults(&e->plan);
     const orr_arena_mark mark = orr_arena_get_mark(s->arena);
     const char *text = orr_plan_text(&tidy.plan, s->arena);
     const orr_status status = text == NULL ? orr_fail_memory(err)
@@ -174,7 +174,7 @@ static orr_status store_explored(orr_search *s, const char *family, const orr_ex
 static const char *const ALTERNATIVE = "alternative";
 
 /* A family is said to be done after all that it left. */
-orr_status orr_search_store(orr_search *s, const orr_errand *e, orr_error *err)
+orr_status orr_search_store(orr_search *s, const orr_work_item *e, orr_error *err)
 {
     if (s->results == NULL || e->scan)
         return ORR_OK;
@@ -210,8 +210,8 @@ static orr_status read_families(orr_search *s, resumed_families *ret, orr_error 
 static orr_status gather_all(orr_search *s, const void *mine, size_t n_bytes, const void **ret,
                            size_t *ret_bytes, orr_error *err)
 {
-    const bool tells = orr_share_rank(s->share) == 0;
-    return orr_share_gather(s->share, mine, tells ? n_bytes : 0, s->arena, ret, ret_bytes, err);
+    const bool tells = orr_processes_rank(s->share) == 0;
+    return orr_processes_allgather(s->share, mine, tells ? n_bytes : 0, s->arena, ret, ret_bytes, err);
 }
 
 static void take_family(orr_search *s, const resumed_family *f)
@@ -237,7 +237,7 @@ static orr_status take_all(orr_search *s, const resumed_families *families,
     ORR_TRY(gather_all(s, candidates, n * sizeof *candidates, &bytes, &n_bytes, err));
     const orr_explored *e = bytes;
     for (size_t i = 0; i < n_bytes / sizeof *e; i++)
-        ORR_TRY(orr_search_take_candidate(s, &e[i], err));
+        ORR_TRY(orr_search_restore_candidate(s, &e[i], err));
     return ORR_OK;
 }
 

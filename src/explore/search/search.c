@@ -67,8 +67,8 @@ static orr_status open_share(orr_search *s, orr_error *err)
 {
     static atomic_bool taken;
     if (s->options->relaxed || atomic_exchange(&taken, true))
-        return orr_share_over(orr_transport_self(), &s->share, err);
-    return orr_share_open(&s->share, err);
+        return orr_processes_over_transport(orr_transport_self(), &s->share, err);
+    return orr_processes_open(&s->share, err);
 }
 
 orr_status orr_search_open(orr_search *s, orr_error *err)
@@ -76,7 +76,7 @@ orr_status orr_search_open(orr_search *s, orr_error *err)
     s->began_ns = orr_clock_now_ns(&orr_clock_monotonic);
     s->deadline_ns = s->options->limit_ns > 0 ? s->began_ns + s->options->limit_ns : 0;
     s->behind = INFINITY;
-    s->incumbent = (orr_standard){.objective = s->options->objective,
+    s->incumbent = (orr_incumbent){.objective = s->options->objective,
                                  .second = s->options->second,
                                  .best = INFINITY,
                                  .gap = s->options->exact ? 0 : s->options->gap_frac};
@@ -100,28 +100,28 @@ orr_status orr_search_open(orr_search *s, orr_error *err)
         if ((s->arenas[i] = orr_arena_new(0, 0)) == NULL)
             return orr_fail_memory(err);
     for (uint32_t i = 0; i < s->n_evaluators; i++) {
-        ORR_TRY(orr_judge_new(s->model, s->cluster, s->options, &s->evaluators[i], err));
+        ORR_TRY(orr_evaluator_new(s->model, s->cluster, s->options, &s->evaluators[i], err));
         if (s->least != s->evaluators)
-            ORR_TRY(orr_judge_new(s->model, &s->space.bare, s->options, &s->least[i], err));
+            ORR_TRY(orr_evaluator_new(s->model, &s->space.bare, s->options, &s->least[i], err));
         if (s->flat != s->least)
-            ORR_TRY(orr_judge_new(s->model, &s->space.flat, s->options, &s->flat[i], err));
-        orr_judge_borrow(s->evaluators[i], s->evaluators[0]);
-        orr_judge_borrow(s->least[i], s->evaluators[0]);
-        orr_judge_borrow(s->flat[i], s->evaluators[0]);
+            ORR_TRY(orr_evaluator_new(s->model, &s->space.flat, s->options, &s->flat[i], err));
+        orr_evaluator_share_failures(s->evaluators[i], s->evaluators[0]);
+        orr_evaluator_share_failures(s->least[i], s->evaluators[0]);
+        orr_evaluator_share_failures(s->flat[i], s->evaluators[0]);
     }
     return ORR_OK;
 }
 
-static void free_evaluators(orr_judge **evaluators, uint32_t n)
+static void free_evaluators(orr_evaluator **evaluators, uint32_t n)
 {
     for (uint32_t i = 0; i < n && evaluators != NULL; i++)
-        orr_judge_free(evaluators[i]);
+        orr_evaluator_free(evaluators[i]);
     orr_free(evaluators);
 }
 
 void orr_search_close(orr_search *s)
 {
-    orr_share_close(s->share);
+    orr_processes_close(s->share);
     for (uint32_t i = 0; i < s->n_evaluators; i++) {
         if (s->counts != NULL)
             orr_memo_done(&s->counts[i]);
@@ -155,15 +155,15 @@ static void find_floor(void *ctx, size_t i, int thread)
     orr_plan plan = orr_plan_override(&s->space.common, &f->plan);
     plan.recompute_layers = plan.recompute == ORR_RECOMPUTE_BLOCK; /* of all layers at least one */
     f->floor_ns = NAN;
-    if (orr_search_stops(s)) {
+    if (orr_search_should_stop(s)) {
         f->floor_ns = 0;
         return;
     }
-    if (orr_judge_floor(s->space.alike ? s->flat[thread] : s->least[thread], &plan, &f->floor_ns,
+    if (orr_evaluator_family_bound(s->space.alike ? s->flat[thread] : s->least[thread], &plan, &f->floor_ns,
                         NULL) != ORR_OK)
         f->floor_ns = s->space.alike ? NAN : 0; /* of mixed devices not all floors are known */
     const uint32_t devices = s->space.alike ? s->space.most_devices : s->space.least_devices;
-    orr_space_least(&s->space, f->floor_ns, devices, f->floor);
+    orr_space_objective_bounds(&s->space, f->floor_ns, devices, f->floor);
     f->floor[ORR_OBJECTIVE_DEVICES] = s->space.least_devices;
 }
 
@@ -210,8 +210,8 @@ static void count_pruned(const orr_search *s, orr_exploration *ret)
 
 static orr_status fill_result(orr_search *s, bool stopped, orr_exploration *ret, orr_error *err)
 {
-    ORR_TRY(orr_search_tell_best(s, ret, err));
-    ORR_TRY(orr_search_tell_front(s, ret, err));
+    ORR_TRY(orr_search_report_best(s, ret, err));
+    ORR_TRY(orr_search_report_front(s, ret, err));
     const double best = ret->n > 0 ? ret->best[0].value[s->incumbent.objective] : NAN;
     ret->bound = fmin(ret->bound, best);
     ret->gap_frac = best > 0 ? (best - ret->bound) / best : 0;
@@ -238,18 +238,18 @@ static orr_status search(orr_search *s, orr_exploration *ret, orr_error *err)
     ORR_TRY(orr_search_resume(s, err));
     if (isinf(s->incumbent.best))
         ORR_TRY(orr_search_scan(s, err));
-    ORR_TRY(orr_search_follow(s, err));
+    ORR_TRY(orr_search_branch_and_bound(s, err));
     const bool stopped = s->stopped;
     if (!stopped)
         ORR_TRY(orr_search_alternatives(s, err));
     ret->bound = orr_search_bound(s);
     if (!stopped && !s->options->exact)
-        ORR_TRY(orr_search_refine_best(s, err));
+        ORR_TRY(orr_search_local_search_best(s, err));
     ORR_TRY(fill_result(s, stopped, ret, err));
     if (ret->n > 0 || s->options->relaxed)
         return ORR_OK;
     memcpy(s->binding.pruned, ret->pruned, sizeof ret->pruned);
-    return orr_explore_relax(s->model, s->cluster, s->options, &s->binding, s->arena, ret, err);
+    return orr_explore_infeasibility(s->model, s->cluster, s->options, &s->binding, s->arena, ret, err);
 }
 
 orr_status orr_explore(const orr_model *model, const orr_cluster *cluster,
@@ -264,7 +264,7 @@ orr_status orr_explore(const orr_model *model, const orr_cluster *cluster,
     orr_search s = {.model = model, .cluster = cluster, .options = &o, .arena = arena};
     orr_status status = search(&s, &made, err);
     if (s.share != NULL && (status == ORR_NO_MEMORY || status == ORR_IO))
-        orr_share_give_up(s.share); /* the others would wait for ever */
+        orr_processes_abort(s.share); /* the others would wait for ever */
     const orr_status closed = orr_results_close(s.results, status == ORR_OK ? err : NULL);
     status = status == ORR_OK ? closed : status;
     made.wall_ns = orr_clock_now_ns(&orr_clock_monotonic) - s.began_ns;

@@ -17,7 +17,7 @@ typedef struct orr_search {
     orr_families families; /* least floor first */
     uint32_t next_family;  /* those before it were gone through */
     orr_workers *workers;
-    orr_judge **evaluators, **least,
+    orr_evaluator **evaluators, **least,
         **flat;         /* shape (workers); least: the same where no settings are chosen;
                          * flat: the same as `least` where there are no sites */
     orr_memo *counts;   /* shape (n_evaluators) */
@@ -25,7 +25,7 @@ typedef struct orr_search {
     uint32_t n_evaluators;
     orr_results *results; /* or NULL */
     orr_processes *share;
-    orr_standard incumbent;
+    orr_incumbent incumbent;
     orr_explored_list candidates; /* a heap, least bound first */
     orr_explored_list
         open; /* the same, of those whose settings of the network are not chosen yet */
@@ -33,7 +33,7 @@ typedef struct orr_search {
     orr_explored_list done;      /* simulated to the end, and they fit */
     orr_explored_list seen;      /* the best of each arrangement, by estimate */
     orr_memo known;              /* simulated, by hash of text */
-    orr_tightest binding;
+    orr_binding_constraint binding;
     double behind;      /* least bound of what was left behind */
     double space_plans; /* of the space, with what is dominated */
     double pruned[ORR_PRUNES];
@@ -45,14 +45,14 @@ typedef struct orr_search {
 orr_status orr_search_open(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 void orr_search_close(orr_search *search);
 /* Asked to stop, or out of time. */
-bool orr_search_stops(void *search);
+bool orr_search_should_stop(void *search);
 /* Errands, by all threads of all processes, and what came of them taken over, in their order. */
-orr_status orr_search_run(orr_search *search, orr_errand *items, uint32_t n,
+orr_status orr_search_run(orr_search *search, orr_work_item *items, uint32_t n,
                           orr_error *err) ORR_MUST_CHECK;
 /* All families in passing, for a first good plan. */
 orr_status orr_search_scan(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 /* Until nothing that is left can be better, or there is no time. */
-orr_status orr_search_follow(orr_search *search, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_search_branch_and_bound(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 /* Candidates all simulated, whatever their bounds; those that are known are passed over. */
 orr_status orr_search_simulate(orr_search *search, const orr_explored *candidates, size_t n,
                                bool alternatives, orr_error *err) ORR_MUST_CHECK;
@@ -61,34 +61,34 @@ bool orr_search_knows(orr_search *search, const orr_plan *plan);
 double orr_search_bound(const orr_search *search);
 
 /* A candidate of an earlier run, simulated by it or not. */
-orr_status orr_search_take_candidate(orr_search *search, const orr_explored *candidate,
+orr_status orr_search_restore_candidate(orr_search *search, const orr_explored *candidate,
                                      orr_error *err) ORR_MUST_CHECK;
 
 /* What is kept for a search that goes on: explore_store.c. */
 orr_status orr_search_open_store(orr_search *search, orr_error *err) ORR_MUST_CHECK;
-orr_status orr_search_store(orr_search *search, const orr_errand *item,
+orr_status orr_search_store(orr_search *search, const orr_work_item *item,
                             orr_error *err) ORR_MUST_CHECK;
 orr_status orr_search_resume(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 /* Several processes: explore_meet.c. */
 bool orr_search_is_mine(const orr_search *search, uint32_t item);
-orr_status orr_search_meet(orr_search *search, orr_errand *items, uint32_t n,
+orr_status orr_search_exchange(orr_search *search, orr_work_item *items, uint32_t n,
                            orr_error *err) ORR_MUST_CHECK;
 
 /* Arrangements that are unlike the best, simulated. */
 orr_status orr_search_alternatives(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 /* All that will be told, refined. */
-orr_status orr_search_refine_best(orr_search *search, orr_error *err) ORR_MUST_CHECK;
+orr_status orr_search_local_search_best(orr_search *search, orr_error *err) ORR_MUST_CHECK;
 /* The best of each arrangement, best first, and the front; in the arena. */
-orr_status orr_search_tell_best(orr_search *search, orr_exploration *ret,
+orr_status orr_search_report_best(orr_search *search, orr_exploration *ret,
                                 orr_error *err) ORR_MUST_CHECK;
-orr_status orr_search_tell_front(orr_search *search, orr_exploration *ret,
+orr_status orr_search_report_front(orr_search *search, orr_exploration *ret,
                                  orr_error *err) ORR_MUST_CHECK;
 /* Small steps from the best plan of an arrangement on, in what is not searched otherwise. */
-orr_status orr_search_refine(orr_search *search, const orr_plan *arrangement,
+orr_status orr_search_local_search(orr_search *search, const orr_plan *arrangement,
                              orr_error *err) ORR_MUST_CHECK;
 
 /* A heap by bound. False: out of memory. */
-bool orr_heap_push(const orr_standard *incumbent, orr_explored_list *heap, const orr_explored *e);
-orr_explored orr_heap_pop(const orr_standard *incumbent, orr_explored_list *heap);
+bool orr_explored_heap_push(const orr_incumbent *incumbent, orr_explored_list *heap, const orr_explored *e);
+orr_explored orr_explored_heap_pop(const orr_incumbent *incumbent, orr_explored_list *heap);
 
 #endif /* ORR_PLAN_EXPLORE_SEARCH_H */

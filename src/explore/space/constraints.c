@@ -12,7 +12,7 @@
 
 enum { WORD = 64 };
 
-const char *orr_plan_name_at(uint32_t field)
+const char *orr_space_field_name(uint32_t field)
 {
     return field < ORR_PLAN_NUMBERS ? orr_plan_number_at(field)->name
                                     : orr_plan_choice_at(field - ORR_PLAN_NUMBERS)->name;
@@ -45,14 +45,14 @@ static orr_status next_word(const char **at, const char *what, char ret[WORD], b
 static uint32_t field_named(const char *name)
 {
     for (uint32_t i = 0; i < ORR_PLAN_FIELDS; i++)
-        if (strcmp(orr_plan_name_at(i), name) == 0)
+        if (strcmp(orr_space_field_name(i), name) == 0)
             return i;
     return ORR_PLAN_FIELDS;
 }
 
-typedef orr_status (*word_reader)(orr_space_words *words, const char *word, orr_error *err);
+typedef orr_status (*word_reader)(orr_space_constraints *words, const char *word, orr_error *err);
 
-static orr_status read_list(orr_space_words *words, const char *list, const char *what,
+static orr_status read_list(orr_space_constraints *words, const char *list, const char *what,
                             word_reader read, orr_error *err)
 {
     char word[WORD];
@@ -90,7 +90,7 @@ static void lower_to(uint32_t *most, uint64_t value)
 }
 
 /* tp<=8, tp<8, tp>=8, tp>8, tp=8 */
-static orr_status read_limit(orr_space_words *words, const char *word, orr_error *err)
+static orr_status read_limit(orr_space_constraints *words, const char *word, orr_error *err)
 {
     char name[WORD];
     uint64_t value;
@@ -122,7 +122,7 @@ static orr_status read_limit(orr_space_words *words, const char *word, orr_error
 
 /* --- exclude --------------------------------------------------------------------------------- */
 
-static orr_status exclude_value(orr_space_words *words, uint32_t field, uint32_t value,
+static orr_status exclude_value(orr_space_constraints *words, uint32_t field, uint32_t value,
                                 orr_error *err)
 {
     if (words->n_excluded == ORR_SPACE_EXCLUDED)
@@ -144,7 +144,7 @@ static orr_status unknown_exclusion(const char *word, orr_error *err)
     const char *names[256];
     size_t n = 0;
     for (uint32_t i = 0; i < ORR_PLAN_FIELDS; i++)
-        names[n++] = orr_plan_name_at(i);
+        names[n++] = orr_space_field_name(i);
     for (uint32_t c = 0; c < ORR_PLAN_CHOICES; c++)
         for (size_t v = 1; v < orr_plan_choice_at(c)->n && n < 256; v++)
             if (!is_general(orr_plan_choice_at(c)->words[v]))
@@ -154,7 +154,7 @@ static orr_status unknown_exclusion(const char *word, orr_error *err)
                     word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static orr_status exclude_pair(orr_space_words *words, const char *word, orr_error *err)
+static orr_status exclude_pair(orr_space_constraints *words, const char *word, orr_error *err)
 {
     orr_plan plan;
     if (strncmp(word, "zero=0", 7) == 0)
@@ -166,7 +166,7 @@ static orr_status exclude_pair(orr_space_words *words, const char *word, orr_err
     return orr_fail(err, ORR_INVALID, "exclude: '%s' is no choice", word);
 }
 
-static orr_status read_exclude(orr_space_words *words, const char *word, orr_error *err)
+static orr_status read_exclude(orr_space_constraints *words, const char *word, orr_error *err)
 {
     bool found = false;
     if (strchr(word, '=') != NULL)
@@ -201,7 +201,7 @@ static orr_status one_of(const char *what, const char *word, const char *const *
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static orr_status read_allow(orr_space_words *words, const char *word, orr_error *err)
+static orr_status read_allow(orr_space_constraints *words, const char *word, orr_error *err)
 {
     static const char *const NAMES[] = {"local_steps", "compress",  "mxfp8",
                                         "fp4",         "gradients", "offload"};
@@ -213,7 +213,7 @@ static orr_status read_allow(orr_space_words *words, const char *word, orr_error
     return ORR_OK;
 }
 
-static orr_status read_dimension(orr_space_words *words, const char *word, orr_error *err)
+static orr_status read_dimension(orr_space_constraints *words, const char *word, orr_error *err)
 {
     static const char *const NAMES[] = {"placement", "scheduling", "network"};
     size_t i;
@@ -224,10 +224,10 @@ static orr_status read_dimension(orr_space_words *words, const char *word, orr_e
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-orr_status orr_space_read_words(const orr_explore_options *options, orr_space_words *ret,
+orr_status orr_space_read_constraints(const orr_explore_options *options, orr_space_constraints *ret,
                                 orr_error *err)
 {
-    orr_space_words words = {0};
+    orr_space_constraints words = {0};
     if (options->fix != NULL)
         ORR_TRY(orr_plan_parse(options->fix, &words.fixed, err));
     ORR_TRY(read_list(&words, options->limit, "limit", read_limit, err));
@@ -251,7 +251,7 @@ static bool is_neutral(uint32_t field, uint32_t value)
                : false;
 }
 
-bool orr_space_allows(const orr_space_words *words, uint32_t field, uint32_t value)
+bool orr_space_allows(const orr_space_constraints *words, uint32_t field, uint32_t value)
 {
     const uint32_t fixed = orr_plan_get(&words->fixed, field);
     if ((fixed != 0 || (words->pinned >> field & 1)) && fixed != value)

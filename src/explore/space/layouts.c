@@ -6,7 +6,7 @@
 /* How ranks lie on the machine: the order of axes, and which sites have how much of what crosses
  * the cuts. */
 
-orr_plan orr_laid_out(const orr_plan *plan, const orr_space_layout *layout)
+orr_plan orr_plan_with_layout(const orr_plan *plan, const orr_space_layout *layout)
 {
     orr_plan p = *plan;
     memcpy(p.order, layout->order, sizeof p.order);

@@ -273,7 +273,7 @@ static orr_status narrow(orr_space *s, uint32_t field, orr_error *err)
     if (s->list[field].n > 0 || (field == ORR_AT_cross && s->cluster->n_sites < 2))
         return ORR_OK;
     return orr_fail(err, ORR_INVALID, "nothing is left of %s: all of its values are left out",
-                    orr_plan_name_at(field));
+                    orr_space_field_name(field));
 }
 
 /* --- dimensions that stay as they are -------------------------------------------------------- */
@@ -328,7 +328,7 @@ static uint8_t dimension_of(uint32_t field)
 }
 
 /* Numbers that follow from others that are searched. */
-static bool is_free(const orr_space_words *words, uint32_t field)
+static bool is_free(const orr_space_constraints *words, uint32_t field)
 {
     return (words->searched & dimension_of(field)) || field == ORR_AT_batch ||
            field == ORR_AT_micro_batches ||
@@ -337,7 +337,7 @@ static bool is_free(const orr_space_words *words, uint32_t field)
 }
 
 /* What the other plan has of dimensions that are not searched is as if the user had fixed it. */
-static void pin(orr_space_words *words, const orr_plan *base)
+static void pin(orr_space_constraints *words, const orr_plan *base)
 {
     const orr_plan whole = orr_plan_with_defaults(base);
     for (uint32_t field = 0; field < ORR_PLAN_FIELDS; field++) {
@@ -450,7 +450,7 @@ orr_status orr_space_make(const orr_model *model, const orr_cluster *cluster,
     *ret = (orr_space){.model = model, .cluster = cluster, .options = options};
     ret->fails = options->fleet != NULL && (options->objective == ORR_OBJECTIVE_BUDGET ||
                                             options->second == ORR_OBJECTIVE_BUDGET);
-    ORR_TRY(orr_space_read_words(options, &ret->words, err));
+    ORR_TRY(orr_space_read_constraints(options, &ret->words, err));
     ORR_TRY(orr_model_override(model, &ret->words.fixed, arena, &ret->model, err));
     ORR_TRY(pin_dimensions(ret, err));
     ORR_TRY(take_common(ret, err));
@@ -469,8 +469,8 @@ orr_status orr_space_make(const orr_model *model, const orr_cluster *cluster,
         if (!follows(field))
             ORR_TRY(narrow(ret, field, err));
     for (uint32_t field = ORR_AT_wire_dp; field <= ORR_AT_wire_ep; field++)
-        orr_space_keep_good_wires(ret, &ret->list[field]);
-    ORR_TRY(orr_space_make_bare(ret, arena, err));
+        orr_space_keep_undominated_transports(ret, &ret->list[field]);
+    ORR_TRY(orr_space_make_ideal_network(ret, arena, err));
     if (ret->stages.n == 0)
         return orr_fail(err, ORR_INVALID, "nothing is left of pp: all of its values are left out");
     ret->dominated = count_dominated(ret);

@@ -29,7 +29,7 @@ static bool is_as_good(const orr_network *a, const orr_network *b)
 }
 
 /* Of settings that are alike the first, and before all what the cluster has. */
-void orr_space_keep_good_wires(const orr_space *s, orr_space_list *list)
+void orr_space_keep_undominated_transports(const orr_space *s, orr_space_list *list)
 {
     orr_network networks[ORR_RDMA_PRESETS];
     uint32_t n = 0, kept[ORR_RDMA_PRESETS];
@@ -80,7 +80,7 @@ static orr_status make_flat(orr_space *s, orr_arena *arena, orr_error *err)
 }
 
 /* Settings are chosen at the end where there are any. */
-orr_status orr_space_make_bare(orr_space *s, orr_arena *arena, orr_error *err)
+orr_status orr_space_make_ideal_network(orr_space *s, orr_arena *arena, orr_error *err)
 {
     const orr_cluster *c = s->cluster;
     for (uint32_t field = ORR_AT_wire_dp; field <= ORR_AT_wire_ep; field++)

@@ -13,7 +13,7 @@ enum { SCHEDULES = 96, SHARDINGS = 96, PARTS = 256 };
 typedef struct way_to_run {
     uint8_t schedule;
     uint32_t vp, group;
-    orr_reliefs memory_options;
+    orr_memory_options memory_options;
 } way_to_run;
 typedef struct way_to_shard {
     uint8_t zero, reshard, gradients;
@@ -37,12 +37,12 @@ typedef struct walker {
 /* --- what runs when -------------------------------------------------------------------------- */
 
 /* Layers of a chunk that may be computed again: all of them is another way to recompute. */
-bool orr_space_reliefs(const orr_space *s, const orr_plan *p, orr_reliefs *ret)
+bool orr_space_memory_options(const orr_space *s, const orr_plan *p, orr_memory_options *ret)
 {
     const orr_schedule_spec spec = orr_plan_schedule(p);
     const uint32_t chunks = orr_schedule_virtual_stages(&spec);
     const uint32_t layers = (s->model->layers + chunks - 1) / chunks;
-    orr_reliefs r = {.n_offloads = s->list[ORR_AT_offload].n};
+    orr_memory_options r = {.n_offloads = s->list[ORR_AT_offload].n};
     for (uint32_t i = 0; i < r.n_offloads && i < 4; i++)
         r.offload[i] = (uint8_t)s->list[ORR_AT_offload].at[i];
     if (p->recompute == ORR_RECOMPUTE_BLOCK) {
@@ -75,7 +75,7 @@ static void add_schedule(walker *w, const orr_plan *p, uint8_t name, uint32_t vp
         (p->pp > 1 && s->model->layers + 2 < chunks) ||
         !orr_space_allows(&s->words, ORR_AT_vp, vp) ||
         !orr_space_allows(&s->words, ORR_AT_group, group) ||
-        !orr_space_reliefs(s, &scheduled, &made.memory_options))
+        !orr_space_memory_options(s, &scheduled, &made.memory_options))
         return;
     w->schedules[w->n_schedules++] = made;
 }
@@ -287,7 +287,7 @@ static double count_network(const orr_space *s, const orr_plan *p, const orr_spa
 }
 
 static orr_status walk_network(const walker *w, orr_plan *p, const orr_space_layout *layout,
-                               const orr_reliefs *memory_options, uint32_t at)
+                               const orr_memory_options *memory_options, uint32_t at)
 {
     if (at == NETWORK_FIELDS)
         return w->walk->leaf(w->walk->ctx, p, memory_options, w->err);
@@ -302,7 +302,7 @@ static orr_status walk_network(const walker *w, orr_plan *p, const orr_space_lay
     return ORR_OK;
 }
 
-orr_status orr_space_each_wire(const orr_space *s, const orr_plan *plan,
+orr_status orr_space_each_transport(const orr_space *s, const orr_plan *plan,
                                orr_status (*visit)(void *ctx, const orr_plan *plan, orr_error *err),
                                void *ctx, orr_error *err)
 {
@@ -330,7 +330,7 @@ static double count_reliefs(const walker *w)
 {
     double n = 0;
     for (uint32_t i = 0; i < w->n_schedules; i++)
-        n += orr_reliefs_count(&w->schedules[i].memory_options);
+        n += orr_memory_options_count(&w->schedules[i].memory_options);
     return n;
 }
 
@@ -342,7 +342,7 @@ static orr_status walk_schedule(walker *w, const orr_plan *laid, const orr_space
     p.vp = schedule->vp;
     p.group = schedule->group;
     const double n = w->n_shardings * count_network(w->space, &p, layout) *
-                     orr_reliefs_count(&schedule->memory_options);
+                     orr_memory_options_count(&schedule->memory_options);
     if (w->walk->leaf == NULL || !enters(w, ORR_WALK_SCHEDULE, &p, n))
         return ORR_OK;
     for (uint32_t i = 0; i < w->n_shardings; i++) {
@@ -361,7 +361,7 @@ static orr_status walk_layouts(walker *w, const orr_plan *p)
 {
     const double memory_options = count_reliefs(w);
     for (uint32_t l = 0; l < w->n_layouts; l++) {
-        const orr_plan laid = orr_laid_out(p, &w->layouts[l]);
+        const orr_plan laid = orr_plan_with_layout(p, &w->layouts[l]);
         list_shardings(w, &laid);
         const double n = w->n_shardings * count_network(w->space, &laid, &w->layouts[l]) * memory_options;
         if (!enters(w, ORR_WALK_LAYOUT, &laid, n))
@@ -378,7 +378,7 @@ static double count_layouts(walker *w, const orr_plan *p)
     double n = 0;
     w->n_layouts = orr_space_layouts(w->space, p, w->layouts);
     for (uint32_t l = 0; l < w->n_layouts; l++) {
-        const orr_plan laid = orr_laid_out(p, &w->layouts[l]);
+        const orr_plan laid = orr_plan_with_layout(p, &w->layouts[l]);
         list_shardings(w, &laid);
         n += w->n_shardings * count_network(w->space, &laid, &w->layouts[l]);
     }
@@ -413,7 +413,7 @@ static void sift_schedules(walker *w, const orr_plan *degrees, double layouts)
         p.schedule = run->schedule;
         p.vp = run->vp;
         p.group = run->group;
-        if (enters(w, ORR_WALK_ANYWHERE, &p, layouts * orr_reliefs_count(&run->memory_options)))
+        if (enters(w, ORR_WALK_ANYWHERE, &p, layouts * orr_memory_options_count(&run->memory_options)))
             w->schedules[n++] = *run;
     }
     w->n_schedules = n;

@@ -49,7 +49,7 @@ static bool travels(const struct group *g, uint8_t axis)
 /* The cut that a group waits for most; else the level. */
 static const char *place_of(const orr_outcome *o, const struct group *g, orr_arena *arena)
 {
-    const orr_cut_use *cut = NULL;
+    const orr_site_link_use *cut = NULL;
     const orr_axis_use *most = NULL;
     for (uint32_t i = 0; i < o->n_cuts; i++)
         if (travels(g, o->cuts[i].axis) && (cut == NULL || o->cuts[i].exposed_ns > cut->exposed_ns))

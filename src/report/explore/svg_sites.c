@@ -195,7 +195,7 @@ static void tell_facts(const orr_cluster *c, uint32_t a, uint32_t b, char facts[
     }
 }
 
-static void add_use(const picture *p, const orr_cut_use *use, wire *wires, uint32_t *n)
+static void add_use(const picture *p, const orr_site_link_use *use, wire *wires, uint32_t *n)
 {
     const uint32_t from = site_of(p, use->a), to = site_of(p, use->b);
     uint32_t i = 0;

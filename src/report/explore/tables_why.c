@@ -73,7 +73,7 @@ static const orr_column cut_columns[] = {
 #undef C
 
 /* Bytes for which nothing was computed meanwhile: as much of them as of their time. */
-static int64_t exposed_of(const orr_cut_use *use)
+static int64_t exposed_of(const orr_site_link_use *use)
 {
     if (use->busy_ns <= 0)
         return 0;
@@ -81,7 +81,7 @@ static int64_t exposed_of(const orr_cut_use *use)
     return (int64_t)(use->bytes * (share < 1 ? share : 1));
 }
 
-static cut_row row_of_cut(const orr_cluster *c, const orr_cut_use *use)
+static cut_row row_of_cut(const orr_cluster *c, const orr_site_link_use *use)
 {
     cut_row row = {.from = c->sites[use->a].name,
                    .to = c->sites[use->b].name,

@@ -132,7 +132,7 @@ static void put_grid(orr_output *out)
 /* A line right across, its words by number beside one another. */
 static void put_level(orr_output *out, const orr_fleet_outcome *o, int number)
 {
-    const char *name = orr_fleet_way_name((orr_fleet_way)o->policy.way);
+    const char *name = orr_fleet_recovery_name((orr_fleet_recovery)o->policy.way);
     const double y = y_of(o->effective.mean);
     char share[ORR_HUMAN_MAX];
     orr_output_printf(

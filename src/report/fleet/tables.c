@@ -11,7 +11,7 @@
 
 const char *orr_fleet_policy_text(const orr_fleet_policy *policy, orr_arena *arena)
 {
-    const char *way = orr_fleet_way_name((orr_fleet_way)policy->way);
+    const char *way = orr_fleet_recovery_name((orr_fleet_recovery)policy->way);
     if (policy->way == ORR_FLEET_FT)
         return orr_arena_printf(arena, "%s%u", way, policy->replicas);
     if (policy->way == ORR_FLEET_SPARES)
@@ -59,7 +59,7 @@ static policy_row row_of(const orr_fleet *fleet, const orr_fleet_outcome *o, con
     const bool spares = o->policy.way == ORR_FLEET_SPARES, budget = fleet->options.tokens > 0;
     return (policy_row){
         .policy = name,
-        .way = orr_fleet_way_name((orr_fleet_way)o->policy.way),
+        .way = orr_fleet_recovery_name((orr_fleet_recovery)o->policy.way),
         .replicas = o->policy.replicas,
         .spare_nodes = spares ? o->policy.spares : ORR_NONE,
         .effective_frac = o->effective.mean,

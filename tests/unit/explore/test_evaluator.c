@@ -13,11 +13,11 @@ static orr_explore_options options_of(void)
     return o;
 }
 
-static orr_judge *judge_of(plan_world *w, const orr_explore_options *options)
+static orr_evaluator *judge_of(plan_world *w, const orr_explore_options *options)
 {
-    orr_judge *evaluator = NULL;
+    orr_evaluator *evaluator = NULL;
     world_must(w,
-               orr_judge_new(world_model(w, "llama3.1-70b"), world_cluster(w, "dgx_h100_pod"),
+               orr_evaluator_new(world_model(w, "llama3.1-70b"), world_cluster(w, "dgx_h100_pod"),
                              options, &evaluator, &w->err),
                "evaluator");
     return evaluator;
@@ -26,14 +26,14 @@ static orr_judge *judge_of(plan_world *w, const orr_explore_options *options)
 static orr_explored judged(plan_world *w, const orr_explore_options *options, const char *text,
                            bool simulated)
 {
-    orr_judge *evaluator = judge_of(w, options);
+    orr_evaluator *evaluator = judge_of(w, options);
     const orr_plan plan = world_plan(w, text);
     orr_explored e;
     world_must(w,
-               simulated ? orr_judge_simulate(evaluator, &plan, &e, &w->err)
-                         : orr_judge_estimate(evaluator, &plan, &e, &w->err),
+               simulated ? orr_evaluator_simulate(evaluator, &plan, &e, &w->err)
+                         : orr_evaluator_estimate(evaluator, &plan, &e, &w->err),
                text);
-    orr_judge_free(evaluator);
+    orr_evaluator_free(evaluator);
     return e;
 }
 
@@ -85,17 +85,17 @@ static void test_a_floor_is_below_all_plans_of_its_modules(void **state)
     plan_world w;
     world_open(&w);
     const orr_explore_options options = options_of();
-    orr_judge *evaluator = judge_of(&w, &options);
+    orr_evaluator *evaluator = judge_of(&w, &options);
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         const orr_plan plan = world_plan(&w, plans[i]);
         orr_explored e;
         double floor_ns;
-        world_must(&w, orr_judge_simulate(evaluator, &plan, &e, &w.err), plans[i]);
-        world_must(&w, orr_judge_floor(evaluator, &plan, &floor_ns, &w.err), "floor");
+        world_must(&w, orr_evaluator_simulate(evaluator, &plan, &e, &w.err), plans[i]);
+        world_must(&w, orr_evaluator_family_bound(evaluator, &plan, &floor_ns, &w.err), "floor");
         assert_true(floor_ns <= (double)e.step_ns);
         assert_true(floor_ns > 0.2 * (double)e.step_ns);
     }
-    orr_judge_free(evaluator);
+    orr_evaluator_free(evaluator);
     world_close(&w);
 }
 
@@ -107,7 +107,7 @@ static void test_copies_that_fail_for_themselves_lose_less(void **state)
     const orr_failures *failures;
     const orr_fleet_timing *timing;
     orr_fleet_options fleet;
-    orr_effective *effective;
+    orr_effective_time *effective;
     double one, many, again;
     world_open(&w);
     world_must(&w, orr_failure_catalog_open(NULL, w.arena, &catalog, &w.err), "failures");
@@ -116,13 +116,13 @@ static void test_copies_that_fail_for_themselves_lose_less(void **state)
     orr_fleet_options_init(&fleet, failures, timing);
     fleet.repetitions = 2;
     fleet.horizon_ns = INT64_C(10) * 86400 * 1000000000;
-    world_must(&w, orr_effective_new(&fleet, &effective, &w.err), "effective");
-    world_must(&w, orr_effective_frac(effective, 98304, 1, &one, &w.err), "one");
-    world_must(&w, orr_effective_frac(effective, 98304, 12, &many, &w.err), "many");
-    world_must(&w, orr_effective_frac(effective, 98304, 12, &again, &w.err), "again");
+    world_must(&w, orr_effective_time_new(&fleet, &effective, &w.err), "effective");
+    world_must(&w, orr_effective_time_frac(effective, 98304, 1, &one, &w.err), "one");
+    world_must(&w, orr_effective_time_frac(effective, 98304, 12, &many, &w.err), "many");
+    world_must(&w, orr_effective_time_frac(effective, 98304, 12, &again, &w.err), "again");
     assert_true(one > 0 && one < many && many <= 1);
     assert_true(many == again);
-    orr_effective_free(effective);
+    orr_effective_time_free(effective);
     world_close(&w);
 }
 

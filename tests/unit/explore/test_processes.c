@@ -26,14 +26,14 @@ static const char *self_path;
 /* Three rendezvous of a search: each has found something, or nothing, or is done earlier. */
 static const char *meet(orr_processes *share)
 {
-    const uint32_t rank = orr_share_rank(share), ranks = orr_share_ranks(share);
+    const uint32_t rank = orr_processes_rank(share), ranks = orr_processes_count(share);
     orr_arena *arena = orr_arena_new(0, 0);
     orr_error err = {0};
     const char *wrong = NULL;
     for (uint32_t round = 0; round < 4 && wrong == NULL; round++) {
         double value = round == 0 ? INFINITY : 100.0 - rank - round;
         bool more = rank >= round && rank + 1 == ranks;
-        if (orr_share_least(share, &value, &more, &err) != ORR_OK)
+        if (orr_processes_allreduce_min(share, &value, &more, &err) != ORR_OK)
             wrong = "least failed";
         else if (value != (round == 0 ? INFINITY : 100.0 - (ranks - 1) - round) ||
                  more != (ranks - 1 >= round))
@@ -43,7 +43,7 @@ static const char *meet(orr_processes *share)
         const void *all = NULL;
         memset(mine, 'a' + (int)rank, rank * 3); /* the first has nothing to say */
         if (wrong == NULL &&
-            orr_share_gather(share, mine, rank * 3, arena, &all, &n, &err) != ORR_OK)
+            orr_processes_allgather(share, mine, rank * 3, arena, &all, &n, &err) != ORR_OK)
             wrong = "gather failed";
         for (uint32_t r = 0; r < ranks && wrong == NULL; r++)
             for (uint32_t i = 0; i < 3 * r; i++, at++)
@@ -71,13 +71,13 @@ static void *take_part(void *ctx)
     orr_error err = {0};
     if (orr_transport_shm_attach(g->shm, g->rank, patient_ns, &t, &err) != ORR_OK)
         return NULL;
-    if (orr_share_over(t, &share, &err) != ORR_OK)
+    if (orr_processes_over_transport(t, &share, &err) != ORR_OK)
         g->wrong = "over";
     else if (g->gives_up)
-        orr_share_give_up(share);
+        orr_processes_abort(share);
     else
         g->wrong = meet(share);
-    orr_share_close(share);
+    orr_processes_close(share);
     t->close(t);
     return NULL;
 }
@@ -127,13 +127,13 @@ static void alone(void **state)
     for (size_t i = 0; i < 3; i++)
         unsetenv(names[i]);
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(orr_share_open(&share, &err), ORR_OK);
-        assert_int_equal(orr_share_rank(share), 0);
-        assert_int_equal(orr_share_ranks(share), 1);
+        assert_int_equal(orr_processes_open(&share, &err), ORR_OK);
+        assert_int_equal(orr_processes_rank(share), 0);
+        assert_int_equal(orr_processes_count(share), 1);
         assert_ptr_equal(meet(share), NULL);
-        orr_share_close(share);
+        orr_processes_close(share);
     }
-    orr_share_close(NULL);
+    orr_processes_close(NULL);
 }
 
 static void memory_runs_out(void **state)
@@ -148,13 +148,13 @@ static void memory_runs_out(void **state)
         size_t n = 0;
         orr_arena *arena = orr_arena_new(0, 0);
         orr_alloc_fail_from(nth);
-        orr_status status = orr_share_open(&share, &err);
+        orr_status status = orr_processes_open(&share, &err);
         if (status == ORR_OK)
-            status = orr_share_least(share, &value, &more, &err);
+            status = orr_processes_allreduce_min(share, &value, &more, &err);
         if (status == ORR_OK)
-            status = orr_share_gather(share, "abc", 3, arena, &all, &n, &err);
+            status = orr_processes_allgather(share, "abc", 3, arena, &all, &n, &err);
         orr_alloc_fail_from(0);
-        orr_share_close(share);
+        orr_processes_close(share);
         orr_arena_free(arena);
         if (status == ORR_OK)
             break;
@@ -169,13 +169,13 @@ static int run_under_mpi(void)
     orr_processes *share = NULL;
     orr_error err = {0};
     const char *wrong = NULL;
-    const orr_status status = orr_share_open(&share, &err);
+    const orr_status status = orr_processes_open(&share, &err);
     if (status == ORR_OK)
         wrong = meet(share);
     printf("[%s] rank %u of %u: %s\n", orr_status_name(status),
-           share != NULL ? orr_share_rank(share) : 0, share != NULL ? orr_share_ranks(share) : 0,
+           share != NULL ? orr_processes_rank(share) : 0, share != NULL ? orr_processes_count(share) : 0,
            wrong != NULL ? wrong : err.text);
-    orr_share_close(share);
+    orr_processes_close(share);
     return status == ORR_OK && wrong == NULL ? 0 : 3;
 }
 

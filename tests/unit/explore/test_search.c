@@ -69,7 +69,7 @@ static void what_is_found_is_what_is_simulated(void **state)
                     e->value[ORR_OBJECTIVE_STEP] == (double)e->step_ns);
         assert_true(i == 0 || e->step_ns >= x.best[i - 1].step_ns);
         for (uint32_t j = 0; j < i; j++)
-            assert_false(orr_arranged_alike(&e->plan, &x.best[j].plan));
+            assert_false(orr_plan_same_arrangement(&e->plan, &x.best[j].plan));
     }
     world_close(&w);
 }

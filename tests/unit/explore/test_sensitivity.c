@@ -20,13 +20,13 @@ typedef struct sensitive {
 
 static void judge_plans(sensitive *s)
 {
-    orr_judge *evaluator;
-    world_must(&s->w, orr_judge_new(s->model, s->cluster, &s->options, &evaluator, &s->w.err), "evaluator");
+    orr_evaluator *evaluator;
+    world_must(&s->w, orr_evaluator_new(s->model, s->cluster, &s->options, &evaluator, &s->w.err), "evaluator");
     for (int i = 0; i < PLANS_N; i++) {
         const orr_plan plan = world_plan(&s->w, PLANS[i]);
-        world_must(&s->w, orr_judge_simulate(evaluator, &plan, &s->plans[i], &s->w.err), PLANS[i]);
+        world_must(&s->w, orr_evaluator_simulate(evaluator, &plan, &s->plans[i], &s->w.err), PLANS[i]);
     }
-    orr_judge_free(evaluator);
+    orr_evaluator_free(evaluator);
 }
 
 static void open_world(sensitive *s)

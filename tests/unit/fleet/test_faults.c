@@ -16,7 +16,7 @@ static seen watch(fleet_world *w, uint32_t repetition)
     int64_t before = 0;
     double sum = 0, squares = 0;
     assert_int_equal(orr_fault_source_init(&source, &w->options, repetition, &w->err), ORR_OK);
-    for (; source.next.at_ns < w->options.horizon_ns; orr_fault_source_step(&source)) {
+    for (; source.next.at_ns < w->options.horizon_ns; orr_fault_source_next(&source)) {
         const orr_node_fault *f = &source.next;
         const double distance = (double)(f->at_ns - before);
         assert_true(f->at_ns >= before && f->first + f->n <= 64 && f->n > 0);
@@ -147,7 +147,7 @@ static void equal_distances_are_equal(void **state)
     for (int64_t i = 1; i <= 100; i++) {
         assert_int_equal(source.next.at_ns, i * 18 * MINUTE_NS);
         assert_int_equal(source.next.scope, ORR_FAULT_NODE);
-        orr_fault_source_step(&source);
+        orr_fault_source_next(&source);
     }
     orr_fault_source_done(&source);
     world_close(&w);

@@ -50,7 +50,7 @@ static void a_straggler(void **state)
     uint32_t graphs;
     open_scene(&s);
     for (int detail = 0; detail <= ORR_DETAIL_OPERATOR; detail++) {
-        const orr_odd_ranks heterogeneous = {.first = 45, .count = 1, .slowdown = 1.5};
+        const orr_heterogeneous_ranks heterogeneous = {.first = 45, .count = 1, .slowdown = 1.5};
         s.options.detail = (uint8_t)detail;
         s.options.heterogeneous = &heterogeneous;
         s.options.n_heterogeneous = 1;
@@ -67,7 +67,7 @@ static void another_device(void **state)
     scene s;
     uint32_t graphs;
     open_scene(&s);
-    const orr_odd_ranks heterogeneous = {.first = 8, .count = 8,
+    const orr_heterogeneous_ranks heterogeneous = {.first = 8, .count = 8,
                                .device = orr_catalog_device(s.w.catalog, "a100_sxm_80g")};
     s.options.heterogeneous = &heterogeneous;
     s.options.n_heterogeneous = 1;
@@ -99,10 +99,10 @@ static void all_different(void **state)
 {
     (void)state;
     scene s;
-    orr_odd_ranks heterogeneous[64];
+    orr_heterogeneous_ranks heterogeneous[64];
     open_scene(&s);
     for (uint32_t i = 0; i < 64; i++)
-        heterogeneous[i] = (orr_odd_ranks){.first = i, .count = 1, .slowdown = 1 + 0.001 * i};
+        heterogeneous[i] = (orr_heterogeneous_ranks){.first = i, .count = 1, .slowdown = 1 + 0.001 * i};
     s.options.detail = ORR_DETAIL_OPERATOR;
     s.options.heterogeneous = heterogeneous;
     s.options.n_heterogeneous = 64;
@@ -125,7 +125,7 @@ static void refuse(scene *s)
 static void says_what_does_not_exist(void **state)
 {
     (void)state;
-    static const orr_odd_ranks heterogeneous[] = {{.first = 64, .count = 1, .slowdown = 2},
+    static const orr_heterogeneous_ranks heterogeneous[] = {{.first = 64, .count = 1, .slowdown = 2},
                                         {.first = 60, .count = 5, .slowdown = 2},
                                         {.first = 0, .count = 0, .slowdown = 2},
                                         {.first = 0, .count = 1, .slowdown = 0.5},

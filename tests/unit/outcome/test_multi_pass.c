@@ -173,10 +173,10 @@ static void a_task_of_one_pass_has_no_phases(void **state)
     orr_outcome o;
     orr_job_options_init(&options);
     options.workload.task = ORR_TASK_SFT;
-    assert_false(orr_task_has_phases(ORR_TASK_SFT));
-    assert_false(orr_task_has_phases(ORR_TASK_DECODE));
+    assert_false(orr_task_is_multi_pass(ORR_TASK_SFT));
+    assert_false(orr_task_is_multi_pass(ORR_TASK_DECODE));
     assert_int_equal(
-        orr_phases_of(f.model, &(orr_plan){.dp = 1}, f.cluster, &options, f.arena, &o, &err),
+        orr_multi_pass_outcome_of(f.model, &(orr_plan){.dp = 1}, f.cluster, &options, f.arena, &o, &err),
         ORR_INVALID);
     assert_string_equal(err.text, "sft is one pass, not several");
     orr_arena_free(f.arena);
@@ -195,7 +195,7 @@ static void failing_allocations_leave_nothing_behind(void **state)
         orr_arena *arena = orr_arena_new(0, 0);
         orr_alloc_fail_from(i);
         const orr_status status =
-            orr_phases_of(f.model, &plan, f.cluster, &options, arena, &o, &err);
+            orr_multi_pass_outcome_of(f.model, &plan, f.cluster, &options, arena, &o, &err);
         orr_alloc_fail_from(0);
         if (status == ORR_OK)
             orr_outcome_free(&o);

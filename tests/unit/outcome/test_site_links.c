@@ -42,7 +42,7 @@ static void a_ring_passes_every_cut_once(void **state)
     const orr_axis_use *use = axis_of(&o, ORR_AXIS_GRADIENT);
     assert_int_equal(o.n_cuts, 3);
     for (uint32_t i = 0; i < 3; i++) {
-        const orr_cut_use *cut = &o.cuts[i];
+        const orr_site_link_use *cut = &o.cuts[i];
         const orr_site_link *link = &o.cluster->cuts[i];
         const uint32_t devices = 8 * (cut->b == 2 ? 2 : 4);
         const double carries = 2 * devices * link->bytes_per_s.value / link->oversubscription.value;

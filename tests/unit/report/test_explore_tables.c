@@ -18,7 +18,7 @@ typedef struct scene {
     orr_exploration exploration;
     orr_explored best[PLANS], front[2];
     orr_outcome outcomes[PLANS];
-    orr_cut_use cuts[3];
+    orr_site_link_use cuts[3];
     orr_explore_change changes[2 * ORR_FACTORS];
     double values[2 * ORR_FACTORS][PLANS];
     orr_explore_need needs[3];
@@ -97,9 +97,9 @@ static scene *make(void)
     s->options.fix = "batch=64";
     s->options.second = ORR_OBJECTIVE_DEVICES;
     simulate(s);
-    s->cuts[0] = (orr_cut_use){0, 1, ORR_AXIS_GRADIENT, 4e12, 5000000, 2000000, 0.3};
-    s->cuts[1] = (orr_cut_use){0, 2, ORR_AXIS_GRADIENT, 1e12, 5000000, 9000000, 0.95};
-    s->cuts[2] = (orr_cut_use){0, 2, ORR_AXIS_EDP, 1e12, 5000000, 1000000, 0.01};
+    s->cuts[0] = (orr_site_link_use){0, 1, ORR_AXIS_GRADIENT, 4e12, 5000000, 2000000, 0.3};
+    s->cuts[1] = (orr_site_link_use){0, 2, ORR_AXIS_GRADIENT, 1e12, 5000000, 9000000, 0.95};
+    s->cuts[2] = (orr_site_link_use){0, 2, ORR_AXIS_EDP, 1e12, 5000000, 1000000, 0.01};
     s->outcomes[0].cuts = s->cuts;
     s->outcomes[0].n_cuts = 3;
     s->front[0] = s->best[0];
