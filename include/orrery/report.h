@@ -79,7 +79,7 @@ ORR_API ORR_MUST_CHECK orr_status orr_diff_table(const orr_job *a, const orr_job
 /* One HTML page, self-contained, that shows the job: headline figures, breakdown per
  * rank, kernels, collectives, and a timeline with the critical path drawn in.
  * `title`: text for the heading. Errors: IO, NO_MEMORY. */
-typedef struct orr_page_options {
+typedef struct orr_trace_html_options {
     size_t      struct_bytes;
     const char *title;
     uint32_t    max_events; /* of the timeline, longest kept; 0: 4 million */
@@ -88,9 +88,9 @@ typedef struct orr_page_options {
     const orr_table *tables;   /* shape (n_tables): shown first, under `tables_title` */
     size_t           n_tables;
     const char      *tables_title;
-} orr_page_options;
-ORR_API ORR_MUST_CHECK orr_status orr_report_html(const char *path, const orr_job *job,
-    const orr_analysis_options *analysis, const orr_page_options *options, orr_error *err);
+} orr_trace_html_options;
+ORR_API ORR_MUST_CHECK orr_status orr_trace_html(const char *path, const orr_job *job,
+    const orr_analysis_options *analysis, const orr_trace_html_options *options, orr_error *err);
 
 /* What a simulation says beside the recording that it was made of: tables for `orrery predict`. */
 typedef struct orr_prediction {
@@ -113,10 +113,10 @@ ORR_API int64_t orr_recorded_span_ns(const orr_job *job, uint32_t graph);
 /* How far a replay of the job, durations unchanged, is off its recording: by rank and lane, by
  * cause, and the `most` moments where it is off most. `queue_depth`: of the simulation's options.
  * Errors: INVALID: the simulation is of something else; LIMIT, NO_MEMORY. */
-enum { ORR_REPLAY_TABLES = 3 };
-ORR_API ORR_MUST_CHECK orr_status orr_replay_tables(const orr_job *job,
+enum { ORR_REPLAY_ERROR_TABLES = 3 };
+ORR_API ORR_MUST_CHECK orr_status orr_replay_error_tables(const orr_job *job,
     const orr_simulation *simulation, uint32_t queue_depth, size_t most, orr_arena *arena,
-    orr_table ret[ORR_REPLAY_TABLES], orr_error *err);
+    orr_table ret[ORR_REPLAY_ERROR_TABLES], orr_error *err);
 
 /* What a plan comes to, as tables for `orrery simulate`: figures, phases, waterfall, axes, memory,
  * relief and basis; some may be empty. In the arena; they refer to the outcome. */
@@ -170,11 +170,11 @@ ORR_API ORR_MUST_CHECK orr_status orr_fleet_html(const char *path, const orr_fle
     const orr_failure_catalog *catalog, orr_error *err);
 
 /* What a search for the best arrangement found, with what tells why, for `orrery explore`. */
-typedef struct orr_explore_rival {
+typedef struct orr_explore_baseline_plan {
     uint8_t      baseline;  /* orr_baseline */
     const char  *why_not;   /* it has no plan; NULL: it has */
     orr_explored explored;
-} orr_explore_rival;
+} orr_explore_baseline_plan;
 typedef struct orr_explore_report {
     const orr_model           *model;
     const orr_cluster         *cluster;
@@ -184,7 +184,7 @@ typedef struct orr_explore_report {
                                           * the winner may be gone */
     uint32_t                   n_outcomes;
     const orr_sensitivity     *sensitivity; /* or NULL */
-    const orr_explore_rival   *baseline_plans;      /* shape (n_baseline_plans) */
+    const orr_explore_baseline_plan   *baseline_plans;      /* shape (n_baseline_plans) */
     uint32_t                   n_baseline_plans;
     bool                       interrupted;
 } orr_explore_report;

@@ -95,7 +95,7 @@ static orr_status all_analyses_and_the_page(orr_error *err)
     ORR_TRY_OUT(status, read_job(two_ranks, arena, &job, err));
     ORR_TRY_OUT(status, orr_output_open(inside("tables.txt"), &out, err));
     ORR_TRY_OUT(status, write_tables(job, arena, out, err));
-    ORR_TRY_OUT(status, orr_report_html(inside("report.html"), job, NULL, NULL, err));
+    ORR_TRY_OUT(status, orr_trace_html(inside("report.html"), job, NULL, NULL, err));
 out:
     orr_output_close(out);
     orr_job_free(job);

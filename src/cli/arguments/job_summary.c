@@ -11,8 +11,8 @@ static void tell_job(const orr_job_request *r, orr_output *out)
     const orr_outcome *o = &r->outcome;
     const char *plan = orr_plan_text(&r->plan, r->session->arena);
     char ranks[ORR_HUMAN_MAX], title[TITLE_MAX], cluster[TITLE_MAX];
-    orr_text_fit(o->model->title, TITLE_MAX, title, sizeof title);
-    orr_text_fit(r->cluster->name, TITLE_MAX, cluster, sizeof cluster);
+    orr_text_elide(o->model->title, TITLE_MAX, title, sizeof title);
+    orr_text_elide(r->cluster->name, TITLE_MAX, cluster, sizeof cluster);
     orr_output_printf(out, "%s, %s, on %s of %s (%s)\nplan: %s\n", title,
                       orr_task_name((orr_task)o->workload.task), orr_human_count(ranks, o->n_ranks),
                       cluster, r->cluster->device->name, plan ? plan : "");

@@ -82,7 +82,7 @@ static orr_status ask_baselines(orr_explore_request *r)
 {
     for (uint32_t i = 0; i < r->n_baselines && !orr_stop_asked(NULL); i++) {
         orr_error why = {0};
-        orr_explore_rival *baseline_plan = &r->baseline_plans[i];
+        orr_explore_baseline_plan *baseline_plan = &r->baseline_plans[i];
         baseline_plan->baseline = r->baselines[i];
         const orr_status status =
             orr_baseline_of((orr_baseline)baseline_plan->baseline, r->job.model, r->job.cluster,
@@ -153,7 +153,7 @@ static orr_status print_plan(orr_explore_request *r)
                       x->infeasible != NULL && x->complete ? x->infeasible : "stopped before one was");
         return ORR_OK;
     }
-    const char *plan = orr_plan_brief(&x->best[0].plan, r->session.arena);
+    const char *plan = orr_plan_short_text(&x->best[0].plan, r->session.arena);
     if (plan == NULL)
         return orr_fail_memory(&r->session.err);
     orr_output_printf(r->session.out, "%s\n", plan);
@@ -172,7 +172,7 @@ static orr_status print(orr_explore_request *r, const orr_explore_report *report
     } else if (style.format == ORR_TABLE_JSON) {
         ORR_TRY(orr_explore_json(report, tables, session->arena, session->out, &session->err));
     } else if (style.format == ORR_TABLE_TEXT) {
-        ORR_TRY(orr_explore_tell(report, session->arena, session->out, &session->err));
+        ORR_TRY(orr_explore_summary(report, session->arena, session->out, &session->err));
         print_text(r, &style, tables);
     } else {
         orr_session_tables(session, &style, tables, ORR_EXPLORE_TABLES, 0);

@@ -20,7 +20,7 @@ typedef struct orr_explore_request {
     orr_outcome          outcomes[ORR_EXPLORE_SHOWN];
     uint32_t             n_outcomes;
     orr_sensitivity      sensitivity;
-    orr_explore_rival    baseline_plans[ORR_BASELINES];
+    orr_explore_baseline_plan    baseline_plans[ORR_BASELINES];
     bool                 has_sensitivity;
 } orr_explore_request;
 

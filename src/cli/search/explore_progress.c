@@ -47,8 +47,8 @@ void orr_explore_progress_line(const orr_explore_progress *p, orr_objective obje
         add(out, room, &at, text);
     }
     (void)snprintf(text, sizeof text, "  %s plans  %s/s  %llu simulated",
-                   orr_human_many(a, (double)p->plans),
-                   orr_human_many(b, seconds > 0 ? (double)p->plans / seconds : 0),
+                   orr_human_si(a, (double)p->plans),
+                   orr_human_si(b, seconds > 0 ? (double)p->plans / seconds : 0),
                    (unsigned long long)p->simulated);
     add(out, room, &at, text);
     if (p->families > 0) {

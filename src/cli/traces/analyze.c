@@ -160,12 +160,12 @@ static const char *page_title(const orr_session *session)
 
 static orr_status write_page(orr_session *session)
 {
-    const orr_page_options page = {.struct_bytes = sizeof page, .title = page_title(session)};
+    const orr_trace_html_options page = {.struct_bytes = sizeof page, .title = page_title(session)};
 
     if (!page.title)
         return orr_fail_memory(&session->err);
 
-    ORR_TRY(orr_report_html(session->settings->html, session->job, &session->analysis, &page,
+    ORR_TRY(orr_trace_html(session->settings->html, session->job, &session->analysis, &page,
                             &session->err));
     orr_session_remark(session, "report written to %s", session->settings->html);
     return ORR_OK;

@@ -8,7 +8,7 @@
 #include "cli/traces/predict.h"
 #include "report/humanize/human.h"
 
-enum { TABLES_MAX = ORR_PREDICTION_TABLES + ORR_REPLAY_TABLES + 2, DIFFERENCES_MAX = 1000 };
+enum { TABLES_MAX = ORR_PREDICTION_TABLES + ORR_REPLAY_ERROR_TABLES + 2, DIFFERENCES_MAX = 1000 };
 
 /* What the tables are called in JSON. */
 static const char *const NAMES[ORR_PREDICTION_TABLES] = {"ranks", "steps",     "breakdown",
@@ -62,13 +62,13 @@ static orr_status add_findings(document *doc, const char *name, const char *titl
 
 static orr_status explain(document *doc)
 {
-    static const char *const names[ORR_REPLAY_TABLES] = {"errors", "causes", "differences"};
+    static const char *const names[ORR_REPLAY_ERROR_TABLES] = {"errors", "causes", "differences"};
     orr_predict *p = doc->predict;
     orr_session *session = &p->session;
-    orr_table tables[ORR_REPLAY_TABLES];
-    ORR_TRY(orr_replay_tables(session->job, &p->simulation, p->sim.queue_depth, DIFFERENCES_MAX,
+    orr_table tables[ORR_REPLAY_ERROR_TABLES];
+    ORR_TRY(orr_replay_error_tables(session->job, &p->simulation, p->sim.queue_depth, DIFFERENCES_MAX,
                               session->arena, tables, &session->err));
-    for (int i = 0; i < ORR_REPLAY_TABLES; i++)
+    for (int i = 0; i < ORR_REPLAY_ERROR_TABLES; i++)
         add(doc, names[i], &tables[i]);
     return ORR_OK;
 }
@@ -267,13 +267,13 @@ static orr_status write_page(const document *doc, const orr_job *overlay)
     orr_table tables[TABLES_MAX];
     for (size_t i = 0; i < doc->n; i++)
         tables[i] = doc->tables[i].table;
-    const orr_page_options page = {.struct_bytes = sizeof page,
+    const orr_trace_html_options page = {.struct_bytes = sizeof page,
                                    .title = "Prediction",
                                    .overlay = overlay,
                                    .tables = tables,
                                    .n_tables = doc->n,
                                    .tables_title = "Prediction"};
-    ORR_TRY(orr_report_html(session->settings->html, doc->predict->simulated, &session->analysis,
+    ORR_TRY(orr_trace_html(session->settings->html, doc->predict->simulated, &session->analysis,
                             &page, &session->err));
     orr_session_remark(session, "report written to %s", session->settings->html);
     return ORR_OK;

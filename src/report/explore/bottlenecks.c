@@ -25,7 +25,7 @@ static const struct group {
     {"overhead", {0}, {ORR_WATERFALL_OVERHEAD + 1}},
 };
 enum { N_GROUPS = sizeof GROUPS / sizeof *GROUPS };
-_Static_assert((int)N_GROUPS < (int)ORR_EXPLORE_LIMITS, "and memory");
+_Static_assert((int)N_GROUPS < (int)ORR_EXPLORE_BOTTLENECKS, "and memory");
 
 static int64_t time_of(const orr_outcome *o, const struct group *g)
 {
@@ -67,11 +67,11 @@ static const char *place_of(const orr_outcome *o, const struct group *g, orr_are
 
 static int by_time(const void *a, const void *b)
 {
-    const orr_explore_limit *x = a, *y = b;
+    const orr_explore_bottleneck *x = a, *y = b;
     return (x->ns < y->ns) - (x->ns > y->ns);
 }
 
-uint32_t orr_explore_limits(const orr_outcome *o, orr_arena *arena, orr_explore_limit *ret)
+uint32_t orr_explore_bottlenecks(const orr_outcome *o, orr_arena *arena, orr_explore_bottleneck *ret)
 {
     const orr_stage_memory *worst = &o->memory.stages[o->memory.worst];
     uint32_t n = 0;
@@ -79,14 +79,14 @@ uint32_t orr_explore_limits(const orr_outcome *o, orr_arena *arena, orr_explore_
         const int64_t ns = time_of(o, &GROUPS[i]);
         if (ns <= 0)
             continue;
-        ret[n] = (orr_explore_limit){GROUPS[i].limit, place_of(o, &GROUPS[i], arena), ns,
+        ret[n] = (orr_explore_bottleneck){GROUPS[i].limit, place_of(o, &GROUPS[i], arena), ns,
                                      o->step_ns > 0 ? (double)ns / (double)o->step_ns : 0};
         if (ret[n++].where == NULL)
             return 0;
     }
     qsort(ret, n, sizeof *ret, by_time);
     if (o->memory.capacity_bytes > 0) {
-        ret[n] = (orr_explore_limit){"memory of a device",
+        ret[n] = (orr_explore_bottleneck){"memory of a device",
                                      orr_arena_printf(arena, "stage %u", o->memory.worst), 0,
                                      (double)worst->peak_bytes / (double)o->memory.capacity_bytes};
         if (ret[n++].where == NULL)
@@ -95,7 +95,7 @@ uint32_t orr_explore_limits(const orr_outcome *o, orr_arena *arena, orr_explore_
     return n;
 }
 
-const char *orr_explore_payer(const orr_outcome *winner, const orr_outcome *other, int64_t *ret_ns)
+const char *orr_explore_largest_penalty(const orr_outcome *winner, const orr_outcome *other, int64_t *ret_ns)
 {
     const char *payer = NULL;
     *ret_ns = 0;

@@ -35,7 +35,7 @@ static orr_plan brief_of(const orr_plan *plan)
     return brief;
 }
 
-const char *orr_plan_brief(const orr_plan *plan, orr_arena *arena)
+const char *orr_plan_short_text(const orr_plan *plan, orr_arena *arena)
 {
     const orr_plan brief = brief_of(plan);
     return orr_plan_text(&brief, arena);
@@ -112,7 +112,7 @@ const char *orr_plan_differences(const orr_plan *from, const orr_plan *to, orr_a
 
 /* --- values ---------------------------------------------------------------------------------- */
 
-char *orr_human_many(char buf[ORR_HUMAN_MAX], double count)
+char *orr_human_si(char buf[ORR_HUMAN_MAX], double count)
 {
     static const char *const units[] = {"", " k", " M", " G", " T"};
     int u = 0;
@@ -128,7 +128,7 @@ char *orr_human_many(char buf[ORR_HUMAN_MAX], double count)
     return buf;
 }
 
-char *orr_human_span(char buf[ORR_HUMAN_MAX], double ns)
+char *orr_human_duration(char buf[ORR_HUMAN_MAX], double ns)
 {
     const double hours = ns / 3600e9;
     if (hours < 2)
@@ -164,14 +164,14 @@ char *orr_objective_human(orr_objective objective, double value, char buf[ORR_HU
         if (value < 1000)
             snprintf(buf, ORR_HUMAN_MAX, "%.2f USD", value);
         else
-            snprintf(buf, ORR_HUMAN_MAX, "%.16s USD", orr_human_many(many, value));
+            snprintf(buf, ORR_HUMAN_MAX, "%.16s USD", orr_human_si(many, value));
         return buf;
     case ORR_OBJECTIVE_ENERGY:
         return human_energy(buf, value);
     case ORR_OBJECTIVE_DEVICES:
         return orr_human_count(buf, (uint64_t)llround(value));
     default:
-        return orr_human_span(buf, value);
+        return orr_human_duration(buf, value);
     }
 }
 
@@ -187,7 +187,7 @@ const char *orr_explore_status(const orr_explore_report *r)
     return x->gap_frac <= 0 ? "optimal" : "within the gap";
 }
 
-const char *orr_explore_needs(const orr_sensitivity *s, uint32_t plan, orr_arena *arena)
+const char *orr_explore_break_even_text(const orr_sensitivity *s, uint32_t plan, orr_arena *arena)
 {
     list l = {arena, ""};
     for (uint32_t i = 0; i < s->n_needs; i++) {

@@ -71,7 +71,7 @@ static orr_status put_answer(orr_json_writer *w, const orr_explore_report *r, or
 {
     const orr_exploration *x = r->exploration;
     const orr_explored *best = x->n > 0 ? &x->best[0] : NULL;
-    const char *plan = best != NULL ? orr_plan_brief(&best->plan, arena) : NULL;
+    const char *plan = best != NULL ? orr_plan_short_text(&best->plan, arena) : NULL;
     if (best != NULL && plan == NULL)
         return orr_fail_memory(err);
     orr_json_member_text(w, "status", orr_explore_status(r));

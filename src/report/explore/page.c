@@ -110,7 +110,7 @@ static void put_price(const page *p, const orr_explored *best)
     if (isfinite(v[ORR_OBJECTIVE_COST]))
         orr_html_tile(p->out, "USD",
                       v[ORR_OBJECTIVE_COST] < 1000 ? orr_human_number(value, v[ORR_OBJECTIVE_COST])
-                                                   : orr_human_many(value, v[ORR_OBJECTIVE_COST]),
+                                                   : orr_human_si(value, v[ORR_OBJECTIVE_COST]),
                       budget ? "of the budget" : "of a step");
     if (isfinite(v[ORR_OBJECTIVE_ENERGY]))
         orr_html_tile(p->out, "Energy",
@@ -120,8 +120,8 @@ static void put_price(const page *p, const orr_explored *best)
 
 static orr_status put_limits(const page *p)
 {
-    orr_explore_limit limits[ORR_EXPLORE_LIMITS];
-    const uint32_t n = orr_explore_limits(&p->r->outcomes[0], p->arena, limits);
+    orr_explore_bottleneck limits[ORR_EXPLORE_BOTTLENECKS];
+    const uint32_t n = orr_explore_bottlenecks(&p->r->outcomes[0], p->arena, limits);
     char share[ORR_HUMAN_MAX];
     if (n == 0)
         return orr_fail_memory(p->err);
@@ -151,7 +151,7 @@ static void put_machine(const page *p)
 static orr_status put_answer(const page *p)
 {
     const orr_explored *best = winner_of(p);
-    const char *plan = orr_plan_brief(&best->plan, p->arena);
+    const char *plan = orr_plan_short_text(&best->plan, p->arena);
     if (plan == NULL)
         return orr_fail_memory(p->err);
     open_section(p, "answer",
@@ -209,8 +209,8 @@ static orr_status put_alternative(const page *p, uint32_t i)
     const orr_exploration *x = p->r->exploration;
     const orr_explored *best = &x->best[0], *other = &x->best[i];
     const char *differs = orr_plan_differences(&best->plan, &other->plan, p->arena);
-    const char *plan = orr_plan_brief(&other->plan, p->arena);
-    const char *needs = p->r->sensitivity ? orr_explore_needs(p->r->sensitivity, i, p->arena) : "";
+    const char *plan = orr_plan_short_text(&other->plan, p->arena);
+    const char *needs = p->r->sensitivity ? orr_explore_break_even_text(p->r->sensitivity, i, p->arena) : "";
     char time[ORR_HUMAN_MAX];
     if (differs == NULL || plan == NULL || needs == NULL)
         return orr_fail_memory(p->err);
@@ -223,7 +223,7 @@ static orr_status put_alternative(const page *p, uint32_t i)
     orr_output_text(p->out, "</p>\n");
     if (i < p->r->n_outcomes) {
         int64_t ns;
-        const char *payer = orr_explore_payer(&p->r->outcomes[0], &p->r->outcomes[i], &ns);
+        const char *payer = orr_explore_largest_penalty(&p->r->outcomes[0], &p->r->outcomes[i], &ns);
         if (payer != NULL)
             orr_output_printf(p->out, "<p>It pays for <b>%s</b>: %s more a step.</p>\n", payer,
                               orr_human_ns(time, (double)ns));
@@ -329,7 +329,7 @@ static void put_search(const page *p)
     char space[ORR_HUMAN_MAX], sets[ORR_HUMAN_MAX], many[ORR_HUMAN_MAX], wall[ORR_HUMAN_MAX];
     open_section(p, "space", "How it was searched");
     orr_output_printf(p->out, "<p class=\"lead\">%s plans in %s sets of modules; %s were simulated",
-                      orr_human_many(space, x->space), orr_human_count(sets, x->families),
+                      orr_human_si(space, x->space), orr_human_count(sets, x->families),
                       orr_human_count(many, x->simulated));
     if (x->resumed > 0)
         orr_output_printf(p->out, ", %s by an earlier run", orr_human_count(many, x->resumed));

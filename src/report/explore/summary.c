@@ -15,7 +15,7 @@ typedef struct teller {
 enum { NAME_MAX = 1200 };
 static const char *safe(const char *name, char buf[NAME_MAX])
 {
-    orr_text_fit(name, NAME_MAX, buf, NAME_MAX);
+    orr_text_elide(name, NAME_MAX, buf, NAME_MAX);
     return buf;
 }
 
@@ -37,8 +37,8 @@ static void tell_question(const teller *t)
     const orr_explore_options *o = t->r->options;
     const orr_cluster *c = t->r->cluster;
     char title[100], cluster[100], many[ORR_HUMAN_MAX];
-    orr_text_fit(t->r->model->title, 100, title, sizeof title);
-    orr_text_fit(c->name, 100, cluster, sizeof cluster);
+    orr_text_elide(t->r->model->title, 100, title, sizeof title);
+    orr_text_elide(c->name, 100, cluster, sizeof cluster);
     orr_output_printf(t->out, "%s, %s, on %s (%s %s", title,
                       orr_task_name((orr_task)o->workload.task), cluster,
                       orr_human_count(many, c->n_devices),
@@ -73,7 +73,7 @@ static void tell_means(const teller *t, const orr_explored *best)
         orr_output_printf(
             t->out, "budget: %s to %s tokens",
             orr_objective_human(ORR_OBJECTIVE_BUDGET, value[ORR_OBJECTIVE_BUDGET], text),
-            orr_human_many(many, tokens));
+            orr_human_si(many, tokens));
         if (isfinite(best->effective_frac))
             orr_output_printf(t->out, ", with failures: %s of the time is progress",
                               orr_human_frac(text, best->effective_frac));
@@ -119,7 +119,7 @@ static void tell_search(const teller *t)
     const orr_exploration *x = t->r->exploration;
     char space[ORR_HUMAN_MAX], plans[ORR_HUMAN_MAX], many[ORR_HUMAN_MAX], wall[ORR_HUMAN_MAX];
     orr_output_printf(t->out, "searched: %s plans, of them %s looked at, %s simulated",
-                      orr_human_many(space, x->space), orr_human_many(plans, (double)x->plans),
+                      orr_human_si(space, x->space), orr_human_si(plans, (double)x->plans),
                       orr_human_count(many, x->simulated));
     if (x->resumed > 0)
         orr_output_printf(t->out, " and %s by an earlier run", orr_human_count(many, x->resumed));
@@ -130,7 +130,7 @@ static void tell_search(const teller *t)
             continue;
         orr_output_printf(t->out, "%s%s %s",
                           any ? "; " : "not followed: ", orr_prune_name((orr_prune)i),
-                          orr_human_many(many, x->pruned[i]));
+                          orr_human_si(many, x->pruned[i]));
         any = true;
     }
     if (any)
@@ -140,8 +140,8 @@ static void tell_search(const teller *t)
 static orr_status tell_limits(const teller *t, orr_error *err)
 {
     enum { TOLD = 4 };
-    orr_explore_limit limits[ORR_EXPLORE_LIMITS];
-    const uint32_t n = orr_explore_limits(&t->r->outcomes[0], t->arena, limits);
+    orr_explore_bottleneck limits[ORR_EXPLORE_BOTTLENECKS];
+    const uint32_t n = orr_explore_bottlenecks(&t->r->outcomes[0], t->arena, limits);
     char share[ORR_HUMAN_MAX], where[NAME_MAX];
     if (n == 0)
         return orr_fail_memory(err);
@@ -184,7 +184,7 @@ static orr_status tell_sites(const teller *t, orr_error *err)
 static orr_status tell_winner(const teller *t, orr_error *err)
 {
     const orr_explored *best = &t->r->exploration->best[0];
-    const char *plan = orr_plan_brief(&best->plan, t->arena);
+    const char *plan = orr_plan_short_text(&best->plan, t->arena);
     if (plan == NULL)
         return orr_fail_memory(err);
     if (t->r->interrupted)
@@ -201,7 +201,7 @@ static orr_status tell_winner(const teller *t, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_explore_tell(const orr_explore_report *report, orr_arena *arena, orr_output *out,
+orr_status orr_explore_summary(const orr_explore_report *report, orr_arena *arena, orr_output *out,
                             orr_error *err)
 {
     const teller t = {report, arena, out};

@@ -21,7 +21,7 @@ const orr_explore_site *orr_explore_sites(const orr_cluster *cluster, const orr_
                                           orr_arena *arena, uint32_t *ret_n);
 
 /* The answer in a few lines for people: plan, step, memory, proof, what limits it. Errors: NO_MEMORY. */
-orr_status orr_explore_tell(const orr_explore_report *report, orr_arena *arena, orr_output *out,
+orr_status orr_explore_summary(const orr_explore_report *report, orr_arena *arena, orr_output *out,
                             orr_error *err) ORR_MUST_CHECK;
 /* The document "orrery.explore/1": the answer, then all tables. */
 orr_status orr_explore_json(const orr_explore_report *report,

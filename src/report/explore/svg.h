@@ -8,7 +8,7 @@
 /* The pictures of a search's page: each a whole <svg>, as wide as the page. Classes take their colours from
  * page/explore.css. */
 enum { ORR_EXPLORE_WIDTH = 1400, ORR_EXPLORE_LABEL = 150 };
-void orr_explore_picture_open(orr_output *out, const char *about, int height);
+void orr_explore_svg_open(orr_output *out, const char *about, int height);
 /* A rectangle that says `words` when pointed at. */
 void orr_explore_rect(orr_output *out, const char *class, double x, double y, double w, double h,
                       const char *words);

@@ -8,7 +8,7 @@
 
 enum { WIDTH = ORR_EXPLORE_WIDTH, LABEL = ORR_EXPLORE_LABEL, BAR = 22, STEP = 32, VALUE = 210 };
 
-void orr_explore_picture_open(orr_output *out, const char *about, int height)
+void orr_explore_svg_open(orr_output *out, const char *about, int height)
 {
     orr_output_printf(out,
                       "<svg class=\"picture\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" "
@@ -88,7 +88,7 @@ void orr_svg_explore_waterfalls(orr_output *out, const orr_explore_report *r)
             longest_ns = r->outcomes[i].step_ns;
     const double scale = (double)(WIDTH - LABEL - VALUE) / (double)longest_ns;
     put_legend(out, r);
-    orr_explore_picture_open(out, "Where the step goes, plan by plan", (int)r->n_outcomes * STEP);
+    orr_explore_svg_open(out, "Where the step goes, plan by plan", (int)r->n_outcomes * STEP);
     for (uint32_t i = 0; i < r->n_outcomes; i++) {
         const orr_outcome *o = &r->outcomes[i];
         const double y = i * STEP + (STEP - BAR) / 2.0;
@@ -125,7 +125,7 @@ static double put_value_bar(orr_output *out, const char *class, const char *word
     return LABEL + w + 10;
 }
 
-static void put_baseline(orr_output *out, const orr_explore_report *r, const orr_explore_rival *baseline_plan,
+static void put_baseline(orr_output *out, const orr_explore_report *r, const orr_explore_baseline_plan *baseline_plan,
                       double best, double most, double y)
 {
     const orr_objective objective = (orr_objective)r->options->objective;
@@ -133,7 +133,7 @@ static void put_baseline(orr_output *out, const orr_explore_report *r, const orr
     char human[ORR_HUMAN_MAX], fit[512];
     put_label(out, orr_baseline_name((orr_baseline)baseline_plan->baseline), y + 15);
     if (baseline_plan->why_not != NULL) {
-        orr_text_fit(baseline_plan->why_not, 150, fit, sizeof fit);
+        orr_text_elide(baseline_plan->why_not, 150, fit, sizeof fit);
         orr_output_printf(out, "<text x=\"%d\" y=\"%.1f\">finds none: ", LABEL, y + 15);
         orr_html_text(out, fit);
         orr_output_text(out, "</text>\n");
@@ -158,7 +158,7 @@ void orr_svg_explore_baselines(orr_output *out, const orr_explore_report *r)
         if (r->baseline_plans[i].why_not == NULL)
             most = fmax(most, r->baseline_plans[i].explored.value[objective]);
     most = fmin(most, FAR * best);
-    orr_explore_picture_open(out, "Other searchers", (int)(r->n_baseline_plans + 1) * STEP);
+    orr_explore_svg_open(out, "Other searchers", (int)(r->n_baseline_plans + 1) * STEP);
     put_label(out, "explore", 5 + 15);
     const double at = put_value_bar(out, "good", "this search", best, most, 5);
     orr_output_printf(out, "<text class=\"strong\" x=\"%.1f\" y=\"20\">%s</text>\n", at,
@@ -187,17 +187,17 @@ void orr_svg_explore_space(orr_output *out, const orr_explore_report *r)
     for (int i = 0; i < ORR_PRUNES; i++)
         if (x->pruned[i] > 0)
             orr_output_printf(out, "<li><i class=\"swatch %s\"></i>%s: %s, %s</li>", classes[i],
-                              orr_prune_name((orr_prune)i), orr_human_many(many, x->pruned[i]),
+                              orr_prune_name((orr_prune)i), orr_human_si(many, x->pruned[i]),
                               orr_human_frac(share, x->pruned[i] / whole));
     orr_output_printf(out,
                       "<li><i class=\"swatch optimizer\"></i>followed or left open: %s</li></ul>\n",
-                      orr_human_many(many, whole - pruned));
-    orr_explore_picture_open(out, "What became of the plans of the space", 26);
+                      orr_human_si(many, whole - pruned));
+    orr_explore_svg_open(out, "What became of the plans of the space", 26);
     for (int i = 0; i < ORR_PRUNES; i++) {
         if (x->pruned[i] <= 0)
             continue;
         snprintf(words, sizeof words, "%s: %s", orr_prune_name((orr_prune)i),
-                 orr_human_many(many, x->pruned[i]));
+                 orr_human_si(many, x->pruned[i]));
         orr_explore_rect(out, classes[i], at, 2, x->pruned[i] * scale, BAR, words);
         at += x->pruned[i] * scale;
     }

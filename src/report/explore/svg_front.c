@@ -216,7 +216,7 @@ static void put_names(const plot *p)
     double xs[ORR_BASELINES], ys[ORR_BASELINES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->r->n_baseline_plans && n < ORR_BASELINES; i++) {
-        const orr_explore_rival *baseline_plan = &p->r->baseline_plans[i];
+        const orr_explore_baseline_plan *baseline_plan = &p->r->baseline_plans[i];
         const double *value = baseline_plan->explored.value;
         if (baseline_plan->why_not != NULL || !isfinite(value[p->x.objective]) ||
             !isfinite(value[p->y.objective]))
@@ -270,7 +270,7 @@ void orr_svg_explore_front(orr_output *out, const orr_explore_report *r)
 {
     const plot p = {out, r, side_of(r, r->options->objective, LEFT, WIDTH - RIGHT),
                     side_of(r, r->options->second, TOP + HEIGHT, TOP)};
-    orr_explore_picture_open(out, "The front of two objectives", TOP + HEIGHT + FOOT);
+    orr_explore_svg_open(out, "The front of two objectives", TOP + HEIGHT + FOOT);
     orr_output_text(out, "<defs><pattern id=\"cannot\" width=\"8\" height=\"8\" "
                          "patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
                          "<line class=\"axis\" x1=\"0\" x2=\"0\" y1=\"0\" y2=\"8\" "

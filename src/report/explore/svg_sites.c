@@ -72,7 +72,7 @@ static void put_text(orr_output *out, const char *class, double x, double y, dou
                      const char *text)
 {
     char fit[400];
-    orr_text_fit(text, width > 14 ? (size_t)(width / 6.6) : 2, fit, sizeof fit);
+    orr_text_elide(text, width > 14 ? (size_t)(width / 6.6) : 2, fit, sizeof fit);
     orr_output_printf(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", class, x, y);
     orr_html_text(out, fit);
     orr_output_text(out, "</text>\n");
@@ -350,7 +350,7 @@ orr_status orr_svg_explore_sites(orr_output *out, const orr_explore_report *r, o
     place_sites(&p);
     ORR_TRY(find_wires(&p, &wires, &n, err));
     const uint32_t lanes = place_lanes(wires, n);
-    orr_explore_picture_open(out, "The plan over the sites",
+    orr_explore_svg_open(out, "The plan over the sites",
                              LANES_TOP + 2 * PAD + (int)lanes * LANE + (lanes > 0 ? 12 : 0));
     for (uint32_t i = 0; i < n; i++)
         most_bytes = fmax(most_bytes, wires[i].bytes);

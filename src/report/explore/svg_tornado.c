@@ -99,7 +99,7 @@ void orr_svg_explore_tornado(orr_output *out, const orr_explore_report *r)
     const axis a = {out, usual, LABEL + far.left - far.least * scale, scale};
     const int height = TOP + ORR_FACTORS * ROW;
     char human[ORR_HUMAN_MAX];
-    orr_explore_picture_open(out, "What other numbers of the machine do", height);
+    orr_explore_svg_open(out, "What other numbers of the machine do", height);
     orr_output_printf(out,
                       "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>"
                       "<text x=\"%.1f\" y=\"12\" text-anchor=\"middle\">as it is: %s</text>\n",

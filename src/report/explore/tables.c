@@ -55,7 +55,7 @@ static orr_status fill_plan(const orr_explore_report *r, const orr_explored *e, 
         .cost_usd = e->value[ORR_OBJECTIVE_COST],
         .energy_kwh = e->value[ORR_OBJECTIVE_ENERGY] / 3.6e6,
         .other_numerics = e->other_numerics,
-        .plan = orr_plan_brief(&e->plan, arena),
+        .plan = orr_plan_short_text(&e->plan, arena),
     };
     return ret->plan != NULL ? ORR_OK : orr_fail_memory(err);
 }
@@ -172,12 +172,12 @@ orr_status orr_explore_table_baselines(const orr_explore_report *r, orr_arena *a
     if (rows == NULL)
         return orr_fail_memory(err);
     for (uint32_t i = 0; i < r->n_baseline_plans; i++) {
-        const orr_explore_rival *baseline_plan = &r->baseline_plans[i];
+        const orr_explore_baseline_plan *baseline_plan = &r->baseline_plans[i];
         const orr_explored *e = &baseline_plan->explored;
         const bool found = baseline_plan->why_not == NULL;
         rows[i] = (baseline_row){
             .baseline = orr_baseline_name((orr_baseline)baseline_plan->baseline),
-            .plan = found ? orr_plan_brief(&e->plan, arena) : "",
+            .plan = found ? orr_plan_short_text(&e->plan, arena) : "",
             .step_ns = found ? (double)e->step_ns : NAN,
             .over_best_frac = found ? slower(e->value[objective], best) : NAN,
             .mfu_frac = found ? e->mfu_frac : NAN,
@@ -226,12 +226,12 @@ orr_status orr_explore_tables(const orr_explore_report *report, orr_arena *arena
         orr_status (*make)(const orr_explore_report *, orr_arena *, orr_table *, orr_error *);
     } tables[ORR_EXPLORE_TABLES] = {
         {"plans", orr_explore_table_plans},
-        {"limits", orr_explore_table_limits},
+        {"limits", orr_explore_table_bottlenecks},
         {"cuts", orr_explore_table_cuts},
         [AXES] = {"axes", NULL},
         {"alternatives", orr_explore_table_alternatives},
         {"waterfalls", orr_explore_table_waterfalls},
-        {"needs", orr_explore_table_needs},
+        {"needs", orr_explore_table_break_even},
         {"front", orr_explore_table_front},
         {"sensitivity", orr_explore_table_sensitivity},
         {"baselines", orr_explore_table_baselines},

@@ -74,7 +74,7 @@ static void put_pictures(const page *p)
         orr_output_text(p->out,
                         "<p class=\"note\">Change of the effective time; blue: halved, orange: "
                         "doubled.</p>\n");
-        orr_svg_fleet_effects(p->out, p->fleet, i);
+        orr_svg_fleet_sensitivity(p->out, p->fleet, i);
         orr_html_figure_close(p->out);
     }
     orr_output_text(p->out, "</section>\n");

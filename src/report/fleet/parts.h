@@ -25,6 +25,6 @@ void orr_svg_fleet_replicas(orr_output *out, const orr_fleet *fleet);
 /* A day of each policy: how many contribute, and why nobody does. */
 void orr_svg_fleet_day(orr_output *out, const orr_fleet *fleet, const char *const *names);
 /* What settings move, for one policy. */
-void orr_svg_fleet_effects(orr_output *out, const orr_fleet *fleet, uint32_t policy);
+void orr_svg_fleet_sensitivity(orr_output *out, const orr_fleet *fleet, uint32_t policy);
 
 #endif /* ORR_REPORT_FLEET_PAGE_H */

@@ -249,7 +249,7 @@ static void put_change(orr_output *out, double change, double most, double y, co
                       change < 0 ? "end" : "start", orr_human_frac(text, change));
 }
 
-void orr_svg_fleet_effects(orr_output *out, const orr_fleet *fleet, uint32_t policy)
+void orr_svg_fleet_sensitivity(orr_output *out, const orr_fleet *fleet, uint32_t policy)
 {
     enum { ROW = 26 };
     int n = 0;

@@ -110,7 +110,7 @@ static size_t code_point_bytes(const char *text)
     return n;
 }
 
-size_t orr_text_columns(const char *text)
+size_t orr_text_display_width(const char *text)
 {
     size_t columns = 0;
     for (; *text; text += code_point_bytes(text))
@@ -140,10 +140,10 @@ static size_t put_columns(const char *text, size_t columns, char *buf, size_t w,
     return w;
 }
 
-size_t orr_text_fit(const char *text, size_t columns, char *buf, size_t cap)
+size_t orr_text_elide(const char *text, size_t columns, char *buf, size_t cap)
 {
     static const char ellipsis[] = "\xE2\x80\xA6";
-    const size_t have = orr_text_columns(text);
+    const size_t have = orr_text_display_width(text);
     size_t w = 0;
     if (cap == 0)
         return 0;

@@ -19,11 +19,11 @@ char *orr_human_number(char buf[ORR_HUMAN_MAX], double number);           /* "12
 
 /* Columns that a text takes on a terminal: its code points;
  * bytes that are not UTF-8 count one each. */
-size_t orr_text_columns(const char *text);
+size_t orr_text_display_width(const char *text);
 
 /* The text in at most `columns` columns, the middle of what is too long replaced by an
  * ellipsis, control characters by '?' (a name must not drive the terminal). Writes at most `cap`
  * bytes with the NUL and returns the length. */
-size_t orr_text_fit(const char *text, size_t columns, char *buf, size_t cap);
+size_t orr_text_elide(const char *text, size_t columns, char *buf, size_t cap);
 
 #endif /* ORR_REPORT_HUMAN_H */

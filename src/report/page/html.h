@@ -20,18 +20,18 @@ void orr_html_table(orr_output *out, const char *name, const char *about, const 
  * element with its own colours; in the page the style sheet has the last word. */
 void orr_svg_breakdown(orr_output *out, const orr_temporal *rows, size_t n_rows);
 /* Legend and bar of what bounds a path; completes a <figcaption> that is open. */
-void orr_svg_path(orr_output *out, const orr_critical_path *path);
-const char *orr_bound_words(orr_bound bound); /* for people: "host (CPU)" */
+void orr_svg_critical_path(orr_output *out, const orr_critical_path *path);
+const char *orr_bound_label(orr_bound bound); /* for people: "host (CPU)" */
 
 /* What the top of the page says, gathered before it is written. */
-typedef struct orr_headline {
+typedef struct orr_trace_headline {
     const orr_temporal *temporal;
     size_t n_temporal;
     const orr_step_summary *steps;
     size_t n_steps;
     const orr_critical_path *path; /* or NULL */
     uint64_t events;
-} orr_headline;
-void orr_html_headline(orr_output *out, const orr_job *job, const orr_headline *headline);
+} orr_trace_headline;
+void orr_html_trace_headline(orr_output *out, const orr_job *job, const orr_trace_headline *headline);
 
 #endif /* ORR_REPORT_HTML_H */

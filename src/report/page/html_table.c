@@ -73,7 +73,7 @@ static void put_text_cell(orr_output *out, const char *text)
 {
     char brief[NAME_MAX_BYTES], fit[NAME_MAX_BYTES];
     orr_short_name(text, brief, sizeof brief);
-    orr_text_fit(brief, 90, fit, sizeof fit);
+    orr_text_elide(brief, 90, fit, sizeof fit);
     if (strcmp(fit, text) != 0) {
         orr_output_text(out, "<td title=\"");
         orr_html_text(out, text);
@@ -123,7 +123,7 @@ void orr_html_table(orr_output *out, const char *name, const char *about, const 
 {
     const size_t n = table->n_rows < max_rows ? table->n_rows : max_rows;
     orr_column columns[ORR_COLUMNS_MAX];
-    const orr_table telling = orr_table_telling(table, columns);
+    const orr_table telling = orr_table_without_empty_columns(table, columns);
     orr_output_printf(out, "<article class=\"card%s\" id=\"%s\"><header><h3>",
                       telling.n_columns > NARROW_COLUMNS ? " wide" : "",
                       name ? name : table->schema);

@@ -6,7 +6,7 @@
 
 #include "report/page/assets.h"
 
-static orr_status put_page(const orr_html_page *page, orr_html_page_put *put, const void *ctx)
+static orr_status put_page(const orr_html_page *page, orr_html_page_writer *put, const void *ctx)
 {
     ORR_TRY(put(page, ctx));
     orr_output_printf(page->out,
@@ -15,7 +15,7 @@ static orr_status put_page(const orr_html_page *page, orr_html_page_put *put, co
     return orr_output_finish(page->out, page->err);
 }
 
-orr_status orr_html_page_make(const char *path, orr_html_page_put *put, const void *ctx,
+orr_status orr_html_page_make(const char *path, orr_html_page_writer *put, const void *ctx,
                               orr_error *err)
 {
     orr_html_page page = {.arena = orr_arena_new(0, 0), .err = err};

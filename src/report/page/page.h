@@ -15,8 +15,8 @@ typedef struct orr_html_page {
 } orr_html_page;
 /* Opens the file, lets `put` write the page from its head on, ends it: a file that is whole, or
  * none. */
-typedef orr_status orr_html_page_put(const orr_html_page *page, const void *ctx);
-orr_status orr_html_page_make(const char *path, orr_html_page_put *put, const void *ctx,
+typedef orr_status orr_html_page_writer(const orr_html_page *page, const void *ctx);
+orr_status orr_html_page_make(const char *path, orr_html_page_writer *put, const void *ctx,
                               orr_error *err) ORR_MUST_CHECK;
 
 /* From the beginning to within the line under the heading. `style`: a style sheet of its own, the

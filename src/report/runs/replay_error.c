@@ -148,9 +148,9 @@ static orr_status moment_table(const orr_job *job, const orr_deviations *explana
     return ORR_OK;
 }
 
-orr_status orr_replay_tables(const orr_job *job, const orr_simulation *simulation,
+orr_status orr_replay_error_tables(const orr_job *job, const orr_simulation *simulation,
                              uint32_t queue_depth, size_t most, orr_arena *arena,
-                             orr_table ret[ORR_REPLAY_TABLES], orr_error *err)
+                             orr_table ret[ORR_REPLAY_ERROR_TABLES], orr_error *err)
 {
     orr_deviations explanation;
     ORR_TRY(orr_simulation_explain(job, simulation, queue_depth, most, arena, &explanation, err));

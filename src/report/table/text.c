@@ -26,8 +26,8 @@ static size_t cell_text(const orr_table *table, size_t row, const orr_column *co
         orr_short_name(human, name, sizeof name);
         human = name;
     }
-    orr_text_fit(human, columns, text, TEXT_MAX_BYTES);
-    return orr_text_columns(text);
+    orr_text_elide(human, columns, text, TEXT_MAX_BYTES);
+    return orr_text_display_width(text);
 }
 
 static size_t shown_rows(const orr_table *table, const orr_table_style *style)
@@ -40,7 +40,7 @@ static void measure(const orr_table *table, size_t n_rows, size_t *widths)
     for (size_t c = 0; c < table->n_columns; c++) {
         char text[TEXT_MAX_BYTES];
         orr_column_heading(&table->columns[c], text);
-        widths[c] = orr_text_columns(text);
+        widths[c] = orr_text_display_width(text);
         for (size_t r = 0; r < n_rows; r++) {
             const size_t w = cell_text(table, r, &table->columns[c], TEXT_MAX_BYTES, text);
             if (w > widths[c])
@@ -103,7 +103,7 @@ static void put_head(const orr_table *table, const size_t *widths, bool color, o
     for (size_t c = 0; c < table->n_columns; c++) {
         char heading[ORR_HUMAN_MAX];
         orr_column_heading(&table->columns[c], heading);
-        put_cell(heading, orr_text_columns(heading), widths[c], is_left(&table->columns[c]), c == 0,
+        put_cell(heading, orr_text_display_width(heading), widths[c], is_left(&table->columns[c]), c == 0,
                  c + 1 == table->n_columns, out);
     }
     orr_output_text(out, color ? "\x1b[0m\n" : "\n");
@@ -128,7 +128,7 @@ static void put_title(const orr_table *table, bool color, orr_output *out)
     char text[TEXT_MAX_BYTES];
     if (!table->title)
         return;
-    orr_text_fit(table->title, TEXT_MAX_BYTES, text, sizeof text);
+    orr_text_elide(table->title, TEXT_MAX_BYTES, text, sizeof text);
     orr_output_text(out, color ? "\x1b[1m" : "");
     orr_output_text(out, text);
     orr_output_text(out, color ? "\x1b[0m\n" : "\n");
@@ -144,7 +144,7 @@ void orr_table_write_text(const orr_table *table, const orr_table_style *style, 
         orr_output_text(out, "(nothing recorded)\n");
         return;
     }
-    const orr_table telling = orr_table_telling(table, columns);
+    const orr_table telling = orr_table_without_empty_columns(table, columns);
     measure(&telling, n_rows, widths);
     if (style->width > 0)
         squeeze(&telling, widths, (size_t)style->width);

@@ -28,7 +28,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Median over all steps of all ranks; the first step of few is as good as any. */
-static void step_tile(orr_output *out, const orr_job *job, const orr_headline *h)
+static void step_tile(orr_output *out, const orr_job *job, const orr_trace_headline *h)
 {
     enum { STEPS_MAX = 4096 };
     static const char label[] = "Step time";
@@ -53,7 +53,7 @@ static void step_tile(orr_output *out, const orr_job *job, const orr_headline *h
 }
 
 /* Share of the ranks' spans, summed; and the time on an average rank. */
-static void share_tile(orr_output *out, const orr_headline *h, const char *id, const char *swatch,
+static void share_tile(orr_output *out, const orr_trace_headline *h, const char *id, const char *swatch,
                        const char *label, size_t offset, bool host_only)
 {
     char value[ORR_HUMAN_MAX] = "-", time[ORR_HUMAN_MAX], note[160] = "no device work recorded";
@@ -71,7 +71,7 @@ static void share_tile(orr_output *out, const orr_headline *h, const char *id, c
     tile(out, id, swatch, label, value, note);
 }
 
-static void cause_tile(orr_output *out, const orr_headline *h)
+static void cause_tile(orr_output *out, const orr_trace_headline *h)
 {
     char value[ORR_HUMAN_MAX], note[160];
     int top = 0;
@@ -81,12 +81,12 @@ static void cause_tile(orr_output *out, const orr_headline *h)
     for (int b = 1; b < ORR_BOUNDS; b++)
         if (h->path->bound_ns[b] > h->path->bound_ns[top])
             top = b;
-    snprintf(note, sizeof note, "of the critical path: %s", orr_bound_words((orr_bound)top));
+    snprintf(note, sizeof note, "of the critical path: %s", orr_bound_label((orr_bound)top));
     tile(out, "tile-cause", "path", "Top cause",
          orr_human_frac(value, (double)h->path->bound_ns[top] / span), note);
 }
 
-static void rank_tile(orr_output *out, const orr_job *job, const orr_headline *h)
+static void rank_tile(orr_output *out, const orr_job *job, const orr_trace_headline *h)
 {
     char value[ORR_HUMAN_MAX], events[ORR_HUMAN_MAX], note[160];
     uint32_t recorded = 0, world = job->n_ranks;
@@ -100,7 +100,7 @@ static void rank_tile(orr_output *out, const orr_job *job, const orr_headline *h
     tile(out, "tile-ranks", NULL, "Ranks", value, note);
 }
 
-void orr_html_headline(orr_output *out, const orr_job *job, const orr_headline *h)
+void orr_html_trace_headline(orr_output *out, const orr_job *job, const orr_trace_headline *h)
 {
     const bool host_only = h->n_temporal > 0 && h->temporal[0].host_only;
     orr_output_text(out, "<dl class=\"tiles\">\n");

@@ -19,15 +19,15 @@ typedef struct page {
     const char *title;
     orr_arena *arena;
     orr_output *out;
-    orr_headline headline;
+    orr_trace_headline headline;
     orr_critical_path path;
-    const orr_sections *sections;
+    const orr_trace_sections *sections;
     orr_timeline_view timeline;
     const orr_series_sample *samples;
     size_t n_samples;
     orr_output *meta;
     orr_blob columns;
-    const orr_page_options *extra; /* or NULL */
+    const orr_trace_html_options *extra; /* or NULL */
 } page;
 
 /* Of many ranks the path that crosses them, of one its own; none where nothing has a time. */
@@ -75,12 +75,12 @@ static orr_status find_samples(page *p, orr_error *err)
 
 static orr_status gather(page *p, uint32_t max_events, orr_error *err)
 {
-    orr_headline *h = &p->headline;
+    orr_trace_headline *h = &p->headline;
     ORR_TRY(orr_analyze_temporal(p->job, p->options, p->arena, &h->temporal, &h->n_temporal, err));
     ORR_TRY(orr_analyze_steps(p->job, p->options, p->arena, &h->steps, &h->n_steps, err));
     ORR_TRY(find_path(p, err));
     ORR_TRY(find_samples(p, err));
-    ORR_TRY(orr_sections_run(p->job, p->options, p->arena, &p->sections, err));
+    ORR_TRY(orr_trace_sections_run(p->job, p->options, p->arena, &p->sections, err));
     const orr_job *shown = p->extra && p->extra->overlay ? p->extra->overlay : p->job;
     ORR_TRY(orr_timeline_build(shown, max_events, p->arena, &p->timeline, err));
     for (uint32_t g = 0; g < p->job->n_graphs; g++)
@@ -97,7 +97,7 @@ static orr_status put_title(page *p, orr_error *err)
     enum { TITLE_COLUMNS = 64 };
     char fit[4 * TITLE_COLUMNS];
     (void)err;
-    orr_text_fit(p->title, TITLE_COLUMNS, fit, sizeof fit);
+    orr_text_elide(p->title, TITLE_COLUMNS, fit, sizeof fit);
     orr_html_text(p->out, fit);
     return ORR_OK;
 }
@@ -143,7 +143,7 @@ static orr_status put_nav(page *p, orr_error *err)
         orr_html_text(p->out, p->extra->tables_title);
         orr_output_text(p->out, "</a>\n");
     }
-    orr_sections_write_nav(p->sections, p->out);
+    orr_trace_sections_write_nav(p->sections, p->out);
     return ORR_OK;
 }
 
@@ -165,7 +165,7 @@ static orr_status put_about(page *p, orr_error *err)
 static orr_status put_headline(page *p, orr_error *err)
 {
     (void)err;
-    orr_html_headline(p->out, p->job, &p->headline);
+    orr_html_trace_headline(p->out, p->job, &p->headline);
     return ORR_OK;
 }
 
@@ -184,14 +184,14 @@ static orr_status put_path(page *p, orr_error *err)
     orr_output_text(p->out,
                     "<figure class=\"card\"><figcaption><h3>What sets the end: the critical path");
     orr_output_text(p->out, p->job->n_graphs > 1 ? " through all ranks</h3>" : "</h3>");
-    orr_svg_path(p->out, p->headline.path);
+    orr_svg_critical_path(p->out, p->headline.path);
     orr_output_text(p->out, "</figure>\n");
     return ORR_OK;
 }
 
 static void put_extra(page *p)
 {
-    const orr_page_options *extra = p->extra;
+    const orr_trace_html_options *extra = p->extra;
     orr_output_text(p->out, "<section id=\"extra\"><h2>");
     orr_html_text(p->out, extra->tables_title);
     orr_output_text(p->out, "</h2>\n<div class=\"cards\">\n");
@@ -206,7 +206,7 @@ static orr_status put_sections(page *p, orr_error *err)
     (void)err;
     if (p->extra && p->extra->n_tables > 0)
         put_extra(p);
-    orr_sections_write(p->sections, p->out);
+    orr_trace_sections_write(p->sections, p->out);
     return ORR_OK;
 }
 
@@ -269,8 +269,8 @@ static orr_status write_page(page *p, orr_error *err)
     return ORR_OK;
 }
 
-orr_status orr_report_html(const char *path, const orr_job *job,
-                           const orr_analysis_options *analysis, const orr_page_options *options,
+orr_status orr_trace_html(const char *path, const orr_job *job,
+                           const orr_analysis_options *analysis, const orr_trace_html_options *options,
                            orr_error *err)
 {
     const uint32_t max_events =

@@ -41,7 +41,7 @@ typedef struct section {
     size_t n;
 } section;
 
-struct orr_sections {
+struct orr_trace_sections {
     section sections[SECTIONS];
 };
 
@@ -105,10 +105,10 @@ static orr_status run_entry(const orr_job *job, const orr_analysis_options *opti
     return ORR_OK;
 }
 
-orr_status orr_sections_run(const orr_job *job, const orr_analysis_options *options,
-                            orr_arena *arena, const orr_sections **ret, orr_error *err)
+orr_status orr_trace_sections_run(const orr_job *job, const orr_analysis_options *options,
+                            orr_arena *arena, const orr_trace_sections **ret, orr_error *err)
 {
-    orr_sections *all = orr_arena_one(arena, orr_sections);
+    orr_trace_sections *all = orr_arena_one(arena, orr_trace_sections);
     if (!all)
         return orr_fail_memory(err);
     for (size_t i = 0; i < SECTIONS; i++)
@@ -118,7 +118,7 @@ orr_status orr_sections_run(const orr_job *job, const orr_analysis_options *opti
     return ORR_OK;
 }
 
-void orr_sections_write(const orr_sections *all, orr_output *out)
+void orr_trace_sections_write(const orr_trace_sections *all, orr_output *out)
 {
     for (size_t i = 0; i < SECTIONS; i++) {
         const section *s = &all->sections[i];
@@ -141,7 +141,7 @@ void orr_sections_write(const orr_sections *all, orr_output *out)
     }
 }
 
-void orr_sections_write_nav(const orr_sections *all, orr_output *out)
+void orr_trace_sections_write_nav(const orr_trace_sections *all, orr_output *out)
 {
     for (size_t i = 0; i < SECTIONS; i++)
         if (all->sections[i].n > 0)

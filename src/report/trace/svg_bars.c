@@ -86,12 +86,12 @@ static const part bounds[ORR_BOUNDS] = {
     [ORR_BOUND_NONE] = {"idle", "nothing recorded", "#d4d8df", "#1b1f27", 0},
 };
 
-const char *orr_bound_words(orr_bound bound)
+const char *orr_bound_label(orr_bound bound)
 {
     return bounds[bound].words;
 }
 
-void orr_svg_path(orr_output *out, const orr_critical_path *path)
+void orr_svg_critical_path(orr_output *out, const orr_critical_path *path)
 {
     part parts[ORR_BOUNDS];
     const int64_t span_ns = path->end_ns - path->start_ns;

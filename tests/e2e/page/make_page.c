@@ -157,9 +157,9 @@ static void make_small(const char *path)
     uint32_t n_drawn = 0;
     const orr_graph *graphs[] = {small_rank(0, &n_drawn), small_rank(1, &n_drawn)};
     const orr_job *job;
-    const orr_page_options page = {.struct_bytes = sizeof page, .title = "Two ranks " HOSTILE};
+    const orr_trace_html_options page = {.struct_bytes = sizeof page, .title = "Two ranks " HOSTILE};
     must(orr_job_build(graphs, 2, &job, &err));
-    must(orr_report_html(path, job, NULL, &page, &err));
+    must(orr_trace_html(path, job, NULL, &page, &err));
     printf("{\"events\": %" PRIu32 ", \"ranks\": 2, \"lanes\": 6, \"matches\": %" PRIu32 ",\n"
            " \"hostile\": \"</script><img src=x onerror=\\\"window.pwned=1\\\"><!--\",\n"
            " \"kernel\": \"vectorized_elementwise_kernel<CUDAFunctor_add<float>>\"}\n",
@@ -205,11 +205,11 @@ static void make_large(const char *path, uint32_t n)
     enum { RANKS = 8 };
     const orr_graph *graphs[RANKS];
     const orr_job *job;
-    const orr_page_options page = {.struct_bytes = sizeof page, .title = "Large"};
+    const orr_trace_html_options page = {.struct_bytes = sizeof page, .title = "Large"};
     for (uint32_t r = 0; r < RANKS; r++)
         graphs[r] = large_rank(r, n / RANKS);
     must(orr_job_build(graphs, RANKS, &job, &err));
-    must(orr_report_html(path, job, NULL, &page, &err));
+    must(orr_trace_html(path, job, NULL, &page, &err));
     printf("{\"events\": %" PRIu32 "}\n", n / RANKS / 4 * 4 * RANKS);
     orr_job_free(job);
 }

@@ -23,7 +23,7 @@ typedef struct scene {
     double values[2 * ORR_FACTORS][PLANS];
     orr_explore_need needs[3];
     orr_sensitivity sensitivity;
-    orr_explore_rival baseline_plans[2];
+    orr_explore_baseline_plan baseline_plans[2];
     orr_explore_report report;
     orr_named_table tables[ORR_EXPLORE_TABLES];
 } scene;
@@ -106,8 +106,8 @@ static scene *make(void)
     s->front[1] = s->best[2];
     s->front[1].value[ORR_OBJECTIVE_DEVICES] = 64;
     ask_what_if(s);
-    s->baseline_plans[0] = (orr_explore_rival){ORR_BASELINE_PRODUCTION, NULL, s->best[2]};
-    s->baseline_plans[1] = (orr_explore_rival){.baseline = ORR_BASELINE_FSDP, .why_not = "<does> not fit"};
+    s->baseline_plans[0] = (orr_explore_baseline_plan){ORR_BASELINE_PRODUCTION, NULL, s->best[2]};
+    s->baseline_plans[1] = (orr_explore_baseline_plan){.baseline = ORR_BASELINE_FSDP, .why_not = "<does> not fit"};
     s->exploration =
         (orr_exploration){.n = PLANS,
                           .best = s->best,
@@ -194,7 +194,7 @@ static void a_brief_plan_is_the_same_plan(void **state)
         orr_plan plan, again;
         assert_int_equal(orr_plan_parse(plans[i], &plan, NULL), ORR_OK);
         const orr_plan completed = orr_plan_with_defaults(&plan);
-        const char *brief = orr_plan_brief(&completed, arena);
+        const char *brief = orr_plan_short_text(&completed, arena);
         assert_int_equal(orr_plan_parse(brief, &again, NULL), ORR_OK);
         again = orr_plan_with_defaults(&again);
         assert_true(orr_plan_equal(&again, &completed));
@@ -233,9 +233,9 @@ static void values_are_told_in_their_units(void **state)
     assert_string_equal(orr_objective_human(ORR_OBJECTIVE_ENERGY, 3394, buf), "3.394 kJ");
     assert_string_equal(orr_objective_human(ORR_OBJECTIVE_DEVICES, 16384, buf), "16,384");
     assert_string_equal(orr_objective_human(ORR_OBJECTIVE_COST, NAN, buf), "not known");
-    assert_string_equal(orr_human_many(buf, 999), "999");
-    assert_string_equal(orr_human_many(buf, 1234567), "1.23 M");
-    assert_string_equal(orr_human_many(buf, 3.2e18), "3.20e+18");
+    assert_string_equal(orr_human_si(buf, 999), "999");
+    assert_string_equal(orr_human_si(buf, 1234567), "1.23 M");
+    assert_string_equal(orr_human_si(buf, 3.2e18), "3.20e+18");
 }
 
 static void a_search_ends_in_one_of_six_ways(void **state)
@@ -293,8 +293,8 @@ static void limits_add_up_to_the_step(void **state)
 static void gradients_are_held_up_at_the_cut_that_exposes_most(void **state)
 {
     scene *s = make();
-    orr_explore_limit limits[ORR_EXPLORE_LIMITS];
-    const uint32_t n = orr_explore_limits(&s->outcomes[0], s->arena, limits);
+    orr_explore_bottleneck limits[ORR_EXPLORE_BOTTLENECKS];
+    const uint32_t n = orr_explore_bottlenecks(&s->outcomes[0], s->arena, limits);
     bool found = false;
     (void)state;
     for (uint32_t i = 0; i < n; i++)
@@ -427,7 +427,7 @@ static void people_are_told_plan_proof_and_limits(void **state)
     scene *s = make();
     (void)state;
     char *told =
-        WRITTEN(out, assert_int_equal(orr_explore_tell(&s->report, s->arena, out, NULL), ORR_OK));
+        WRITTEN(out, assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
     assert_non_null(strstr(told, "\nplan: dp=32,tp=4,"));
     assert_non_null(strstr(told, "no plan of the space is better than 980.0 ms: the gap is 2.0 %"));
     assert_non_null(strstr(told, "us-west1-b: 32 of 128 devices, stages 0 to 0, 8 replicas"));
@@ -436,7 +436,7 @@ static void people_are_told_plan_proof_and_limits(void **state)
     free(told);
     s->report.interrupted = true;
     told =
-        WRITTEN(out, assert_int_equal(orr_explore_tell(&s->report, s->arena, out, NULL), ORR_OK));
+        WRITTEN(out, assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
     assert_non_null(strstr(told, "interrupted: this is the best so far\n"));
     free(told);
     done(s);
@@ -457,7 +457,7 @@ static void nothing_feasible_says_what_would_be(void **state)
     assert_int_equal(table_of(s, "plans")->n_rows, 0);
     assert_string_equal(text(table_of(s, "relaxations"), 0, "change"), "tp=8 instead of 7");
     char *told =
-        WRITTEN(out, assert_int_equal(orr_explore_tell(&s->report, s->arena, out, NULL), ORR_OK));
+        WRITTEN(out, assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
     assert_non_null(strstr(told, "no feasible plan: device memory: 93 GiB of 79 GiB\n"));
     free(told);
     char *json =
@@ -472,7 +472,7 @@ static void nothing_feasible_says_what_would_be(void **state)
     assert_int_equal(orr_explore_tables(&s->report, s->arena, s->tables, NULL), ORR_OK);
     assert_int_equal(table_of(s, "relaxations")->n_rows, 0);
     told =
-        WRITTEN(out, assert_int_equal(orr_explore_tell(&s->report, s->arena, out, NULL), ORR_OK));
+        WRITTEN(out, assert_int_equal(orr_explore_summary(&s->report, s->arena, out, NULL), ORR_OK));
     assert_non_null(strstr(told, "stopped before a plan was found\n"));
     assert_null(strstr(told, "no feasible plan"));
     free(told);

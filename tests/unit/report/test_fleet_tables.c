@@ -240,7 +240,7 @@ static void settings_have_two_bars_each(void **state)
     for (uint32_t i = 0; i < s.fleet.n_effects; i++)
         n += s.fleet.effects[i].policy == 4;
     assert_true(n > 5);
-    char *text = WRITTEN(out, orr_svg_fleet_effects(out, &s.fleet, 4));
+    char *text = WRITTEN(out, orr_svg_fleet_sensitivity(out, &s.fleet, 4));
     assert_int_equal(count(text, "<rect"), 2 * n);
     free(text);
     orr_arena_free(s.arena);

@@ -55,23 +55,23 @@ static void long_text_loses_its_middle(void **state)
 {
     char out[64];
     (void)state;
-    assert_int_equal(orr_text_fit("short", 10, out, sizeof out), 5);
+    assert_int_equal(orr_text_elide("short", 10, out, sizeof out), 5);
     assert_string_equal(out, "short");
-    orr_text_fit("abcdefghijklmnopqrstuvwxyz", 11, out, sizeof out);
+    orr_text_elide("abcdefghijklmnopqrstuvwxyz", 11, out, sizeof out);
     assert_string_equal(out, "abcdef\xE2\x80\xA6wxyz");
-    assert_int_equal(orr_text_columns(out), 11);
-    orr_text_fit("äöüßäöüßäöüß", 5, out, sizeof out); /* code points stay whole */
+    assert_int_equal(orr_text_display_width(out), 11);
+    orr_text_elide("äöüßäöüßäöüß", 5, out, sizeof out); /* code points stay whole */
     assert_string_equal(out, "äöü\xE2\x80\xA6ß");
-    assert_int_equal(orr_text_fit("anything", 0, out, sizeof out), 0);
+    assert_int_equal(orr_text_elide("anything", 0, out, sizeof out), 0);
     assert_string_equal(out, "");
-    assert_true(orr_text_fit("abcdefghijklmnop", 16, out, 8) < 8);
+    assert_true(orr_text_elide("abcdefghijklmnop", 16, out, 8) < 8);
 }
 
 static void a_name_cannot_drive_the_terminal(void **state)
 {
     char out[64];
     (void)state;
-    orr_text_fit("a\x1b[2Jb\x7f\n\xC2\x9B"
+    orr_text_elide("a\x1b[2Jb\x7f\n\xC2\x9B"
                  "c\xFF",
                  40, out, sizeof out);
     assert_string_equal(out, "a?[2Jb???c?");

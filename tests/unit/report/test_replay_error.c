@@ -21,10 +21,10 @@ static const orr_job *launching_job(void)
     return rig_job(&r);
 }
 
-static void tables_of(replay *r, size_t most, orr_table ret[ORR_REPLAY_TABLES])
+static void tables_of(replay *r, size_t most, orr_table ret[ORR_REPLAY_ERROR_TABLES])
 {
     orr_error err = {0};
-    if (orr_replay_tables(r->job, &r->simulation, 1024, most, r->arena, ret, &err) != ORR_OK)
+    if (orr_replay_error_tables(r->job, &r->simulation, 1024, most, r->arena, ret, &err) != ORR_OK)
         fail_msg("%s", err.text);
 }
 
@@ -32,7 +32,7 @@ static void what_differs_is_named(void **state)
 {
     (void)state;
     replay r = replay_of(launching_job(), 1);
-    orr_table tables[ORR_REPLAY_TABLES];
+    orr_table tables[ORR_REPLAY_ERROR_TABLES];
     tables_of(&r, 10, tables);
 
     assert_string_equal(replay_cell(&tables[ERRORS], 0, "lane").as.text, "all");
@@ -54,7 +54,7 @@ static void no_more_rows_than_asked_for(void **state)
 {
     (void)state;
     replay r = replay_of(launching_job(), 1);
-    orr_table tables[ORR_REPLAY_TABLES];
+    orr_table tables[ORR_REPLAY_ERROR_TABLES];
     tables_of(&r, 0, tables);
     assert_int_equal(tables[DIFFERENCES].n_rows, 0);
     assert_int_equal(tables[CAUSES].n_rows, 1);

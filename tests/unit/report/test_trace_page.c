@@ -95,9 +95,9 @@ static void a_table_keeps_exact_values_beside_readable_ones(void **state)
 static void a_page_is_whole_and_holds_no_foreign_markup(void **state)
 {
     const orr_job *job = small_job();
-    const orr_page_options options = {.struct_bytes = sizeof options, .title = "A <run> & \"more\""};
+    const orr_trace_html_options options = {.struct_bytes = sizeof options, .title = "A <run> & \"more\""};
     (void)state;
-    assert_int_equal(orr_report_html(page_path, job, NULL, &options, NULL), ORR_OK);
+    assert_int_equal(orr_trace_html(page_path, job, NULL, &options, NULL), ORR_OK);
     char *page = read_page();
     assert_int_equal(strncmp(page, "<!doctype html>", 15), 0);
     assert_string_equal(page + strlen(page) - 8, "</html>\n");
@@ -127,13 +127,13 @@ static void a_page_can_show_two_tellings(void **state)
     const orr_table table = {"orrery.test/1", "What will be", columns, 1, rows, sizeof rows[0], 1};
     (void)state;
     assert_int_equal(orr_job_overlay(job, "simulated", job, "recorded", &overlay, NULL), ORR_OK);
-    const orr_page_options options = {.struct_bytes = sizeof options,
+    const orr_trace_html_options options = {.struct_bytes = sizeof options,
                                       .title = "Two",
                                       .overlay = overlay,
                                       .tables = &table,
                                       .n_tables = 1,
                                       .tables_title = "Predicted & such"};
-    assert_int_equal(orr_report_html(page_path, job, NULL, &options, NULL), ORR_OK);
+    assert_int_equal(orr_trace_html(page_path, job, NULL, &options, NULL), ORR_OK);
     char *page = read_page();
     assert_non_null(strstr(page, "<h2>Predicted &amp; such</h2>"));
     assert_non_null(strstr(page, "<a href=\"#extra\">Predicted &amp; such</a>"));
@@ -147,9 +147,9 @@ static void the_same_job_gives_the_same_page(void **state)
 {
     const orr_job *job = small_job();
     (void)state;
-    assert_int_equal(orr_report_html(page_path, job, NULL, NULL, NULL), ORR_OK);
+    assert_int_equal(orr_trace_html(page_path, job, NULL, NULL, NULL), ORR_OK);
     char *once = read_page();
-    assert_int_equal(orr_report_html(page_path, job, NULL, NULL, NULL), ORR_OK);
+    assert_int_equal(orr_trace_html(page_path, job, NULL, NULL, NULL), ORR_OK);
     char *again = read_page();
     assert_string_equal(once, again);
     free(once);
@@ -162,7 +162,7 @@ static void a_page_of_nothing_is_a_page(void **state)
     rig r = rig_new();
     const orr_job *job = rig_job(&r);
     (void)state;
-    assert_int_equal(orr_report_html(page_path, job, NULL, NULL, NULL), ORR_OK);
+    assert_int_equal(orr_trace_html(page_path, job, NULL, NULL, NULL), ORR_OK);
     char *page = read_page();
     assert_non_null(strstr(page, "0 of 1") ? "" : strstr(page, "1 of 1"));
     free(page);
@@ -174,7 +174,7 @@ static void a_place_that_cannot_be_written_is_an_error(void **state)
     const orr_job *job = small_job();
     orr_error err = {0};
     (void)state;
-    assert_int_equal(orr_report_html("/nonexistent/folder/page.html", job, NULL, NULL, &err),
+    assert_int_equal(orr_trace_html("/nonexistent/folder/page.html", job, NULL, NULL, &err),
                      ORR_IO);
     assert_non_null(strstr(err.text, "/nonexistent/folder/page.html"));
     orr_job_free(job);
@@ -188,7 +188,7 @@ static void every_failed_allocation_is_survived_and_leaves_no_file(void **state)
     unlink(page_path);
     for (uint64_t nth = 1; status != ORR_OK; nth++) {
         orr_alloc_fail_from(nth);
-        status = orr_report_html(page_path, job, NULL, NULL, NULL);
+        status = orr_trace_html(page_path, job, NULL, NULL, NULL);
         orr_alloc_fail_from(0);
         if (status != ORR_OK) {
             assert_int_equal(status, ORR_NO_MEMORY);

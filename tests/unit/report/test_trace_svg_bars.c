@@ -57,13 +57,13 @@ static void a_path_shows_each_bound(void **state)
     (void)state;
     path.bound_ns[ORR_BOUND_CPU] = 750;
     path.bound_ns[ORR_BOUND_PEER] = 250;
-    char *text = WRITTEN(out, orr_svg_path(out, &path));
+    char *text = WRITTEN(out, orr_svg_critical_path(out, &path));
     assert_int_equal(count(text, "<rect"), 2);
     assert_non_null(strstr(text, "<i class=\"swatch k-host\"></i>host (CPU) 75.0 %"));
     assert_non_null(strstr(text, "waiting for a peer 25.0 %"));
     free(text);
     for (int b = 0; b < ORR_BOUNDS; b++)
-        assert_non_null(orr_bound_words((orr_bound)b));
+        assert_non_null(orr_bound_label((orr_bound)b));
 }
 
 int main(void)
