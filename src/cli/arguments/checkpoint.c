@@ -38,7 +38,7 @@ static orr_status open_tokenizer(orr_checkpoint_files *c, const char *path, cons
     return status == ORR_NOT_FOUND ? orr_tokenizer_open(NULL, &c->tokenizer, err) : status;
 }
 
-orr_status orr_model_files_open(const char *path, const char *tokenizer, orr_arena *arena,
+orr_status orr_checkpoint_files_open(const char *path, const char *tokenizer, orr_arena *arena,
                                 orr_checkpoint_files *ret, orr_error *err)
 {
     *ret = (orr_checkpoint_files){0};
@@ -49,7 +49,7 @@ orr_status orr_model_files_open(const char *path, const char *tokenizer, orr_are
     return ORR_OK;
 }
 
-void orr_model_files_close(orr_checkpoint_files *checkpoint)
+void orr_checkpoint_files_close(orr_checkpoint_files *checkpoint)
 {
     orr_tokenizer_close(checkpoint->tokenizer);
     orr_weights_close(checkpoint->weights);
@@ -82,7 +82,7 @@ orr_status orr_check_output(const char *option, const char *path, bool folder, o
     return parent == NULL ? orr_fail_memory(err) : check_writable(option, parent, err);
 }
 
-orr_row_format orr_row_format_named(const char *name)
+orr_row_format orr_row_format_parse(const char *name)
 {
     int format = 0;
     while (format < ORR_ROW_FORMATS &&

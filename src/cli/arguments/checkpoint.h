@@ -14,12 +14,12 @@ typedef struct orr_checkpoint_files {
 } orr_checkpoint_files;
 /* `tokenizer`: of another file, or NULL: the one that is there, else bytes. Zeroed is allowed to be
  * closed. */
-orr_status orr_model_files_open(const char *path, const char *tokenizer, orr_arena *arena,
+orr_status orr_checkpoint_files_open(const char *path, const char *tokenizer, orr_arena *arena,
                                orr_checkpoint_files *ret, orr_error *err) ORR_MUST_CHECK;
-void       orr_model_files_close(orr_checkpoint_files *checkpoint);
+void       orr_checkpoint_files_close(orr_checkpoint_files *checkpoint);
 
 /* --quantize; ORR_ROW_FORMATS: not said. */
-orr_row_format orr_row_format_named(const char *name);
+orr_row_format orr_row_format_parse(const char *name);
 /* All of a file, or of standard input ("-"), NUL-terminated, in the arena. Errors: IO; LIMIT: over
  * 1 GiB. */
 orr_status orr_read_text(const char *path, orr_arena *arena, const char **ret, size_t *ret_len,

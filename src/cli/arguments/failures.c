@@ -10,7 +10,7 @@ static bool is_file(const char *name)
            (n > 4 && strcmp(name + n - 4, ".yml") == 0);
 }
 
-orr_status orr_failure_words_read(orr_session *session, orr_failure_words *ret)
+orr_status orr_failure_choice_read(orr_session *session, orr_failure_choice *ret)
 {
     const orr_settings *s = session->settings;
     const char *name = s->failures != NULL ? s->failures : "ft_hsdp_98k";

@@ -6,11 +6,11 @@
 
 /* --failures and --timing: names of the catalogue, or of a file, whose last entry is meant. In the session's arena.
  * Errors: NOT_FOUND, IO, PARSE. */
-typedef struct orr_failure_words {
+typedef struct orr_failure_choice {
     orr_failure_catalog     catalog;
     const orr_failures     *failures;
     const orr_fleet_timing *timing;
-} orr_failure_words;
-orr_status orr_failure_words_read(orr_session *session, orr_failure_words *ret) ORR_MUST_CHECK;
+} orr_failure_choice;
+orr_status orr_failure_choice_read(orr_session *session, orr_failure_choice *ret) ORR_MUST_CHECK;
 
 #endif /* ORR_CLI_FAILURES_H */

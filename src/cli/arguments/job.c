@@ -6,8 +6,8 @@
 
 #include "cli/arguments/factor.h"
 
-orr_status orr_job_words_parse(const char *text, const orr_job_words *otherwise, orr_arena *arena,
-                               orr_job_words *ret, orr_error *err)
+orr_status orr_job_spec_parse(const char *text, const orr_job_spec *otherwise, orr_arena *arena,
+                               orr_job_spec *ret, orr_error *err)
 {
     const char *at = strchr(text, '@'), *colon = strchr(at ? at : text, ':');
     const char *plan = colon ? colon + 1 : at ? NULL : strchr(text, '=') ? text : NULL;
@@ -174,7 +174,7 @@ static orr_status read_slow(orr_job_request *r)
     return ORR_OK;
 }
 
-orr_status orr_job_request_read(orr_session *session, const orr_job_words *words,
+orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
                                 orr_job_request *ret)
 {
     const orr_settings *settings = session->settings;

@@ -18,26 +18,26 @@ typedef struct orr_job_request {
 } orr_job_request;
 
 /* MODEL@CLUSTER:PLAN with any of the three left out; what is left out is as given. Errors: INVALID. */
-typedef struct orr_job_words {
+typedef struct orr_job_spec {
     const char *model, *cluster, *plan;
-} orr_job_words;
-orr_status orr_job_words_parse(const char *text, const orr_job_words *otherwise, orr_arena *arena,
-                               orr_job_words *ret, orr_error *err) ORR_MUST_CHECK;
+} orr_job_spec;
+orr_status orr_job_spec_parse(const char *text, const orr_job_spec *otherwise, orr_arena *arena,
+                               orr_job_spec *ret, orr_error *err) ORR_MUST_CHECK;
 
 /* Words and settings as they were meant. Errors: INVALID: what was typed; NOT_FOUND, IO, PARSE: a
  * model, a cluster, a device or a file. */
-orr_status orr_job_request_read(orr_session *session, const orr_job_words *words,
+orr_status orr_job_request_read(orr_session *session, const orr_job_spec *words,
                                 orr_job_request *ret) ORR_MUST_CHECK;
 orr_status orr_job_request_run(orr_job_request *request) ORR_MUST_CHECK;
 void       orr_job_request_done(orr_job_request *request); /* zeroed is allowed */
 
 /* Exit codes of what failed. What was typed is a matter of usage; what cannot be, or is more than
  * can be simulated, of the plan; all else of the input. */
-static inline int orr_job_code_of_words(orr_status status)
+static inline int orr_job_exit_code_of_input(orr_status status)
 {
     return status == ORR_INVALID ? EXIT_USAGE : EXIT_INPUT;
 }
-static inline int orr_job_code_of_plan(orr_status status)
+static inline int orr_job_exit_code_of_plan(orr_status status)
 {
     return status == ORR_INVALID || status == ORR_UNSUPPORTED || status == ORR_LIMIT
                ? EXIT_INFEASIBLE
@@ -45,6 +45,6 @@ static inline int orr_job_code_of_plan(orr_status status)
 }
 
 /* What the job is and comes to, in a few lines for people. */
-void orr_job_request_tell(const orr_job_request *request, orr_output *out);
+void orr_job_request_summary(const orr_job_request *request, orr_output *out);
 
 #endif /* ORR_CLI_JOB_H */

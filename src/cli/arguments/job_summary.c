@@ -50,7 +50,7 @@ static void tell_memory(const orr_outcome *o, orr_output *out)
     orr_output_text(out, "\n");
 }
 
-void orr_job_request_tell(const orr_job_request *request, orr_output *out)
+void orr_job_request_summary(const orr_job_request *request, orr_output *out)
 {
     const orr_outcome *o = &request->outcome;
     char bubble[ORR_HUMAN_MAX];

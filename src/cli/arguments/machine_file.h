@@ -9,7 +9,7 @@
 
 /* `said`, or machine.yaml in the user's cache ($XDG_CACHE_HOME/orrery, ~/.cache/orrery), in the
  * arena. `make`: its folder is made. Errors: IO. */
-orr_status orr_machine_file(const char *said, bool make, orr_arena *arena, const char **ret,
+orr_status orr_machine_file_path(const char *said, bool make, orr_arena *arena, const char **ret,
                             orr_error *err) ORR_MUST_CHECK;
 /* Measures, with progress, and keeps it. Where no threads stand. */
 orr_status orr_machine_measure(orr_session *session, bool quick, const char *path,

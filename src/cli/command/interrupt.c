@@ -14,24 +14,24 @@ static void on_interrupt(int signal_number)
     signal(signal_number, SIG_DFL); /* the second time ends it at once */
 }
 
-void orr_stop_watch(void)
+void orr_interrupt_watch(void)
 {
     const struct sigaction action = {.sa_handler = on_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }
 
-int orr_stop_signal(void)
+int orr_interrupt_signal(void)
 {
     return asked;
 }
 
-const volatile bool *orr_stop_flag(void)
+const volatile bool *orr_interrupt_flag(void)
 {
     return &flag;
 }
 
-bool orr_stop_asked(void *ctx)
+bool orr_interrupt_requested(void *ctx)
 {
     (void)ctx;
     return asked != 0;

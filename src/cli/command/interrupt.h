@@ -5,9 +5,9 @@
 #include <stdbool.h>
 
 /* Ctrl-C and SIGTERM ask for an end: the first time it is only noted, the second time it is at once. */
-void orr_stop_watch(void);
-int  orr_stop_signal(void);     /* that asked; 0: none did */
-const volatile bool *orr_stop_flag(void); /* for those who look */
-bool orr_stop_asked(void *ctx); /* for those who ask from time to time */
+void orr_interrupt_watch(void);
+int  orr_interrupt_signal(void);     /* that asked; 0: none did */
+const volatile bool *orr_interrupt_flag(void); /* for those who look */
+bool orr_interrupt_requested(void *ctx); /* for those who ask from time to time */
 
 #endif /* ORR_CLI_STOP_H */

@@ -189,7 +189,7 @@ static const char *word_of(const orr_option *o, const orr_settings *settings, or
     return word;
 }
 
-const char *const *orr_options_words(const orr_command *command, const orr_settings *settings,
+const char *const *orr_options_to_argv(const orr_command *command, const orr_settings *settings,
                                      orr_arena *arena)
 {
     const char **words = orr_arena_array(arena, const char *, orr_options_n + settings->n_args + 4);
@@ -211,7 +211,7 @@ const char *const *orr_options_words(const orr_command *command, const orr_setti
     return failed ? NULL : words;
 }
 
-void orr_options_forget_environment(void)
+void orr_options_unset_environment(void)
 {
     for (size_t i = 0; i < orr_options_n; i++) {
         char name[64];

@@ -35,9 +35,9 @@ orr_status orr_options_parse(int argc, char **argv, const orr_command *command,
 
 /* The way back: words of a command line that says the same, in the arena, NULL after the last; NULL: out of
  * memory. For a process whose environment says nothing, see below. */
-const char *const *orr_options_words(const orr_command *command, const orr_settings *settings,
+const char *const *orr_options_to_argv(const orr_command *command, const orr_settings *settings,
                                      orr_arena *arena);
 /* Takes out of the environment whatever sets an option. */
-void orr_options_forget_environment(void);
+void orr_options_unset_environment(void);
 
 #endif /* ORR_CLI_OPTION_H */

@@ -11,10 +11,10 @@ typedef struct comparison {
 static orr_status read_jobs(comparison *c)
 {
     const orr_settings *settings = c->session.settings;
-    const orr_job_words otherwise = {settings->model, settings->cluster, settings->plan};
+    const orr_job_spec otherwise = {settings->model, settings->cluster, settings->plan};
     for (int i = 0; i < JOBS; i++) {
-        orr_job_words words;
-        ORR_TRY(orr_job_words_parse(settings->args[i], &otherwise, c->session.arena, &words,
+        orr_job_spec words;
+        ORR_TRY(orr_job_spec_parse(settings->args[i], &otherwise, c->session.arena, &words,
                                     &c->session.err));
         ORR_TRY(orr_job_request_read(&c->session, &words, &c->jobs[i]));
     }
@@ -25,7 +25,7 @@ static void tell(const comparison *c, orr_output *out)
 {
     for (int i = 0; i < JOBS; i++) {
         orr_output_printf(out, "%c: ", 'A' + i);
-        orr_job_request_tell(&c->jobs[i], out);
+        orr_job_request_summary(&c->jobs[i], out);
         orr_output_text(out, "\n");
     }
     const double a = (double)c->jobs[0].outcome.step_ns, b = (double)c->jobs[1].outcome.step_ns;
@@ -77,10 +77,10 @@ int orr_command_compare(const orr_settings *settings)
     int code = EXIT_DONE;
     if (orr_session_init(&c.session, settings) != ORR_OK || read_jobs(&c) != ORR_OK) {
         orr_session_fail(&c.session);
-        code = orr_job_code_of_words(c.session.err.status);
+        code = orr_job_exit_code_of_input(c.session.err.status);
     } else if (run(&c) != ORR_OK) {
         orr_session_fail(&c.session);
-        code = orr_job_code_of_plan(c.session.err.status);
+        code = orr_job_exit_code_of_plan(c.session.err.status);
     } else if (write_page(&c) != ORR_OK || print(&c) != ORR_OK) {
         code = orr_session_fail(&c.session);
     }

@@ -230,7 +230,7 @@ static orr_status print_clusters(hw *h)
         {"levels", orr_hw_list_levels},
         {"sites", orr_hw_list_sites},
         {"cuts", orr_hw_list_cuts},
-        {"transport", orr_hw_list_wires},
+        {"transport", orr_hw_list_transports},
     };
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
         orr_table table;

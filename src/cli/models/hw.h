@@ -49,7 +49,7 @@ orr_status orr_hw_list_sites(const orr_cluster *const *clusters, size_t n, orr_a
                              orr_table *ret, orr_error *err) ORR_MUST_CHECK;
 orr_status orr_hw_list_cuts(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
                             orr_table *ret, orr_error *err) ORR_MUST_CHECK;
-orr_status orr_hw_list_wires(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
+orr_status orr_hw_list_transports(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
                              orr_table *ret, orr_error *err) ORR_MUST_CHECK;
 /* Sites with names; those of a tree of buildings have none. */
 bool orr_hw_has_sites(const orr_cluster *cluster);

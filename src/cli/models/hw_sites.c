@@ -167,7 +167,7 @@ static wire_row row_of_wire(const char *cluster, const char *where, const orr_rd
     };
 }
 
-orr_status orr_hw_list_wires(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
+orr_status orr_hw_list_transports(const orr_cluster *const *clusters, size_t n, orr_arena *arena,
                              orr_table *ret, orr_error *err)
 {
     wire_row *rows = orr_arena_array(arena, wire_row, n * (ORR_LEVELS_MAX + ORR_SITE_LINKS_MAX));

@@ -9,7 +9,7 @@
 /* Jobs that somebody ran and wrote down. */
 typedef struct known_job {
     const char *name;
-    orr_job_words words;
+    orr_job_spec words;
     double flops_per_s_per_device; /* as published */
     const char *source;
 } known_job;
@@ -33,12 +33,12 @@ static const known_job KNOWN[] = {
 };
 enum { N_KNOWN = sizeof KNOWN / sizeof *KNOWN };
 
-const char *orr_demo_job_name(size_t i)
+const char *orr_published_job_name(size_t i)
 {
     return i < N_KNOWN ? KNOWN[i].name : NULL;
 }
 
-bool orr_demo_job_known(const char *name)
+bool orr_published_job_known(const char *name)
 {
     for (size_t i = 0; i < N_KNOWN; i++)
         if (strcmp(KNOWN[i].name, name) == 0)
@@ -56,13 +56,13 @@ static void say_published(const orr_job_request *r, void *ctx)
                       orr_human_frac(off, simulated / known->flops_per_s_per_device - 1));
 }
 
-int orr_demo_job(const char *name, const orr_settings *settings)
+int orr_published_job(const char *name, const orr_settings *settings)
 {
     for (size_t i = 0; i < N_KNOWN; i++)
         if (strcmp(KNOWN[i].name, name) == 0) {
             /* It did run, whatever is said of its memory. */
             const int code =
-                orr_simulate_words(settings, &KNOWN[i].words, say_published, (void *)&KNOWN[i]);
+                orr_simulate_spec(settings, &KNOWN[i].words, say_published, (void *)&KNOWN[i]);
             return code == EXIT_INFEASIBLE ? EXIT_DONE : code;
         }
     return EXIT_USAGE;

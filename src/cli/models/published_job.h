@@ -5,8 +5,8 @@
 #include "cli/command/command.h"
 
 /* Published jobs that `orrery demo` simulates, beside the published figure. NULL: no more. */
-const char *orr_demo_job_name(size_t i);
-bool        orr_demo_job_known(const char *name);
-int         orr_demo_job(const char *name, const orr_settings *settings); /* exit code */
+const char *orr_published_job_name(size_t i);
+bool        orr_published_job_known(const char *name);
+int         orr_published_job(const char *name, const orr_settings *settings); /* exit code */
 
 #endif /* ORR_CLI_DEMO_JOB_H */

@@ -6,7 +6,7 @@
 
 #include "cli/arguments/job.h"
 
-static orr_status print_tables(const orr_job_request *r, orr_job_remark *remark, void *ctx)
+static orr_status print_tables(const orr_job_request *r, orr_job_summary_hook *remark, void *ctx)
 {
     orr_session *session = r->session;
     orr_table_style style;
@@ -19,7 +19,7 @@ static orr_status print_tables(const orr_job_request *r, orr_job_remark *remark,
                           "{\"schema\":\"orrery.outcome/1\",\"version\":\"%s\",\"fits\":%s,\"tables\":{",
                           orr_version(), r->outcome.memory.fits ? "true" : "false");
     else if (style.format == ORR_TABLE_TEXT)
-        orr_job_request_tell(r, out);
+        orr_job_request_summary(r, out);
     if (style.format == ORR_TABLE_TEXT && remark != NULL)
         remark(r, ctx);
     if (style.format == ORR_TABLE_TEXT)
@@ -57,7 +57,7 @@ static orr_status write_all(const orr_job_request *r)
     if (settings->trace)
         ORR_TRY(write_timeline(r));
     if (settings->ranks_as_trace)
-        ORR_TRY(orr_write_rank_traces(r));
+        ORR_TRY(orr_simulate_write_rank_traces(r));
     return settings->html ? write_page(r) : ORR_OK;
 }
 
@@ -78,16 +78,16 @@ static orr_status check_timeline(orr_session *session)
                : orr_fail(&session->err, ORR_INVALID, "--trace %s: .pftrace or .json", path);
 }
 
-int orr_simulate_words(const orr_settings *settings, const orr_job_words *words,
-                       orr_job_remark *remark, void *ctx)
+int orr_simulate_spec(const orr_settings *settings, const orr_job_spec *words,
+                       orr_job_summary_hook *remark, void *ctx)
 {
     orr_session session;
     orr_job_request r = {0};
     if (orr_session_init(&session, settings) != ORR_OK || check_timeline(&session) != ORR_OK ||
         orr_job_request_read(&session, words, &r) != ORR_OK)
-        return fail(&session, &r, orr_job_code_of_words(session.err.status));
+        return fail(&session, &r, orr_job_exit_code_of_input(session.err.status));
     if (orr_job_request_run(&r) != ORR_OK)
-        return fail(&session, &r, orr_job_code_of_plan(session.err.status));
+        return fail(&session, &r, orr_job_exit_code_of_plan(session.err.status));
     if (write_all(&r) != ORR_OK || print_tables(&r, remark, ctx) != ORR_OK)
         return fail(&session, &r, EXIT_INPUT);
     const bool fits = r.outcome.memory.fits;
@@ -100,6 +100,6 @@ int orr_command_simulate(const orr_settings *settings)
 {
     if (settings->n_args == 0)
         return orr_simulate_astra(settings);
-    const orr_job_words words = {settings->args[0], settings->cluster, settings->plan};
-    return orr_simulate_words(settings, &words, NULL, NULL);
+    const orr_job_spec words = {settings->args[0], settings->cluster, settings->plan};
+    return orr_simulate_spec(settings, &words, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static orr_status write_groups(const orr_job_request *r, const char *folder, orr
     return status;
 }
 
-orr_status orr_write_rank_traces(const orr_job_request *request)
+orr_status orr_simulate_write_rank_traces(const orr_job_request *request)
 {
     orr_session *session = request->session;
     const char *folder = session->settings->ranks_as_trace;

@@ -59,7 +59,7 @@ static _Noreturn void become(const char *const *words, const pipes *p, pid_t par
     dup2(p->errors[1], STDERR_FILENO);
     fcntl(p->reports[1], F_SETFD, 0);
     snprintf(text, sizeof text, "%d", p->reports[1]);
-    setenv(ORR_REPORTS_VARIABLE, text, 1);
+    setenv(ORR_CHILD_REPORT_VARIABLE, text, 1);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execv("/proc/self/exe", (char *const *)words);
     fprintf(stderr, "orrery: /proc/self/exe: %s\n", strerror(errno));
@@ -140,7 +140,7 @@ static void hear_errors(orr_child *c)
     }
 }
 
-void orr_child_hear(orr_child *c, void (*told)(void *, orr_child *, const orr_child_report *), void *ctx)
+void orr_child_read(orr_child *c, void (*told)(void *, orr_child *, const orr_child_report *), void *ctx)
 {
     if (c->pid == 0)
         return;
@@ -157,7 +157,7 @@ bool orr_child_ended(orr_child *c, void (*told)(void *, orr_child *, const orr_c
     kill(-c->pid, SIGKILL); /* ranks that it left behind; while its number is still its own */
     while (waitpid(c->pid, &c->status, 0) < 0 && errno == EINTR)
         continue;
-    orr_child_hear(c, told, ctx);
+    orr_child_read(c, told, ctx);
     take_line(c);
     close(c->reports);
     close(c->errors);
@@ -186,7 +186,7 @@ void orr_child_kill(orr_child *c)
         usleep(1000);
 }
 
-bool orr_child_again(orr_child *c, int64_t now_ns)
+bool orr_child_schedule_restart(orr_child *c, int64_t now_ns)
 {
     uint32_t recent = 0;
     for (uint32_t i = 0; i < ORR_CHILD_FAILURES && i < c->failures; i++)
@@ -199,7 +199,7 @@ bool orr_child_again(orr_child *c, int64_t now_ns)
     return true;
 }
 
-void orr_child_tell(const orr_child *c, char *text, size_t n)
+void orr_child_exit_text(const orr_child *c, char *text, size_t n)
 {
     const bool why = c->said[0] != '\0';
     if (WIFSIGNALED(c->status))

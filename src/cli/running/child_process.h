@@ -31,7 +31,7 @@ typedef struct orr_child {
 orr_status orr_child_start(orr_child *child, orr_error *err) ORR_MUST_CHECK;
 /* What has come from it, without waiting. What it prints on standard error is kept, if it tells a failure, or
  * passed on. */
-void orr_child_hear(orr_child *child, void (*told)(void *ctx, orr_child *child, const orr_child_report *report),
+void orr_child_read(orr_child *child, void (*told)(void *ctx, orr_child *child, const orr_child_report *report),
                     void *ctx);
 /* It has ended: true once, everything that it said having been heard. */
 bool orr_child_ended(orr_child *child, void (*told)(void *ctx, orr_child *child, const orr_child_report *report),
@@ -40,8 +40,8 @@ void orr_child_signal(const orr_child *child, int signal_number); /* if it runs 
 void orr_child_kill(orr_child *child); /* with those that it has started, and waits */
 /* It has failed now: sets again_ns, after a pause that grows from failure to failure. False: too often, more
  * than ORR_CHILD_FAILURES times within a minute. */
-bool orr_child_again(orr_child *child, int64_t now_ns);
+bool orr_child_schedule_restart(orr_child *child, int64_t now_ns);
 /* "was killed by signal 9 (Killed)", "ended with status 3: WHY", into text[0..n). */
-void orr_child_tell(const orr_child *child, char *text, size_t n);
+void orr_child_exit_text(const orr_child *child, char *text, size_t n);
 
 #endif /* ORR_CLI_CHILD_H */

@@ -15,9 +15,9 @@
 /* Written whole or not at all, whichever thread writes. */
 _Static_assert(sizeof(orr_child_report) <= PIPE_BUF, "a report is written at once");
 
-int orr_reports_open(void)
+int orr_child_report_open(void)
 {
-    const char *text = getenv(ORR_REPORTS_VARIABLE);
+    const char *text = getenv(ORR_CHILD_REPORT_VARIABLE);
     char *end;
     if (text == NULL)
         return -1;
@@ -25,7 +25,7 @@ int orr_reports_open(void)
     const bool is = end != text && *end == '\0' && fd > STDERR_FILENO && fd < INT_MAX &&
                     fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0 &&
                     fcntl((int)fd, F_SETFL, O_NONBLOCK) == 0;
-    unsetenv(ORR_REPORTS_VARIABLE);
+    unsetenv(ORR_CHILD_REPORT_VARIABLE);
     return is ? (int)fd : -1;
 }
 
@@ -41,29 +41,29 @@ static void send(int reports, const orr_child_report *report, bool waits)
     }
 }
 
-void orr_report_event(int reports, const orr_team_event *event)
+void orr_child_report_send_event(int reports, const orr_team_event *event)
 {
-    orr_child_report report = {.kind = ORR_REPORT_EVENT, .event = *event};
+    orr_child_report report = {.kind = ORR_CHILD_REPORT_EVENT, .event = *event};
     snprintf(report.text, sizeof report.text, "%s", event->text != NULL ? event->text : "");
     report.event.text = NULL;
     send(reports, &report, false);
 }
 
-void orr_report_step(int reports, const orr_train_step *step)
+void orr_child_report_send_step(int reports, const orr_train_step *step)
 {
-    const orr_child_report report = {.kind = ORR_REPORT_STEP, .step = *step};
+    const orr_child_report report = {.kind = ORR_CHILD_REPORT_STEP, .step = *step};
     send(reports, &report, false);
 }
 
-void orr_report_result(int reports, const orr_train_result *result)
+void orr_child_report_send_result(int reports, const orr_train_result *result)
 {
-    const orr_child_report report = {.kind = ORR_REPORT_RESULT, .result = *result};
+    const orr_child_report report = {.kind = ORR_CHILD_REPORT_RESULT, .result = *result};
     send(reports, &report, true);
 }
 
-void orr_report_address(int reports, const char *address)
+void orr_child_report_send_address(int reports, const char *address)
 {
-    orr_child_report report = {.kind = ORR_REPORT_ADDRESS};
+    orr_child_report report = {.kind = ORR_CHILD_REPORT_ADDRESS};
     snprintf(report.text, sizeof report.text, "%s", address);
     send(reports, &report, true);
 }
@@ -82,7 +82,7 @@ static void print_time(int64_t at_ns)
                 (int)(then_ms % 1000));
 }
 
-void orr_event_print(const char *who, const orr_team_event *event, const char *text)
+void orr_team_event_print(const char *who, const orr_team_event *event, const char *text)
 {
     flockfile(stderr);
     fputs("orrery: ", stderr);

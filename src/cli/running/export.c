@@ -60,9 +60,9 @@ static orr_status run(exporting *e)
     const orr_settings *s = e->session.settings;
     orr_error *err = &e->session.err;
     const int64_t shard = (int64_t)5 << 30;
-    ORR_TRY(orr_model_files_open(s->args[0], s->tokenizer, e->session.arena, &e->checkpoint, err));
+    ORR_TRY(orr_checkpoint_files_open(s->args[0], s->tokenizer, e->session.arena, &e->checkpoint, err));
     const orr_parameter_reader reader = {read_parameter, e};
-    orr_row_format format = orr_row_format_named(s->quantize);
+    orr_row_format format = orr_row_format_parse(s->quantize);
     if (format == ORR_ROW_FORMATS)
         format = format_of(e->checkpoint.weights);
     if (ends_in(s->output, ".gguf"))
@@ -87,7 +87,7 @@ int orr_command_export(const orr_settings *settings)
         code = orr_session_fail(&e.session);
     else
         orr_session_remark(&e.session, "written to %s", settings->output);
-    orr_model_files_close(&e.checkpoint);
+    orr_checkpoint_files_close(&e.checkpoint);
     orr_free(e.numbers);
     orr_session_done(&e.session);
     return code;

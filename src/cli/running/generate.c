@@ -115,7 +115,7 @@ static orr_status open_generator(generation *g, size_t longest)
     const orr_generator_options options = {
         .model = g->checkpoint.model,
         .weights = g->checkpoint.weights,
-        .format = orr_row_format_named(s->quantize),
+        .format = orr_row_format_parse(s->quantize),
         .fp32 = s->fp32,
         .context = s->context > 0 ? s->context : (int64_t)longest + g->sampling.most,
         .batch = (uint32_t)(g->texts.n < most ? g->texts.n : most),
@@ -219,7 +219,7 @@ static orr_status run(generation *g)
 {
     const orr_settings *s = g->session.settings;
     size_t longest = 0;
-    ORR_TRY(orr_model_files_open(s->args[0], s->tokenizer, g->session.arena, &g->checkpoint,
+    ORR_TRY(orr_checkpoint_files_open(s->args[0], s->tokenizer, g->session.arena, &g->checkpoint,
                                  &g->session.err));
     ORR_TRY(read_sampling(g));
     ORR_TRY(orr_check_output("record", s->record, false, g->session.arena, &g->session.err));
@@ -249,7 +249,7 @@ int orr_command_generate(const orr_settings *settings)
         code = orr_session_fail(&g.session);
     }
     orr_generator_close(g.generator);
-    orr_model_files_close(&g.checkpoint);
+    orr_checkpoint_files_close(&g.checkpoint);
     orr_array_done(&g.texts);
     orr_session_done(&g.session);
     return code;

@@ -44,7 +44,7 @@ static orr_status coordinator_words(launcher *l)
                                .failure_timeout = s->failure_timeout,
                                .quiet = true};
     l->coordinator.words =
-        orr_options_words(orr_command_find("coordinator"), &said, l->t->session.arena);
+        orr_options_to_argv(orr_command_find("coordinator"), &said, l->t->session.arena);
     return l->coordinator.words != NULL ? ORR_OK : orr_fail_memory(&l->t->session.err);
 }
 
@@ -64,7 +64,7 @@ static orr_status replica_words(launcher *l, replica_slot *of)
         said.threads = cores > 1 ? cores : 1;
     if (of != l->replica_slots)
         said.record = said.export_to = NULL;
-    of->child.words = orr_options_words(orr_command_find("train"), &said, l->t->session.arena);
+    of->child.words = orr_options_to_argv(orr_command_find("train"), &said, l->t->session.arena);
     return of->child.words != NULL ? ORR_OK : orr_fail_memory(&l->t->session.err);
 }
 
@@ -126,7 +126,7 @@ static void take_step(launcher *l, const orr_train_step *step)
     l->last_step = step->step;
     l->history[l->n_history++] = *step;
     l->told.retries += step->retries;
-    orr_training_step(l->t, step);
+    orr_training_print_step(l->t, step);
 }
 
 static void heard(void *ctx, orr_child *c, const orr_child_report *r)
@@ -134,24 +134,24 @@ static void heard(void *ctx, orr_child *c, const orr_child_report *r)
     launcher *l = ctx;
     replica_slot *of = c == &l->coordinator ? NULL : (replica_slot *)c;
     switch (r->kind) {
-    case ORR_REPORT_ADDRESS:
+    case ORR_CHILD_REPORT_ADDRESS:
         if (l->address[0] == '\0')
             for (uint32_t i = 0; i < l->n; i++)
                 l->replica_slots[i].child.again_ns = now_ns();
         memcpy(l->address, r->text, sizeof l->address);
         break;
-    case ORR_REPORT_EVENT:
+    case ORR_CHILD_REPORT_EVENT:
         if (is_told(l, c, r->event.kind))
-            orr_event_print(of != NULL ? c->name : NULL, &r->event, r->text);
+            orr_team_event_print(of != NULL ? c->name : NULL, &r->event, r->text);
         if (of == NULL && r->event.kind == ORR_TEAM_EPOCH)
             take_epoch(l, &r->event);
         break;
-    case ORR_REPORT_STEP:
+    case ORR_CHILD_REPORT_STEP:
         if (of != NULL)
             of->step = r->step.step;
         take_step(l, &r->step);
         break;
-    case ORR_REPORT_RESULT:
+    case ORR_CHILD_REPORT_RESULT:
         if (of != NULL) {
             of->result = r->result;
             of->has_result = true;
@@ -169,8 +169,8 @@ static bool starts_again(launcher *l, orr_child *c)
 {
     char text[ORR_CHILD_LINE + 64];
     const int64_t now = now_ns();
-    orr_child_tell(c, text, sizeof text);
-    const bool again = orr_child_again(c, now);
+    orr_child_exit_text(c, text, sizeof text);
+    const bool again = orr_child_schedule_restart(c, now);
     if (again)
         orr_session_remark(&l->t->session, "%s %s; it is started again in %.1f s", c->name, text,
                            (double)(c->again_ns - now) / 1e9);
@@ -184,7 +184,7 @@ static bool starts_again(launcher *l, orr_child *c)
 static void fail_as(launcher *l, const orr_child *c, int code)
 {
     char text[ORR_CHILD_LINE + 64];
-    orr_child_tell(c, text, sizeof text);
+    orr_child_exit_text(c, text, sizeof text);
     if (c->said[0] != '\0')
         (void)orr_fail(&l->t->session.err, ORR_IO, "%s", c->said);
     else
@@ -246,11 +246,11 @@ static void after_replica(launcher *l, replica_slot *of)
 
 static void hear_all(launcher *l)
 {
-    orr_child_hear(&l->coordinator, heard, l);
+    orr_child_read(&l->coordinator, heard, l);
     if (orr_child_ended(&l->coordinator, heard, l))
         after_coordinator(l);
     for (uint32_t i = 0; i < l->n && !l->failed; i++) {
-        orr_child_hear(&l->replica_slots[i].child, heard, l);
+        orr_child_read(&l->replica_slots[i].child, heard, l);
         if (orr_child_ended(&l->replica_slots[i].child, heard, l))
             after_replica(l, &l->replica_slots[i]);
     }
@@ -321,7 +321,7 @@ static void end_coordinator(launcher *l)
             asked = true;
         }
         poll(NULL, 0, 10);
-        orr_child_hear(&l->coordinator, heard, l);
+        orr_child_read(&l->coordinator, heard, l);
         if (orr_child_ended(&l->coordinator, heard, l))
             break;
     }
@@ -345,7 +345,7 @@ static orr_status watch_signals(launcher *l, sigset_t *ret_before)
 static void run(launcher *l)
 {
     sigset_t before;
-    orr_options_forget_environment();
+    orr_options_unset_environment();
     if (watch_signals(l, &before) != ORR_OK) {
         fail(l, EXIT_INPUT);
         return;
@@ -369,5 +369,5 @@ int orr_training_replicas(orr_training *t)
         return EXIT_INPUT;
     run(&l);
     orr_replicas_clean(&l);
-    return l.failed ? l.code : orr_replicas_conclude(&l);
+    return l.failed ? l.code : orr_replicas_print_summary(&l);
 }

@@ -20,7 +20,7 @@ typedef struct replica_slot {
 typedef struct launcher {
     orr_training *t;
     orr_child coordinator;
-    char address[ORR_REPORT_TEXT]; /* of it; "": not known yet */
+    char address[ORR_CHILD_REPORT_TEXT]; /* of it; "": not known yet */
     replica_slot    *replica_slots; /* shape (n) */
     uint32_t n;
     const char *log;    /* of the coordinator */
@@ -34,13 +34,13 @@ typedef struct launcher {
     orr_train_step *history; /* shape (steps) */
     size_t  n_history;
     int64_t last_step;
-    orr_replicas_told told;
+    orr_replicas_summary told;
 } launcher;
 
 /* Before and after (train_replicas_end.c): room, a place for the log; nothing temporary stays; what it came
  * to is printed, and the exit status. */
 orr_status orr_replicas_prepare(launcher *l) ORR_MUST_CHECK;
 void       orr_replicas_clean(const launcher *l);
-int        orr_replicas_conclude(launcher *l);
+int        orr_replicas_print_summary(launcher *l);
 
 #endif /* ORR_CLI_REPLICAS_H */

@@ -128,7 +128,7 @@ static void sum_up(const launcher *l, const replica_slot *best)
     l->t->result.last_loss = l->history[l->n_history - 1].loss;
 }
 
-int orr_replicas_conclude(launcher *l)
+int orr_replicas_print_summary(launcher *l)
 {
     orr_error *err = &l->t->session.err;
     const replica_slot *best = furthest(l);
@@ -141,7 +141,7 @@ int orr_replicas_conclude(launcher *l)
         return EXIT_INPUT;
     }
     sum_up(l, best);
-    if (tell_replicas(l, best) != ORR_OK || orr_training_print(l->t) != ORR_OK)
+    if (tell_replicas(l, best) != ORR_OK || orr_training_print_result(l->t) != ORR_OK)
         return EXIT_INPUT;
     if (!l->told.equal) {
         (void)orr_fail(err, ORR_INVALID, "replicas ended with different states after step %lld",

@@ -32,7 +32,7 @@ static orr_status open_generator(scoring *s, int64_t tokens)
     const orr_settings *settings = s->session.settings;
     const orr_generator_options options = {.model = s->checkpoint.model,
                                            .weights = s->checkpoint.weights,
-                                           .format = orr_row_format_named(settings->quantize),
+                                           .format = orr_row_format_parse(settings->quantize),
                                            .fp32 = settings->fp32,
                                            .context = tokens,
                                            .batch = 1,
@@ -115,7 +115,7 @@ static orr_status run(scoring *s)
 {
     const orr_settings *settings = s->session.settings;
     orr_table_style style;
-    ORR_TRY(orr_model_files_open(settings->args[0], settings->tokenizer, s->session.arena,
+    ORR_TRY(orr_checkpoint_files_open(settings->args[0], settings->tokenizer, s->session.arena,
                                  &s->checkpoint, &s->session.err));
     for (size_t i = 1; i < settings->n_args; i++)
         ORR_TRY(score_file(s, settings->args[i]));
@@ -134,7 +134,7 @@ int orr_command_score(const orr_settings *settings)
     if (orr_session_init(&s.session, settings) != ORR_OK || run(&s) != ORR_OK)
         code = orr_session_fail(&s.session);
     orr_generator_close(s.generator);
-    orr_model_files_close(&s.checkpoint);
+    orr_checkpoint_files_close(&s.checkpoint);
     orr_session_done(&s.session);
     return code;
 }

@@ -115,8 +115,8 @@ static orr_status read_options(orr_training *t)
                                      .export_to = s->export_to,
                                      .record = s->record,
                                      .check = s->check,
-                                     .told = orr_training_step,
-                                     .stopped = orr_stop_asked,
+                                     .told = orr_training_print_step,
+                                     .stopped = orr_interrupt_requested,
                                      .ctx = t};
     if (s->resume && s->save == NULL)
         return orr_fail(&t->session.err, ORR_INVALID, "--resume: from where? Add --save FOLDER");
@@ -136,7 +136,7 @@ static orr_status check_plan(orr_training *t)
 
 static orr_status check_folder(orr_training *t, const char *replica)
 {
-    const char *folder = orr_training_folder(t, replica);
+    const char *folder = orr_training_checkpoint_folder(t, replica);
     const char *latest =
         folder == NULL ? NULL : orr_arena_printf(t->session.arena, "%s/latest", folder);
     if (latest == NULL)
@@ -174,7 +174,7 @@ static orr_status expect(orr_training *t)
     orr_session *session = &t->session;
     const char *path;
     ORR_TRY(
-        orr_machine_file(session->settings->machine, true, session->arena, &path, &session->err));
+        orr_machine_file_path(session->settings->machine, true, session->arena, &path, &session->err));
     if (session->settings->machine == NULL && access(path, F_OK) != 0)
         ORR_TRY(orr_machine_measure(session, true, path, &t->measured));
     else
@@ -208,7 +208,7 @@ static bool is_told_by_another(const orr_settings *s)
 
 int orr_command_train(const orr_settings *asked)
 {
-    orr_training t = {.reports = orr_reports_open()};
+    orr_training t = {.reports = orr_child_report_open()};
     orr_settings said = *asked;
     const orr_settings *settings = &said;
     if (is_told_by_another(asked)) {
@@ -218,21 +218,21 @@ int orr_command_train(const orr_settings *asked)
     if (orr_session_init(&t.session, settings) != ORR_OK || read_options(&t) != ORR_OK)
         return finish(&t, t.session.err.status == ORR_INVALID ? EXIT_USAGE : EXIT_INPUT);
     if (check_plan(&t) != ORR_OK)
-        return finish(&t, orr_job_code_of_plan(t.session.err.status));
+        return finish(&t, orr_job_exit_code_of_plan(t.session.err.status));
     if (check_outputs(&t) != ORR_OK || orr_session_output(&t.session, &t.style) != ORR_OK)
         return finish(&t, EXIT_INPUT);
     if (settings->predict && expect(&t) != ORR_OK)
         return finish(&t, code_of(t.session.err.status));
-    orr_training_announce(&t);
+    orr_training_print_setup(&t);
     if (t.in_team && t.options.team == NULL)
         return finish(&t, orr_training_replicas(&t));
-    orr_stop_watch();
+    orr_interrupt_watch();
     if (orr_train(&t.options, t.session.arena, &t.result, &t.session.err) != ORR_OK)
         return finish(&t, code_of(t.session.err.status));
     if (t.reports >= 0)
-        orr_report_result(t.reports, &t.result);
-    if (orr_training_print(&t) != ORR_OK)
+        orr_child_report_send_result(t.reports, &t.result);
+    if (orr_training_print_result(&t) != ORR_OK)
         return finish(&t, EXIT_INPUT);
     finish(&t, EXIT_DONE);
-    return orr_stop_signal() != 0 ? 128 + orr_stop_signal() : EXIT_DONE;
+    return orr_interrupt_signal() != 0 ? 128 + orr_interrupt_signal() : EXIT_DONE;
 }

@@ -12,12 +12,12 @@ typedef struct orr_replica_row {
     uint64_t digest;             /* 0: none */
 } orr_replica_row;
 
-typedef struct orr_replicas_told {
+typedef struct orr_replicas_summary {
     const orr_replica_row *rows;
     uint32_t n;
     int64_t  restarts, coordinator_restarts, retries;
     bool     equal; /* all that have the last state have the same */
-} orr_replicas_told;
+} orr_replicas_summary;
 
 /* A run of `orrery train`, as the command line says it. */
 typedef struct orr_training {
@@ -33,14 +33,14 @@ typedef struct orr_training {
     orr_train_team    team;
     bool              in_team; /* a replica of one, or all of them */
     int               reports; /* to who started this replica; -1 */
-    const orr_replicas_told *replicas; /* all that ran here; NULL: this was the job, or one of them */
+    const orr_replicas_summary *replicas; /* all that ran here; NULL: this was the job, or one of them */
     bool              heading; /* of the lines of steps is out */
 } orr_training;
 
 /* Of --team and --replicas (train_team.c): the settings, and what they forbid. */
 orr_status orr_training_team(orr_training *training) ORR_MUST_CHECK;
 /* Where a replica keeps its checkpoints. NULL: out of memory. */
-const char *orr_training_folder(const orr_training *training, const char *replica);
+const char *orr_training_checkpoint_folder(const orr_training *training, const char *replica);
 /* All replicas on this machine, and their coordinator (train_replicas.c): until they are done. Returns the
  * exit status; what fails is in session.err. */
 int orr_training_replicas(orr_training *training);
@@ -48,10 +48,10 @@ int orr_training_replicas(orr_training *training);
 const char *orr_training_replica_name(orr_arena *arena, uint32_t i);
 
 /* What is about to be done, and what it should take, in a few lines. */
-void orr_training_announce(orr_training *training);
+void orr_training_print_setup(orr_training *training);
 /* A line a step: for orr_train_options.told; ctx: the training. */
-void orr_training_step(void *ctx, const orr_train_step *step);
+void orr_training_print_step(void *ctx, const orr_train_step *step);
 /* What it came to: tables, or JSON. */
-orr_status orr_training_print(orr_training *training) ORR_MUST_CHECK;
+orr_status orr_training_print_result(orr_training *training) ORR_MUST_CHECK;
 
 #endif /* ORR_CLI_TRAIN_H */

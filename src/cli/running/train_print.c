@@ -15,7 +15,7 @@ static bool for_people(const orr_training *t)
     return t->style.format == ORR_TABLE_TEXT;
 }
 
-void orr_training_announce(orr_training *t)
+void orr_training_print_setup(orr_training *t)
 {
     orr_output *out = t->session.out;
     const orr_plan plan = orr_plan_with_defaults(&t->plan);
@@ -65,12 +65,12 @@ static bool is_shown(const orr_training *t, const orr_train_step *step)
            t->session.settings->verbose || (t->in_team && step->retries > 0);
 }
 
-void orr_training_step(void *ctx, const orr_train_step *step)
+void orr_training_print_step(void *ctx, const orr_train_step *step)
 {
     orr_training *t = ctx;
     orr_output *out = t->session.out;
     if (t->reports >= 0)
-        orr_report_step(t->reports, step);
+        orr_child_report_send_step(t->reports, step);
     if (!for_people(t) || !is_shown(t, step))
         return;
     if (!t->heading)
@@ -117,7 +117,7 @@ static const orr_column replica_columns[] = {
 
 static void put_team(const orr_training *t, orr_json_writer *w)
 {
-    const orr_replicas_told *all = t->replicas;
+    const orr_replicas_summary *all = t->replicas;
     orr_json_write_key(w, "team");
     orr_json_write_object(w);
     orr_json_member_int(w, "replicas", t->team.replicas);
@@ -165,7 +165,7 @@ static void put_json_head(const orr_training *t)
 
 static void put_equality(const orr_training *t)
 {
-    const orr_replicas_told *all = t->replicas;
+    const orr_replicas_summary *all = t->replicas;
     orr_output_printf(t->session.out, "%s; %lld restart%s of replicas, %lld of the coordinator\n\n",
                       all->equal ? "all that have the last step have the same state"
                                  : "STATES DIFFER between replicas that have the last step",
@@ -173,7 +173,7 @@ static void put_equality(const orr_training *t)
                       (long long)all->coordinator_restarts);
 }
 
-orr_status orr_training_print(orr_training *t)
+orr_status orr_training_print_result(orr_training *t)
 {
     orr_session *session = &t->session;
     orr_named_table tables[ORR_TRAINING_TABLES + 1];

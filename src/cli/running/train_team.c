@@ -9,7 +9,7 @@
 
 /* What --team and --replicas ask of a run of training. */
 
-const char *orr_training_folder(const orr_training *t, const char *replica)
+const char *orr_training_checkpoint_folder(const orr_training *t, const char *replica)
 {
     const char *save = t->session.settings->save;
     return replica == NULL ? save : orr_arena_printf(t->session.arena, "%s/%s", save, replica);
@@ -26,9 +26,9 @@ static void tell_event(void *ctx, const orr_team_event *event)
     const orr_training *t = ctx;
     const orr_settings *s = t->session.settings;
     if (t->reports >= 0)
-        orr_report_event(t->reports, event);
+        orr_child_report_send_event(t->reports, event);
     else if (!s->quiet && (event->kind != ORR_TEAM_COMMIT || s->verbose))
-        orr_event_print(NULL, event, event->text != NULL ? event->text : "");
+        orr_team_event_print(NULL, event, event->text != NULL ? event->text : "");
 }
 
 static uint8_t rate_of(const char *name)

@@ -43,7 +43,7 @@ static orr_status search(orr_explore_request *r)
                       r->session.settings->quiet || !speaks(), NULL);
     r->options.progress = show_progress;
     r->options.progress_ctx = &shown;
-    r->options.stop = orr_stop_flag();
+    r->options.stop = orr_interrupt_flag();
     const orr_status status = orr_explore(r->job.model, r->job.cluster, &r->options,
                                           r->session.arena, &r->exploration, &r->session.err);
     orr_progress_done(&shown.meter);
@@ -62,7 +62,7 @@ static orr_status simulate_again(orr_explore_request *r)
     options.workload = r->options.workload;
     for (uint32_t i = 0; i < r->exploration.n && i < ORR_EXPLORE_SHOWN; i++) {
         orr_outcome outcome = {0};
-        if (i > 0 && orr_stop_asked(NULL))
+        if (i > 0 && orr_interrupt_requested(NULL))
             break;
         ORR_TRY(orr_outcome_of(r->job.model, &r->exploration.best[i].plan, r->job.cluster, &options,
                                r->session.arena, &outcome, &r->session.err));
@@ -80,7 +80,7 @@ static orr_status simulate_again(orr_explore_request *r)
 
 static orr_status ask_baselines(orr_explore_request *r)
 {
-    for (uint32_t i = 0; i < r->n_baselines && !orr_stop_asked(NULL); i++) {
+    for (uint32_t i = 0; i < r->n_baselines && !orr_interrupt_requested(NULL); i++) {
         orr_error why = {0};
         orr_explore_baseline_plan *baseline_plan = &r->baseline_plans[i];
         baseline_plan->baseline = r->baselines[i];
@@ -101,7 +101,7 @@ static orr_status look_behind(orr_explore_request *r)
     if (r->exploration.n == 0)
         return ORR_OK;
     ORR_TRY(simulate_again(r));
-    if (!orr_stop_asked(NULL)) {
+    if (!orr_interrupt_requested(NULL)) {
         ORR_TRY(orr_explore_sensitivity(r->job.model, r->job.cluster, &r->options, &r->exploration,
                                         r->session.settings->sensitivity, r->session.arena,
                                         &r->sensitivity, &r->session.err));
@@ -124,7 +124,7 @@ static orr_explore_report report_of(const orr_explore_request *r)
         .sensitivity = r->has_sensitivity ? &r->sensitivity : NULL,
         .baseline_plans = r->baseline_plans,
         .n_baseline_plans = r->n_outcomes > 0 ? r->n_baselines : 0,
-        .interrupted = orr_stop_asked(NULL),
+        .interrupted = orr_interrupt_requested(NULL),
     };
 }
 
@@ -220,8 +220,8 @@ static void remark_batch(const orr_explore_request *r)
 
 static int code_of(const orr_explore_request *r)
 {
-    if (orr_stop_asked(NULL))
-        return 128 + orr_stop_signal();
+    if (orr_interrupt_requested(NULL))
+        return 128 + orr_interrupt_signal();
     if (r->exploration.n > 0)
         return EXIT_DONE;
     return r->exploration.complete ? EXIT_INFEASIBLE : EXIT_CONDITION;
@@ -242,11 +242,11 @@ int orr_command_explore(const orr_settings *settings)
     if (settings->effects)
         return print_effects(&r);
     if (orr_explore_request_read(&r) != ORR_OK)
-        return fail(&r, orr_job_code_of_words(r.session.err.status));
+        return fail(&r, orr_job_exit_code_of_input(r.session.err.status));
     remark_batch(&r);
-    orr_stop_watch();
+    orr_interrupt_watch();
     if (search(&r) != ORR_OK)
-        return fail(&r, orr_job_code_of_words(r.session.err.status));
+        return fail(&r, orr_job_exit_code_of_input(r.session.err.status));
     if (speaks() && (look_behind(&r) != ORR_OK || tell(&r) != ORR_OK))
         return fail(&r, EXIT_INPUT);
     return done(&r, code_of(&r));

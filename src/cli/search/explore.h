@@ -10,7 +10,7 @@ enum { ORR_EXPLORE_SHOWN = 4 }; /* plans that are simulated again, to tell why *
 typedef struct orr_explore_request {
     orr_session          session;
     orr_job_request      job; /* model, cluster, workload, and the plan that --fix says */
-    orr_failure_words    failures;
+    orr_failure_choice    failures;
     orr_fleet_options    fleet;
     orr_explore_options  options;
     uint8_t              baselines[ORR_BASELINES];

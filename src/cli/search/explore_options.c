@@ -129,7 +129,7 @@ static orr_status read_failures(orr_explore_request *r, orr_error *err)
     const bool asked = s->failures != NULL || s->timing != NULL || s->set != NULL;
     if (none || (!asked && r->options.tokens == 0))
         return ORR_OK;
-    ORR_TRY(orr_failure_words_read(&r->session, &r->failures));
+    ORR_TRY(orr_failure_choice_read(&r->session, &r->failures));
     orr_fleet_options_init(&r->fleet, r->failures.failures, r->failures.timing);
     if (s->set != NULL)
         ORR_TRY(orr_fleet_set(&r->fleet, s->set, r->session.arena, err));
@@ -266,7 +266,7 @@ orr_status orr_explore_request_read(orr_explore_request *r)
         return err->status;
     }
     /* What is fixed is a plan that leaves much open; of none, its sequence is the model's. */
-    const orr_job_words words = {s->args[0], s->cluster, s->fix != NULL ? s->fix : "micro_batch=1"};
+    const orr_job_spec words = {s->args[0], s->cluster, s->fix != NULL ? s->fix : "micro_batch=1"};
     ORR_TRY(orr_job_request_read(&r->session, &words, &r->job));
     r->job.plan = fix;
     orr_explore_options_init(&r->options);

@@ -187,9 +187,9 @@ static orr_status print(sql *q, orr_table *table)
 
 static int fail(sql *q, orr_status status, bool of_query)
 {
-    const bool stopped = status == ORR_CANCELED && orr_stop_asked(NULL);
+    const bool stopped = status == ORR_CANCELED && orr_interrupt_requested(NULL);
     const bool usage = of_query && (status == ORR_INVALID || status == ORR_LIMIT);
-    const int code = stopped ? 128 + orr_stop_signal() : usage ? EXIT_USAGE : EXIT_INPUT;
+    const int code = stopped ? 128 + orr_interrupt_signal() : usage ? EXIT_USAGE : EXIT_INPUT;
     if (!stopped)
         orr_session_fail(&q->session);
     orr_database_close(q->db);
@@ -202,12 +202,12 @@ int orr_command_sql(const orr_settings *settings)
     sql q = {0};
     orr_table table = {0};
     orr_status status = orr_session_init(&q.session, settings);
-    orr_stop_watch();
+    orr_interrupt_watch();
     if (status == ORR_OK)
         status = orr_database_open_readonly(settings->args[0], &q.db, &q.session.err);
     if (status != ORR_OK)
         return fail(&q, status, false);
-    orr_database_set_cancel(q.db, orr_stop_asked, NULL);
+    orr_database_set_cancel(q.db, orr_interrupt_requested, NULL);
     status = settings->n_args > 1 ? query_table(&q, settings->args[1], &table)
                                   : relations_table(&q, &table);
     if (status == ORR_OK)

@@ -99,7 +99,7 @@ static void tell_address(void *ctx, const char *address)
     coordinating *c = ctx;
     orr_output *out = c->session.out;
     if (c->reports >= 0)
-        orr_report_address(c->reports, address);
+        orr_child_report_send_address(c->reports, address);
     if (c->style.format == ORR_TABLE_JSON) {
         orr_json_writer w;
         orr_json_write_init(&w, out);
@@ -128,9 +128,9 @@ static void tell_event(void *ctx, const orr_team_event *event)
     const coordinating *c = ctx;
     const orr_settings *s = c->session.settings;
     if (c->reports >= 0)
-        orr_report_event(c->reports, event);
+        orr_child_report_send_event(c->reports, event);
     else if (!s->quiet && (event->kind != ORR_TEAM_COMMIT || s->verbose))
-        orr_event_print(NULL, event, event->text != NULL ? event->text : "");
+        orr_team_event_print(NULL, event, event->text != NULL ? event->text : "");
 }
 
 static int finish(coordinating *c, int code)
@@ -143,21 +143,21 @@ static int finish(coordinating *c, int code)
 
 int orr_command_coordinator(const orr_settings *settings)
 {
-    coordinating c = {.reports = orr_reports_open()};
+    coordinating c = {.reports = orr_child_report_open()};
     if (orr_session_init(&c.session, settings) != ORR_OK || read_options(&c) != ORR_OK)
         return finish(&c, c.session.err.status == ORR_INVALID ? EXIT_USAGE : EXIT_INPUT);
     if (orr_session_output(&c.session, &c.style) != ORR_OK)
         return finish(&c, EXIT_INPUT);
     c.options.listening = tell_address;
     c.options.told = tell_event;
-    c.options.stopped = orr_stop_asked;
+    c.options.stopped = orr_interrupt_requested;
     c.options.ctx = &c;
-    orr_stop_watch();
+    orr_interrupt_watch();
     const orr_status status = orr_coordinator_run(&c.options, &c.session.err);
     if (status != ORR_OK)
         return finish(&c, status == ORR_INVALID ? EXIT_USAGE : EXIT_INPUT);
     if (orr_output_finish(c.session.out, &c.session.err) != ORR_OK)
         return finish(&c, EXIT_INPUT);
     finish(&c, EXIT_DONE);
-    return orr_stop_signal() != 0 ? 128 + orr_stop_signal() : EXIT_DONE;
+    return orr_interrupt_signal() != 0 ? 128 + orr_interrupt_signal() : EXIT_DONE;
 }

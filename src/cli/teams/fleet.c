@@ -20,7 +20,7 @@ enum {
 
 typedef struct fleet_request {
     orr_session session;
-    orr_failure_words words;
+    orr_failure_choice words;
     orr_fleet_options options;
     orr_fleet_policy policies[POLICIES];
     uint32_t n;
@@ -235,7 +235,7 @@ int orr_command_fleet(const orr_settings *settings)
 {
     fleet_request r = {0};
     if (orr_session_init(&r.session, settings) != ORR_OK ||
-        orr_failure_words_read(&r.session, &r.words) != ORR_OK)
+        orr_failure_choice_read(&r.session, &r.words) != ORR_OK)
         return fail(&r, EXIT_INPUT);
     orr_fleet_options_init(&r.options, r.words.failures, r.words.timing);
     if (read_request(&r) != ORR_OK)

@@ -14,11 +14,11 @@ static const orr_column member_columns[] = {
 };
 #undef C
 
-static orr_status look_at(orr_session *session, orr_team_look *ret)
+static orr_status look_at(orr_session *session, orr_team_snapshot *ret)
 {
     const orr_settings *s = session->settings;
     const char *address = s->n_args > 1 ? s->args[1] : METRICS_DEFAULT;
-    const orr_status status = orr_team_look_at(address, session->arena, ret, &session->err);
+    const orr_status status = orr_team_snapshot_fetch(address, session->arena, ret, &session->err);
     return status == ORR_IO && s->n_args < 2
                ? orr_fail(
                      &session->err, ORR_IO,
@@ -27,7 +27,7 @@ static orr_status look_at(orr_session *session, orr_team_look *ret)
                : status;
 }
 
-static orr_status print(orr_session *session, const orr_team_look *look)
+static orr_status print(orr_session *session, const orr_team_snapshot *look)
 {
     const orr_table table =
         ORR_TABLE_("orrery.team_members/1", "members", member_columns, look->members, look->n);
@@ -35,11 +35,11 @@ static orr_status print(orr_session *session, const orr_team_look *look)
     ORR_TRY(orr_session_output(session, &style));
     style.max_rows = 0;
     if (style.format == ORR_TABLE_JSON) {
-        orr_team_look_json(look, session->out);
+        orr_team_snapshot_json(look, session->out);
         return orr_output_finish(session->out, &session->err);
     }
     if (style.format == ORR_TABLE_TEXT) {
-        orr_team_look_headline(look, session->out);
+        orr_team_snapshot_headline(look, session->out);
         orr_output_text(session->out, look->n > 0 ? "\n" : "");
     }
     if (look->n > 0 || style.format != ORR_TABLE_TEXT)
@@ -57,7 +57,7 @@ static int fail(orr_session *session, int code)
 int orr_command_team(const orr_settings *settings)
 {
     orr_session session;
-    orr_team_look look;
+    orr_team_snapshot look;
     if (orr_session_init(&session, settings) != ORR_OK)
         return fail(&session, EXIT_INPUT);
     if (strcmp(settings->args[0], "status") != 0) {

@@ -15,7 +15,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const orr_member_row *)a)->replica, ((const orr_member_row *)b)->replica);
 }
 
-static orr_status read_members(orr_team_look *look, orr_arena *arena, orr_error *err)
+static orr_status read_members(orr_team_snapshot *look, orr_arena *arena, orr_error *err)
 {
     const orr_team_status *status = look->status;
     orr_member_row *rows = orr_arena_array(arena, orr_member_row, status->n);
@@ -43,7 +43,7 @@ static orr_status read_members(orr_team_look *look, orr_arena *arena, orr_error 
     return ORR_OK;
 }
 
-orr_status orr_team_look_at(const char *address, orr_arena *arena, orr_team_look *ret,
+orr_status orr_team_snapshot_fetch(const char *address, orr_arena *arena, orr_team_snapshot *ret,
                             orr_error *err)
 {
     orr_team_status *status = orr_arena_one(arena, orr_team_status);
@@ -56,7 +56,7 @@ orr_status orr_team_look_at(const char *address, orr_arena *arena, orr_team_look
     return read_members(ret, arena, err);
 }
 
-void orr_team_look_json(const orr_team_look *look, orr_output *out)
+void orr_team_snapshot_json(const orr_team_snapshot *look, orr_output *out)
 {
     orr_team_status_json(look->status, out);
 }
@@ -88,7 +88,7 @@ static void put_losses(const orr_team_status *s, orr_output *out)
                           (double)s->recovery_last_ns / 1e6, (double)s->recovery_max_ns / 1e6);
 }
 
-void orr_team_look_headline(const orr_team_look *look, orr_output *out)
+void orr_team_snapshot_headline(const orr_team_snapshot *look, orr_output *out)
 {
     const orr_team_status *s = look->status;
     orr_output_printf(out, "%s", orr_team_state_name((orr_team_state)s->state));

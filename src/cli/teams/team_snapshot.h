@@ -17,15 +17,15 @@ typedef struct orr_member_row {
     const char *incarnation;
 } orr_member_row;
 
-typedef struct orr_team_look {
+typedef struct orr_team_snapshot {
     const struct orr_team_status *status;
     const orr_member_row *members; /* shape (n) */
     uint32_t n;
-} orr_team_look;
+} orr_team_snapshot;
 /* In the arena. Errors: as orr_http_get(); PARSE. */
-orr_status orr_team_look_at(const char *address, orr_arena *arena, orr_team_look *ret,
+orr_status orr_team_snapshot_fetch(const char *address, orr_arena *arena, orr_team_snapshot *ret,
                             orr_error *err) ORR_MUST_CHECK;
-void orr_team_look_headline(const orr_team_look *look, orr_output *out); /* two lines or three */
-void orr_team_look_json(const orr_team_look *look, orr_output *out);
+void orr_team_snapshot_headline(const orr_team_snapshot *look, orr_output *out); /* two lines or three */
+void orr_team_snapshot_json(const orr_team_snapshot *look, orr_output *out);
 
 #endif /* ORR_CLI_TEAM_LOOK_H */

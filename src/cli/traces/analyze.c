@@ -107,7 +107,7 @@ static orr_status run_one(orr_session *session, const orr_analysis *analysis,
     const orr_table_format format = style->format;
     const bool wanted = is_wanted(session->settings, analysis);
 
-    if (!wanted && !orr_condition_names(condition, analysis->name))
+    if (!wanted && !orr_condition_applies_to(condition, analysis->name))
         return ORR_OK;
     ORR_TRY(analysis->run(session->job, &session->analysis, session->arena, &table, &session->err));
     ORR_TRY(orr_condition_check(condition, analysis->name, &table, &session->err));

@@ -91,7 +91,7 @@ static orr_status number_for(const char *number, orr_column_type type, double *r
     }
 }
 
-bool orr_condition_names(const orr_condition *condition, const char *analysis)
+bool orr_condition_applies_to(const orr_condition *condition, const char *analysis)
 {
     return condition->analysis && strcmp(condition->analysis->name, analysis) == 0;
 }
@@ -160,7 +160,7 @@ orr_status orr_condition_check(orr_condition *condition, const char *analysis,
     const orr_column *column;
     double limit;
 
-    if (!orr_condition_names(condition, analysis))
+    if (!orr_condition_applies_to(condition, analysis))
         return ORR_OK;
     if (resolve(condition, table, &column, &limit, err) != ORR_OK) {
         condition->refused = true;

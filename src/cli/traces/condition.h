@@ -19,7 +19,7 @@ typedef struct orr_condition {
 
 /* `text` may be NULL. Errors: INVALID. */
 orr_status orr_condition_parse(const char *text, orr_condition *ret, orr_error *err) ORR_MUST_CHECK;
-bool orr_condition_names(const orr_condition *condition, const char *analysis);
+bool orr_condition_applies_to(const orr_condition *condition, const char *analysis);
 /* Hold a table against it, if it is the one. Errors: INVALID (no such column, or it is text). */
 orr_status orr_condition_check(orr_condition *condition, const char *analysis,
                                const orr_table *table, orr_error *err) ORR_MUST_CHECK;

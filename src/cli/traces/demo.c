@@ -50,8 +50,8 @@ static int list_examples(const char *root)
     for (size_t i = 0; i < found.gl_pathc; i++)
         puts(strrchr(found.gl_pathv[i], '/') + 1);
     globfree(&found);
-    for (size_t i = 0; orr_demo_job_name(i); i++)
-        puts(orr_demo_job_name(i));
+    for (size_t i = 0; orr_published_job_name(i); i++)
+        puts(orr_published_job_name(i));
     return EXIT_DONE;
 }
 
@@ -60,8 +60,8 @@ int orr_command_demo(const orr_settings *settings)
     const char *example = settings->n_args ? settings->args[0] : DEFAULT_EXAMPLE;
     char root[PATH_ROOM], path[PATH_ROOM + 256], canonical[PATH_ROOM];
 
-    if (orr_demo_job_known(example))
-        return orr_demo_job(example, settings);
+    if (orr_published_job_known(example))
+        return orr_published_job(example, settings);
     if (!find_examples(root)) {
         fputs("orrery: demo: the bundled examples are not found; say where with ORRERY_EXAMPLES\n",
               stderr);

@@ -56,7 +56,7 @@ static void no_condition_never_holds(void **state)
 
     (void)state;
     assert_int_equal(orr_condition_parse(NULL, &condition, &err), ORR_OK);
-    assert_false(orr_condition_names(&condition, "temporal_breakdown"));
+    assert_false(orr_condition_applies_to(&condition, "temporal_breakdown"));
     assert_int_equal(orr_condition_check(&condition, "temporal_breakdown", &table, &err), ORR_OK);
     assert_false(condition.held);
 }
@@ -68,11 +68,11 @@ static void the_table_is_named_or_the_breakdown(void **state)
 
     (void)state;
     assert_int_equal(orr_condition_parse("idle_frac>0.3", &condition, &err), ORR_OK);
-    assert_true(orr_condition_names(&condition, "temporal_breakdown"));
+    assert_true(orr_condition_applies_to(&condition, "temporal_breakdown"));
     assert_string_equal(condition.column, "idle_frac");
     assert_int_equal(orr_condition_parse("critical_path.total_ns <= 5", &condition, &err), ORR_OK);
-    assert_true(orr_condition_names(&condition, "critical_path"));
-    assert_false(orr_condition_names(&condition, "temporal_breakdown"));
+    assert_true(orr_condition_applies_to(&condition, "critical_path"));
+    assert_false(orr_condition_applies_to(&condition, "temporal_breakdown"));
     assert_string_equal(condition.column, "total_ns");
     assert_string_equal(condition.op, "<=");
 }

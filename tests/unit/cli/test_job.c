@@ -10,12 +10,12 @@
 #include "cli/arguments/factor.h"
 #include "cli/arguments/job.h"
 
-static const orr_job_words none = {0};
+static const orr_job_spec none = {0};
 
-static orr_job_words parse(const char *text, orr_arena *arena)
+static orr_job_spec parse(const char *text, orr_arena *arena)
 {
-    orr_job_words words;
-    assert_int_equal(orr_job_words_parse(text, &none, arena, &words, NULL), ORR_OK);
+    orr_job_spec words;
+    assert_int_equal(orr_job_spec_parse(text, &none, arena, &words, NULL), ORR_OK);
     return words;
 }
 
@@ -23,11 +23,11 @@ static void a_job_is_a_model_a_cluster_and_a_plan(void **state)
 {
     orr_arena *arena = orr_arena_new(0, 0);
     (void)state;
-    const orr_job_words all = parse("llama3.1-8b@dgx_h100:tp=8,dp=1", arena);
+    const orr_job_spec all = parse("llama3.1-8b@dgx_h100:tp=8,dp=1", arena);
     assert_string_equal(all.model, "llama3.1-8b");
     assert_string_equal(all.cluster, "dgx_h100");
     assert_string_equal(all.plan, "tp=8,dp=1");
-    const orr_job_words no_plan = parse("m@c", arena);
+    const orr_job_spec no_plan = parse("m@c", arena);
     assert_string_equal(no_plan.cluster, "c");
     assert_null(no_plan.plan);
     orr_arena_free(arena);
@@ -35,17 +35,17 @@ static void a_job_is_a_model_a_cluster_and_a_plan(void **state)
 
 static void what_a_job_leaves_out_is_as_given(void **state)
 {
-    static const orr_job_words given = {"model", "cluster", "tp=2"};
+    static const orr_job_spec given = {"model", "cluster", "tp=2"};
     orr_arena *arena = orr_arena_new(0, 0);
-    orr_job_words words;
+    orr_job_spec words;
     (void)state;
-    assert_int_equal(orr_job_words_parse("tp=4,pp=2", &given, arena, &words, NULL), ORR_OK);
+    assert_int_equal(orr_job_spec_parse("tp=4,pp=2", &given, arena, &words, NULL), ORR_OK);
     assert_string_equal(words.model, "model");
     assert_string_equal(words.plan, "tp=4,pp=2");
-    assert_int_equal(orr_job_words_parse("@other", &given, arena, &words, NULL), ORR_OK);
+    assert_int_equal(orr_job_spec_parse("@other", &given, arena, &words, NULL), ORR_OK);
     assert_string_equal(words.cluster, "other");
     assert_string_equal(words.plan, "tp=2");
-    assert_int_equal(orr_job_words_parse("gpt3-175b", &given, arena, &words, NULL), ORR_OK);
+    assert_int_equal(orr_job_spec_parse("gpt3-175b", &given, arena, &words, NULL), ORR_OK);
     assert_string_equal(words.model, "gpt3-175b");
     orr_arena_free(arena);
 }
@@ -53,12 +53,12 @@ static void what_a_job_leaves_out_is_as_given(void **state)
 static void a_job_without_a_model_is_refused(void **state)
 {
     orr_arena *arena = orr_arena_new(0, 0);
-    orr_job_words words;
+    orr_job_spec words;
     orr_error err;
     (void)state;
-    assert_int_equal(orr_job_words_parse("tp=4", &none, arena, &words, &err), ORR_INVALID);
+    assert_int_equal(orr_job_spec_parse("tp=4", &none, arena, &words, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "names no model"));
-    assert_int_equal(orr_job_words_parse("m:tp=4", &none, arena, &words, &err), ORR_INVALID);
+    assert_int_equal(orr_job_spec_parse("m:tp=4", &none, arena, &words, &err), ORR_INVALID);
     assert_non_null(strstr(err.text, "names no cluster"));
     orr_arena_free(arena);
 }

@@ -139,7 +139,7 @@ static void settings_become_words(void **state)
 
     (void)state;
     assert_int_equal(parse(&l), ORR_OK);
-    words = orr_options_words(orr_command_find("train"), &l.settings, arena);
+    words = orr_options_to_argv(orr_command_find("train"), &l.settings, arena);
     assert_non_null(words);
     assert_string_equal(words[0], "orrery");
     assert_string_equal(words[1], "train");
@@ -166,7 +166,7 @@ static void words_are_all_or_none(void **state)
 
     (void)state;
     assert_int_equal(parse(&l), ORR_OK);
-    assert_null(orr_options_words(orr_command_find("train"), &l.settings, arena));
+    assert_null(orr_options_to_argv(orr_command_find("train"), &l.settings, arena));
     orr_arena_free(arena);
 }
 
@@ -176,7 +176,7 @@ static void the_environment_can_be_forgotten(void **state)
 
     (void)state;
     setenv("ORRERY_STEPS", "9", 1);
-    orr_options_forget_environment();
+    orr_options_unset_environment();
     assert_int_equal(parse(&l), ORR_OK);
     assert_int_equal(l.settings.steps, 0);
 }
