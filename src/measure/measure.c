@@ -39,7 +39,7 @@ static orr_status count_call(void *ctx, const orr_timed_call *call, bool cold, o
 static orr_status time_call(void *ctx, const orr_timed_call *call, bool cold, orr_error *err)
 {
     measuring *m = ctx;
-    if (m->timing.backend->seats[call->op].run == NULL || m->n == KERNELS_MAX)
+    if (m->timing.backend->entries[call->op].run == NULL || m->n == KERNELS_MAX)
         return ORR_OK;
     ORR_TRY(orr_time_call(&m->timing, call, cold, &m->kernels[m->n], err));
     m->n++;
